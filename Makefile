@@ -16,7 +16,7 @@ $(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
-	$(BIN)/tacit train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
+	$(BIN)/taciturn train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
 
 federation: $(READY)      ## five sites on this machine train together over TLS; one is killed and comes back
 	$(BIN)/python docs/five_sites.py --folder build/federation

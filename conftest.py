@@ -6,7 +6,9 @@ import pytest
 # as for mypy, a whole number will do where a float is expected
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 
-jaxtyping.install_import_hook(["tacit", "tacit_federation", "tacit_power", "tacit_papers"], CHECKER)
+jaxtyping.install_import_hook(
+    ["taciturn", "taciturn_federation", "taciturn_power", "taciturn_papers"], CHECKER
+)
 
 
 def pytest_configure(config):

@@ -21,7 +21,7 @@ from bench import (
     speed,
     structured,
 )
-from tacit.errors import DataError, MissingPackageError
+from taciturn.errors import DataError, MissingPackageError
 
 PARTS: dict[str, Callable[[], object]] = {
     "one run of noisy-gradient, Adult, 100 rounds, float32": lambda: speed.one_run(
@@ -36,7 +36,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "power flow, 1,354 buses in 30 zones, 10 rounds": grid.large_case,
     "stochastic ADMM, w8a, batches of 20, float32": structured.sadmm_epoch,
     "its step against batch and columns": structured.sadmm_scaling,
-    "tacit train adult, cold": speed.cold_start,
+    "taciturn train adult, cold": speed.cold_start,
     "2,400 hops of RECAL, 8 agents, ijcnn1, float32": lambda: networks.relay("ijcnn1"),
     "400 hops of RECAL, 8 agents of 1,500 x 784, float32": lambda: networks.relay("images"),
     "50 rounds of NIDS, 1,000 agents of 50 x 100, float32": networks.gossip,
@@ -48,7 +48,7 @@ PARTS: dict[str, Callable[[], object]] = {
     ),
     "the same, 50 sites, 104 numbers": lambda: federation.star_rounds(sites=50),
     "a hop of a relay over TLS, 8 sites, 104 numbers": federation.relay_hops,
-    "tacit site check, a start and all that a site derives": federation.check_of_a_site,
+    "taciturn site check, a start and all that a site derives": federation.check_of_a_site,
     "accounting": speed.accounting,
     "test error on Adult, 100 agents, delta 1e-5, replace-one": accuracy.adult_errors,
     "settings on synthetic problems": settings.synthetic_errors,

@@ -12,14 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tacit.budget import Account, AccountTerms, Charge, Guarantee, Purpose, open_account
-from tacit.privacy import GaussianAnswer
+from taciturn.budget import Account, AccountTerms, Charge, Guarantee, Purpose, open_account
+from taciturn.privacy import GaussianAnswer
 
 PURPOSE = Purpose("a run", None, "0" * 64, 0.1, 1e-6, 1e-3, 200)
 
 
 def main(folder: Path) -> None:
-    os.environ["TACIT_STATE_DIR"] = str(folder / "state")
+    os.environ["TACITURN_STATE_DIR"] = str(folder / "state")
     charge = Charge(
         "replace_one", "record", (((GaussianAnswer(1000.0), 1),),) * 10, values=1, least_scale=2**24
     )

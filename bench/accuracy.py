@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.datasets import load
-from tacit.proposal import Request
-from tacit.training import train_on
+from taciturn.datasets import load
+from taciturn.proposal import Request
+from taciturn.training import train_on
 
 ARMS = (
     ("noisy-gradient", "messages", 0.75),

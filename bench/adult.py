@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from tacit.algorithms import DPADMM
-from tacit.datasets import load, split
-from tacit.engine import behind_the_door
-from tacit.engine.door import Live, Private
-from tacit.engine.planning import Plan
-from tacit.problems import (
+from taciturn.algorithms import DPADMM
+from taciturn.datasets import load, split
+from taciturn.engine import behind_the_door
+from taciturn.engine.door import Live, Private
+from taciturn.engine.planning import Plan
+from taciturn.problems import (
     L2,
     Logistic,
     Problem,
@@ -21,8 +21,8 @@ from tacit.problems import (
     contiguous_partition,
     pack,
 )
-from tacit.proposal import DataFacts, Request, propose
-from tacit.typing import Precision
+from taciturn.proposal import DataFacts, Request, propose
+from taciturn.typing import Precision
 
 AGENTS, ROUNDS, CLIP = 100, 100, 0.5
 PROBLEM = Problem(Logistic(), L2(1e-6), WholeSpace())

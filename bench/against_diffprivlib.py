@@ -5,25 +5,25 @@
 PYTHON is an interpreter that has diffprivlib (`make bench-diffprivlib` builds its environment).
 
 What is the same: the splits, and rows scaled by public constants and clipped to norm 1 by the same
-code. One trusted agent holds all training rows. Nothing is tuned for tacit: its column is the
-settings that `tacit train` uses. diffprivlib is run at its default and at eleven other settings of
-C and the intercept; its best column, picked *on the test records*, is shown too, which no honest
+code. One trusted agent holds all training rows. Nothing is tuned for taciturn: its column is the
+settings that `taciturn train` uses. diffprivlib is run at its default and at eleven other settings
+of C and the intercept; its best column, picked *on the test records*, is shown too, which no honest
 user could do.
 
 What differs:
 
-- diffprivlib promises pure epsilon (delta = 0), tacit epsilon at delta = 1e-5. Pure is stronger.
+- diffprivlib promises pure epsilon (delta = 0), taciturn epsilon at delta = 1e-5. Pure is stronger.
 - diffprivlib perturbs the objective (Chaudhuri, Monteleoni and Sarwate 2011) with a vector of
   density proportional to exp(-eps' |b| / (2 R)): neighbours differ in the value of one record, as
   under `replace_one`, with the number of records public. `zero_out` is a weaker promise and stands
   in a column of its own.
 - Objective perturbation needs the exact minimum of a strongly convex objective; diffprivlib takes
   what L-BFGS returns. Its L2 term leaves the intercept out, and its Hessian allowance takes R where
-  the proof needs R^2 (R = sqrt(2) with an intercept). tacit's answers are private one by one,
+  the proof needs R^2 (R = sqrt(2) with an intercept). taciturn's answers are private one by one,
   however far the run got.
-- Ten digits: diffprivlib fits ten one-against-rest models at epsilon / 10 each, tacit one
+- Ten digits: diffprivlib fits ten one-against-rest models at epsilon / 10 each, taciturn one
   multinomial model.
-- diffprivlib adds an intercept by default, which raises R to sqrt(2). tacit has none here.
+- diffprivlib adds an intercept by default, which raises R to sqrt(2). taciturn has none here.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.datasets import load, split
-from tacit.problems.clipping import within_norm
-from tacit.proposal import Request
-from tacit.training import train_on
+from taciturn.datasets import load, split
+from taciturn.problems.clipping import within_norm
+from taciturn.proposal import Request
+from taciturn.training import train_on
 
 NAMES = ("breast_cancer", "digits")
 EPSILONS = (1.0, 5.0)
@@ -70,9 +70,9 @@ def _ours(name: str, epsilon: float) -> dict[str, list[float]]:
         return [1 - run.metrics.test_error for run in runs]
 
     return {
-        f"tacit, replace_one, delta {DELTA:g}": accuracies("replace_one", epsilon),
-        f"tacit, zero_out, delta {DELTA:g}": accuracies("zero_out", epsilon),
-        "tacit, the same rounds without noise": accuracies("replace_one", float("inf")),
+        f"taciturn, replace_one, delta {DELTA:g}": accuracies("replace_one", epsilon),
+        f"taciturn, zero_out, delta {DELTA:g}": accuracies("zero_out", epsilon),
+        "taciturn, the same rounds without noise": accuracies("replace_one", float("inf")),
     }
 
 

@@ -1,4 +1,4 @@
-"""`tacit grid` beside the mechanism of Dvorkin et al., on their own grid.
+"""`taciturn grid` beside the mechanism of Dvorkin et al., on their own grid.
 
 `python -m bench.against_dvorkin [DRAWS]` prints tables in Markdown; it needs cvxpy.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 
-import tacit_power as power
+import taciturn_power as power
 from bench.feeder import (
     KINDS,
     Feeder,
@@ -36,11 +36,11 @@ from bench.randomised import (
     randomised,
     read_off,
 )
-from tacit.privacy.gaussian import gaussian_multiplier
-from tacit.typing import HostArray
-from tacit_power.models.cost import costs
-from tacit_power.models.dc_network import dc_model
-from tacit_power.models.recourse import multiplier_of, tightening
+from taciturn.privacy.gaussian import gaussian_multiplier
+from taciturn.typing import HostArray
+from taciturn_power.models.cost import costs
+from taciturn_power.models.dc_network import dc_model
+from taciturn_power.models.recourse import multiplier_of, tightening
 
 BASE = 100.0  # MVA; the published numbers are per unit
 EPSILON, ETA = 1.0, 0.05
@@ -77,7 +77,7 @@ def theirs(grid: Feeder, sigma: HostArray, draws: int, *, at_once: bool) -> Outc
 class Room(NamedTuple):
     """What happens on the events, for each limit: room for z |sigma| and for the rest of the noise.
 
-    The noise is split as in `tacit_power.models.dc`: xi = 1'n, of which every node has an equal
+    The noise is split as in `taciturn_power.models.dc`: xi = 1'n, of which every node has an equal
     part, and the rest, which is independent of xi where all noise is of one size.
     """
 
@@ -97,7 +97,7 @@ def room(grid: Feeder, rows: Limits, sigma: HostArray) -> Room:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """The dispatch of `tacit_power.models.dc` in the model of a feeder, of the answers."""
+    """The dispatch of `taciturn_power.models.dc` in the model of a feeder, of the answers."""
 
     problem: cp.Problem
     answers: cp.Parameter
@@ -140,7 +140,7 @@ def ours(grid: Feeder, sigma: HostArray, draws: int) -> tuple[Outcome, float]:
 
 
 def shipped(grid: Feeder, sigma: HostArray, draws: int) -> tuple[Outcome, float]:
-    """Return what `tacit grid` itself makes of the grid, in DC."""
+    """Return what `taciturn grid` itself makes of the grid, in DC."""
     case = case_of(grid, BASE)
     net = power.network(case)
     model = dc_model(net, costs(case))
@@ -176,7 +176,7 @@ def main(draws: int) -> None:
         print(line(f"{name}, theirs", equal, theirs(one, equal, draws, at_once=False)))
         print(line(f"{name}, theirs, at once", equal, theirs(one, equal, draws, at_once=True)))
         print(line(f"{name}, answers", equal, *ours(one, equal, draws)))
-    print(line("DC, tacit grid", equal, *shipped(active_only(grid), equal, draws)))
+    print(line("DC, taciturn grid", equal, *shipped(active_only(grid), equal, draws)))
     leaks(grid, delta, draws)
 
 

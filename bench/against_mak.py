@@ -1,4 +1,4 @@
-"""`tacit grid` beside released demands that are repaired so that the optimum costs what it did.
+"""`taciturn grid` beside released demands that are repaired so that the optimum costs what it did.
 
 `python -m bench.against_mak [DRAWS] [CASE ...]` prints a table in Markdown; it needs cvxpy. After
 Mak, Fioretto, Shi and Van Hentenryck (IEEE Trans. Power Systems 35, 2020; arXiv 1910.04250 is its
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
-import tacit_power as power
+import taciturn_power as power
 from bench.opf import DELTA, ETA, chosen, noise
-from tacit.typing import HostArray
-from tacit_power.models.cost import costs
-from tacit_power.models.dc import restored, solve_dc
-from tacit_power.models.dc_network import DcModel, dc_model
-from tacit_power.models.dispatch import Dispatch
-from tacit_power.models.recourse import realised, tightening
+from taciturn.typing import HostArray
+from taciturn_power.models.cost import costs
+from taciturn_power.models.dc import restored, solve_dc
+from taciturn_power.models.dc_network import DcModel, dc_model
+from taciturn_power.models.dispatch import Dispatch
+from taciturn_power.models.recourse import realised, tightening
 
 CASES = ("case14", "pglib_opf_case30_ieee", "pglib_opf_case39_epri", "case118")
 SETTINGS = ((0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 1.0), (10.0, 10.0))  # epsilon, MW
@@ -124,7 +124,7 @@ def told(model: DcModel, told: HostArray | None, demand: HostArray, optimum: flo
 
 
 def compare(name: str, draws: int, epsilon: float, beta: float) -> dict[str, Tally]:
-    """Return the tallies of demands with Laplace noise, repaired, as `tacit grid` and with room."""
+    """Return the tallies of demands with Laplace noise, repaired as by `taciturn grid` and with room."""
     case = chosen(name)
     net = power.network(case)
     model, demand = dc_model(net, costs(case)), net.demand[:, 0]

@@ -8,16 +8,16 @@ They are interpreters of environments that have `flwr[simulation]`, `appfl`, `de
 The task is logistic regression on UCI Adult, ten agents of 4,000 records, every agent's full
 gradient once a round, in double precision. Flower averages on a server, APPFL runs IIADMM, the
 inexact ADMM of the authors of Ryu and Kim (2023), and decent-bench NIDS and EXTRA on a ring. They
-step by 1 / L from public facts and draw no noise, so the line to hold them against is tacit without
-noise; the other line draws the noise of a total epsilon of 1.
+step by 1 / L from public facts and draw no noise, so the line to hold them against is taciturn
+without noise; the other line draws the noise of a total epsilon of 1.
 
 What differs: Flower's simulation runs processes of Ray and serialises what its clients say, as the
 same code would over a network; APPFL collects a batch row by row through PyTorch's loader, and
-decent-bench loops over agents, both in one process; tacit compiles all rounds into one program and
-chooses its own steps, from the same public facts.
+decent-bench loops over agents, both in one process; taciturn compiles all rounds into one program
+and chooses its own steps, from the same public facts.
 
 diffprivlib has no agents and no rounds: one trusted holder of all 40,000 records fits once, at an
-epsilon of 1 with delta 0 and the library's default C of 1. Beside it stands tacit with one agent
+epsilon of 1 with delta 0 and the library's default C of 1. Beside it stands taciturn with one agent
 that has all records, for the same neighbours (`replace_one`), at delta 1e-6.
 """
 
@@ -33,10 +33,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from tacit.datasets import load, split
-from tacit.engine import Live, behind_the_door, simulate
-from tacit.problems import Shards, contiguous_partition, pack
-from tacit.proposal import DataFacts, NetworkRequest, Request, propose
+from taciturn.datasets import load, split
+from taciturn.engine import Live, behind_the_door, simulate
+from taciturn.problems import Shards, contiguous_partition, pack
+from taciturn.proposal import DataFacts, NetworkRequest, Request, propose
 
 AGENTS, ROUNDS, NEAR = 10, 100, 0.1
 SIDES = Path(__file__).with_name("peers")
@@ -59,17 +59,17 @@ def main() -> None:
     rows = {
         "Flower, federated averaging, one step": (flower["models"], _round(flower["ends"])),
         "APPFL, IIADMM, one step": (appfl["models"], _round(appfl["ends"])),
-        "tacit, noisy-gradient without noise": _ours(shards, "noisy-gradient", np.inf),
-        "tacit, noisy-gradient, epsilon 1": _ours(shards, "noisy-gradient", 1.0),
+        "taciturn, noisy-gradient without noise": _ours(shards, "noisy-gradient", np.inf),
+        "taciturn, noisy-gradient, epsilon 1": _ours(shards, "noisy-gradient", 1.0),
     }
     for name in ("nids", "extra"):
         theirs = decent[f"{name}_models"], _round(decent[f"{name}_ends"])
         rows |= {
             f"decent-bench, {name}, ring": theirs,
-            f"tacit, {name}, ring, without noise": _ours(shards, name, np.inf),
-            f"tacit, {name}, ring, epsilon 1": _ours(shards, name, 1.0),
+            f"taciturn, {name}, ring, without noise": _ours(shards, name, np.inf),
+            f"taciturn, {name}, ring, epsilon 1": _ours(shards, name, 1.0),
         }
-    rows["tacit, noisy-gradient, one agent, epsilon 1"] = _ours(adult(1), "noisy-gradient", 1.0)
+    rows["taciturn, noisy-gradient, one agent, epsilon 1"] = _ours(adult(1), "noisy-gradient", 1.0)
     print(f"UCI Adult, {AGENTS} agents of {features.shape[1]} records, {ROUNDS} rounds")
     print(f"{'':<44}{'ms a round':>12}{'final gap':>12}{f's to a gap of {NEAR:g}':>20}")
     for label, (models, seconds) in rows.items():

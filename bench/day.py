@@ -1,7 +1,7 @@
 """A day of demands, dispatched privately: budgets shared equally or by weight, smoothed or not.
 
 `python -m bench.day [DRAWS]` prints a table in Markdown; `python -m bench.day FILE` writes the
-series as CSV, for `tacit grid case118 --series FILE`.
+series as CSV, for `taciturn grid case118 --series FILE`.
 
 The shape is public arithmetic: bus i of case118 has its published demand times g(h - l_i) at hour
 h, with
@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-import tacit_power as power
-from tacit.typing import HostArray
-from tacit_power.day.results import DayReport, day_results
-from tacit_power.day.series import Series, clock
-from tacit_power.day.study import DayProposal, DayStudy, solve_day
-from tacit_power.grids.network import Network
-from tacit_power.models.cost import costs
+import taciturn_power as power
+from taciturn.typing import HostArray
+from taciturn_power.day.results import DayReport, day_results
+from taciturn_power.day.series import Series, clock
+from taciturn_power.day.study import DayProposal, DayStudy, solve_day
+from taciturn_power.grids.network import Network
+from taciturn_power.models.cost import costs
 
 STEPS, DRAWS, DELTA, BETA_MW, ETA = 96, 3, 1e-3, 1.0, 0.05
 EPSILONS = (10.0, 1.0)

@@ -3,7 +3,8 @@
     python diffprivlib_side.py SPLITS.npz SCORES.json
 
 reads the splits (rows of norm at most 1 already) and writes the test accuracy of diffprivlib's
-LogisticRegression for every data set, epsilon, C, intercept and split. It imports nothing of tacit.
+LogisticRegression for every data set, epsilon, C, intercept and split. It imports nothing of
+taciturn.
 """
 
 from __future__ import annotations

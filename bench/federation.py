@@ -1,4 +1,4 @@
-"""A round of a study over TLS on this machine, beside the same bytes without tacit, and its floor.
+"""A round of a study over TLS on this machine, beside the same bytes without us, and its floor.
 
 All parties are in one process, so their work adds up; a study's sites have machines of their own.
 """
@@ -25,9 +25,9 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.clock import fresh_process
-from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
-from tacit.tables import read_bounds
-from tacit_federation import (
+from taciturn.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
+from taciturn.tables import read_bounds
+from taciturn_federation import (
     Coordinator,
     Journal,
     Link,
@@ -47,9 +47,9 @@ from tacit_federation import (
     server_program,
     sign,
 )
-from tacit_federation.answering import Entry
-from tacit_federation.journal import Sent
-from tacit_federation.keys import public_key
+from taciturn_federation.answering import Entry
+from taciturn_federation.journal import Sent
+from taciturn_federation.keys import public_key
 
 _FIRST = 10  # rounds that are not counted
 _ROWS, _CELLS = 200, 200_000
@@ -215,7 +215,7 @@ def relay_hops(sites: int = 8, columns: int = 104, rounds: int = 160) -> dict[st
 
 
 def check_of_a_site() -> dict[str, float]:
-    """Return seconds and MiB of `tacit site check`: a start, and all that a site derives."""
+    """Return seconds and MiB of `taciturn site check`: a start, and all that a site derives."""
     with _folder() as folder:
         study = Study(folder, 3, 104, 2, rounds=100)
         file, sites = folder / "proposal.json", folder / "sites"
@@ -223,7 +223,7 @@ def check_of_a_site() -> dict[str, float]:
         (sites / "bench").mkdir(parents=True)
         study.sites[0].folder.rename(sites / "bench" / "site0")
         command = ["site", "check", str(file), "--name", "site0", "--sites", str(sites)]
-        found = [fresh_process([sys.executable, "-m", "tacit.cli", *command]) for _ in range(3)]
+        found = [fresh_process([sys.executable, "-m", "taciturn.cli", *command]) for _ in range(3)]
     return {
         "start and check, median s": statistics.median(seconds for _, seconds, _ in found),
         "peak memory, MiB": max(memory for _, _, memory in found),
@@ -308,15 +308,15 @@ def _median(work: Any, repeats: int) -> float:
 @contextmanager
 def _folder() -> Iterator[Path]:
     """Yield a folder, which holds the heads of journals too."""
-    before = os.environ.get("TACIT_STATE_DIR")
+    before = os.environ.get("TACITURN_STATE_DIR")
     with tempfile.TemporaryDirectory() as name:
-        os.environ["TACIT_STATE_DIR"] = str(Path(name) / "state")
+        os.environ["TACITURN_STATE_DIR"] = str(Path(name) / "state")
         try:
             yield Path(name)
         finally:
-            os.environ.pop("TACIT_STATE_DIR")
+            os.environ.pop("TACITURN_STATE_DIR")
             if before is not None:
-                os.environ["TACIT_STATE_DIR"] = before
+                os.environ["TACITURN_STATE_DIR"] = before
 
 
 def _bounds(folder: Path, columns: int, classes: int) -> Path:

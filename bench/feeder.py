@@ -20,8 +20,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from tacit.typing import HostArray
-from tacit_power import Case
+from taciturn.typing import HostArray
+from taciturn_power import Case
 
 # from, r, x, rating of the line that enters node 1, 2, ..
 LINES = (
@@ -216,7 +216,7 @@ def cheapest(grid: Feeder) -> float:
 
 
 def case_of(grid: Feeder, base: float) -> Case:
-    """Return the case that `tacit grid` reads: buses in their order, the substation last."""
+    """Return the case that `taciturn grid` reads: buses in their order, the substation last."""
     count = grid.nodes + 1
     ends = np.where(np.array(LINES)[:, 0] > 0, np.array(LINES)[:, 0], count)
     bus, gen = np.zeros((count, 13)), np.zeros((count, 10))

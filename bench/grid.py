@@ -14,10 +14,10 @@ import clarabel
 import jax
 import numpy as np
 
-import tacit_power as power
+import taciturn_power as power
 from bench.clock import fresh_process
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live
 
 NOTHING: frozenset[str] = frozenset()
 LARGE = "power/matpower/case1354pegase.m"
@@ -74,15 +74,19 @@ def rounds_of(case: str, rounds: int) -> dict[str, float]:
 def large_case() -> dict[str, float]:
     """Return seconds and peak memory of 10 rounds of 1,354 buses in 30 zones, as a process.
 
-    The file is looked for under the environment variable TACIT_DATA_DIR; nothing without it.
+    The file is looked for under the environment variable TACITURN_DATA_DIR; nothing without it.
     """
-    file = Path(os.environ.get("TACIT_DATA_DIR", ".")) / LARGE
+    file = Path(os.environ.get("TACITURN_DATA_DIR", ".")) / LARGE
     if not file.is_file():
         return {}
-    tacit = [sys.executable, "-c", "import sys; from tacit.cli.main import main; sys.exit(main())"]
+    taciturn = [
+        sys.executable,
+        "-c",
+        "import sys; from taciturn.cli.main import main; sys.exit(main())",
+    ]
     asked = ["grid", str(file), "--zones", "30", "--rounds", "10", "--beta", "0.01"]
     budget = ["--epsilon", "1", "--delta", "1e-4", "--json"]
-    answered, seconds, peak = fresh_process([*tacit, *asked, *budget])
+    answered, seconds, peak = fresh_process([*taciturn, *asked, *budget])
     values = json.loads(answered)
     return {
         "seconds": seconds,

@@ -15,19 +15,19 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench.clock import peak_memory, reset_peak
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.datasets import Dataset
-from tacit.engine import Plan, Run, reserve, run
-from tacit.engine.charging import charge_of
-from tacit.engine.credit import certificate_of
-from tacit.engine.protocol import observed_ledger
-from tacit.privacy import Messages
-from tacit.proposal import Proposal, Request, StructureRequest
-from tacit.proposal.request import NetworkRequest
-from tacit.report.results import json_text, results, strict
-from tacit.report.training import training_page
-from tacit.training import DividedData, Training, divide, proposal_for
-from tacit.training.assessment import curves_on_test, measure
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.datasets import Dataset
+from taciturn.engine import Plan, Run, reserve, run
+from taciturn.engine.charging import charge_of
+from taciturn.engine.credit import certificate_of
+from taciturn.engine.protocol import observed_ledger
+from taciturn.privacy import Messages
+from taciturn.proposal import Proposal, Request, StructureRequest
+from taciturn.proposal.request import NetworkRequest
+from taciturn.report.results import json_text, results, strict
+from taciturn.report.training import training_page
+from taciturn.training import DividedData, Training, divide, proposal_for
+from taciturn.training.assessment import curves_on_test, measure
 
 TESTS = 1_000
 # seconds of a run whose rounds are measured by twenty times as many more, or once alone
@@ -129,7 +129,7 @@ def charged(plan: Plan, observer: str) -> None:
     """Charge a plan to a new account for that observer, and close the run as released."""
     terms = AccountTerms(observer=observer)
     with TemporaryDirectory() as folder:
-        os.environ["TACIT_STATE_DIR"] = str(Path(folder) / "state")
+        os.environ["TACITURN_STATE_DIR"] = str(Path(folder) / "state")
         account = open_account("one", Guarantee(8.0, 1e-5, 0.5), terms, folder=Path(folder))
         reservation = reserve(account, plan, seed=None, what="a run")
         reservation.use(charge_of(plan))

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from bench.clock import alternating, matrix_rate, read_bandwidth
-from tacit.algorithms import LinearisedADMM
-from tacit.engine import behind_the_door, simulate, sweep
-from tacit.engine.door import Live
-from tacit.engine.planning import Plan, plan
-from tacit.engine.program import stack
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import (
+from taciturn.algorithms import LinearisedADMM
+from taciturn.engine import behind_the_door, simulate, sweep
+from taciturn.engine.door import Live
+from taciturn.engine.planning import Plan, plan
+from taciturn.engine.program import stack
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
     Box,
     MultinomialLogistic,
     NoRegulariser,

@@ -1,4 +1,4 @@
-"""Time and memory of `tacit train` on tables of growing length, each in a process of its own.
+"""Time and memory of `taciturn train` on tables of growing length, each in a process of its own.
 
     python -m bench.large_tables [--rounds T] [--parquet] ROWS...
 
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from tacit.typing import HostArray
+from taciturn.typing import HostArray
 
 _COLUMNS, _AT_ONCE = 19, 100_000
 
@@ -96,7 +96,7 @@ def _lines(thousandths: HostArray, ill: HostArray) -> bytes:
 
 def trained(table: Path, rounds: int) -> tuple[float, float]:
     """Return the seconds and the peak memory, in bytes, of a training on a table."""
-    command = [sys.executable, "-m", "tacit.cli", "train", str(table), "--target", "ill"]
+    command = [sys.executable, "-m", "taciturn.cli", "train", str(table), "--target", "ill"]
     command += ["--bounds", str(table.with_name("bounds.toml")), "--epsilon", "1"]
     command += ["--delta", "1e-9", "--agents", "10", "--rounds", str(rounds)]
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2)"

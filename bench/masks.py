@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from tacit_federation.masks import MaskKey, Masks, Participants, opened
+from taciturn_federation.masks import MaskKey, Masks, Participants, opened
 
 _NUMBERS, _RUN = 7840, bytes(32)
 

@@ -8,15 +8,15 @@ import jax
 import numpy as np
 
 from bench.clock import alternating, read_bandwidth
-from tacit.algorithms import NIDS, RECAL, Algorithm
-from tacit.datasets import load, split
-from tacit.engine import Network, behind_the_door, simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.network import metropolis, random_regular, ring, uniform_walk
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import (
+from taciturn.algorithms import NIDS, RECAL, Algorithm
+from taciturn.datasets import load, split
+from taciturn.engine import Network, behind_the_door, simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.network import metropolis, random_regular, ring, uniform_walk
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
     L2,
     Logistic,
     Problem,

@@ -1,8 +1,8 @@
 """What privacy costs an optimal power flow: cases by epsilon by beta, with room for noise or not.
 
 `python -m bench.opf [DRAWS] [CASE ...]` prints a table in Markdown. Cases that do not come with the
-package are read from TACIT_DATA_DIR. A beta in per cent is of the largest demand of the case, which
-is published.
+package are read from TACITURN_DATA_DIR. A beta in per cent is of the largest demand of the case,
+which is published.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-import tacit_power as power
-from tacit.typing import HostArray
-from tacit_power.models.cost import costs
-from tacit_power.models.dc import solve_dc
-from tacit_power.models.dc_network import DcModel, dc_model
-from tacit_power.models.recourse import Realised, Tightening, realised, tightening
-from tacit_power.moment.asking import noise_of, plan_demand
-from tacit_power.moment.hidden import read_beta
+import taciturn_power as power
+from taciturn.typing import HostArray
+from taciturn_power.models.cost import costs
+from taciturn_power.models.dc import solve_dc
+from taciturn_power.models.dc_network import DcModel, dc_model
+from taciturn_power.models.recourse import Realised, Tightening, realised, tightening
+from taciturn_power.moment.asking import noise_of, plan_demand
+from taciturn_power.moment.hidden import read_beta
 
 CASES = (
     "case14",
@@ -36,7 +36,7 @@ DELTA, ETA, DRAWS = 1e-3, 0.05, 1000
 def chosen(name: str) -> power.Case:
     if name in power.BUNDLED:
         return power.bundled_case(name)
-    folder = Path(os.environ["TACIT_DATA_DIR"]) / "power" / "pglib"
+    folder = Path(os.environ["TACITURN_DATA_DIR"]) / "power" / "pglib"
     return power.read_case(folder / f"{name}.m")
 
 
@@ -64,7 +64,7 @@ def cell(found: list[Realised], draws: int, optimum: float) -> str:
 
 
 def noise(net: power.Network, zones: power.Zones, epsilon: float, beta: float) -> HostArray:
-    """Return the standard deviation on each demand of every bus, per unit, as `tacit grid` has."""
+    """Return the standard deviation on the demand of every bus, per unit, as `taciturn grid` has."""
     planned = plan_demand(net, zones, hide="demand", beta=beta, epsilon=epsilon, delta=DELTA)
     noise: HostArray = noise_of(planned, zones)[0]
     return noise

@@ -19,12 +19,12 @@ ROUNDS = (20, 120)
 
 def work(data: str, address: str, count: int, index: int) -> None:
     """Print what one process measures, once it has met the others."""
-    from tacit.datasets import load  # noqa: PLC0415
-    from tacit.engine import run  # noqa: PLC0415
-    from tacit.engine.processes import connect  # noqa: PLC0415
-    from tacit.problems import Devices  # noqa: PLC0415
-    from tacit.proposal import Request, StructureRequest  # noqa: PLC0415
-    from tacit.training import divide, local_part, proposal_for  # noqa: PLC0415
+    from taciturn.datasets import load  # noqa: PLC0415
+    from taciturn.engine import run  # noqa: PLC0415
+    from taciturn.engine.processes import connect  # noqa: PLC0415
+    from taciturn.problems import Devices  # noqa: PLC0415
+    from taciturn.proposal import Request, StructureRequest  # noqa: PLC0415
+    from taciturn.training import divide, local_part, proposal_for  # noqa: PLC0415
 
     if count > 1:
         connect(address, count, index)

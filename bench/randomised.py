@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bench.feeder import Feeder, generation_cost, limits
-from tacit.typing import HostArray
+from taciturn.typing import HostArray
 
 # of generators, lines and voltages, as in the published script
 PUBLISHED = (0.01, 0.10, 0.02)

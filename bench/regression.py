@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from tacit.engine import behind_the_door, sweep
-from tacit.engine.door import Live
-from tacit.engine.planning import Plan
-from tacit.engine.program import stack
-from tacit.privacy import Messages, Observer, Sum
-from tacit.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack
-from tacit.proposal import DataFacts, Request, propose
+from taciturn.engine import behind_the_door, sweep
+from taciturn.engine.door import Live
+from taciturn.engine.planning import Plan
+from taciturn.engine.program import stack
+from taciturn.privacy import Messages, Observer, Sum
+from taciturn.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack
+from taciturn.proposal import DataFacts, Request, propose
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10
 DIMENSIONS = (3, 10, 30)

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from tacit.algorithms import NoisyGradient
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
-from tacit.problems import (
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
+from taciturn.problems import (
     L2,
     Logistic,
     Problem,

@@ -10,10 +10,10 @@ import numpy as np
 
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
-from tacit.engine import simulate, sweep
-from tacit.engine.door import Live, Private
-from tacit.engine.program import Program, stack
-from tacit.privacy import compose, epsilon_of
+from taciturn.engine import simulate, sweep
+from taciturn.engine.door import Live, Private
+from taciturn.engine.program import Program, stack
+from taciturn.privacy import compose, epsilon_of
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -66,9 +66,9 @@ def forty_runs(name: str) -> dict[str, float]:
 
 
 def cold_start() -> dict[str, float]:
-    """Return wall seconds and peak memory of `tacit train adult` in a fresh process."""
-    tacit = str(Path(sys.executable).with_name("tacit"))
-    command = [tacit, "train", "adult", "--agents", str(AGENTS)]
+    """Return wall seconds and peak memory of `taciturn train adult` in a fresh process."""
+    taciturn = str(Path(sys.executable).with_name("taciturn"))
+    command = [taciturn, "train", "adult", "--agents", str(AGENTS)]
     command += ["--epsilon", "1", "--delta", "1e-6", "--quiet", "--json"]
     _, seconds, peak = fresh_process(command)
     return {"seconds": seconds, "peak_mebibytes": peak}

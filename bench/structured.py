@@ -13,15 +13,15 @@ import jax
 import numpy as np
 
 from bench.clock import alternating, median_seconds, read_bandwidth
-from tacit.algorithms import SADMM
-from tacit.datasets import load, split
-from tacit.engine import behind_the_door, simulate, sweep
-from tacit.engine.door import Live, Private
-from tacit.engine.planning import Plan, plan
-from tacit.engine.program import stack
-from tacit.oracles import MinibatchGradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import (
+from taciturn.algorithms import SADMM
+from taciturn.datasets import load, split
+from taciturn.engine import behind_the_door, simulate, sweep
+from taciturn.engine.door import Live, Private
+from taciturn.engine.planning import Plan, plan
+from taciturn.engine.program import stack
+from taciturn.oracles import MinibatchGradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,

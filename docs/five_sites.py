@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from tacit.cli.main import main as tacit
-from tacit.datasets.adult import BUNDLED, COLUMNS, Categorical, bundled_text
+from taciturn.cli.main import main as taciturn
+from taciturn.datasets.adult import BUNDLED, COLUMNS, Categorical, bundled_text
 
 NAMES = (
     "mercy", "sinai", "charite", "guys", "karolinska", "lariboisiere", "stjames", "vallhebron",
@@ -72,7 +72,7 @@ class Run:
     def __init__(self, folder: Path, sites: int) -> None:
         self.folder, self.names = folder, NAMES[:sites]
         self.began = time.monotonic()
-        own = {"XDG_DATA_HOME": str(folder / "data"), "TACIT_STATE_DIR": str(folder / "state")}
+        own = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
         self.environment = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -90,17 +90,17 @@ class Run:
             mock.patch.dict(os.environ, self.environment),
             mock.patch.object(sys, "stdin", asked),
         ):
-            code = tacit(words)
+            code = taciturn(words)
         if code:
-            raise SystemExit(f"tacit {' '.join(words)}\n{said.getvalue()}")
-        print(f"         $ tacit {' '.join(words)}", flush=True)
+            raise SystemExit(f"taciturn {' '.join(words)}\n{said.getvalue()}")
+        print(f"         $ taciturn {' '.join(words)}", flush=True)
         return said.getvalue()
 
     def process(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         """Start a command as a process whose output goes to a file."""
         with (self.folder / f"{name}.out").open("ab") as out:
             one = subprocess.Popen(
-                [sys.executable, "-m", "tacit.cli", *words],
+                [sys.executable, "-m", "taciturn.cli", *words],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder,
                 env=self.environment,
             )  # fmt: skip

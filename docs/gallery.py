@@ -1,7 +1,7 @@
-"""Make the pages of the gallery from runs of `tacit reproduce`.
+"""Make the pages of the gallery from runs of `taciturn reproduce`.
 
-    python docs/gallery.py FOLDER ...       from folders that `tacit reproduce --out FOLDER` wrote
-    python docs/gallery.py --run FOLDER     run all papers at their default scale first: hours
+    python docs/gallery.py FOLDER ...       from folders that `taciturn reproduce --out FOLDER`
+    wrote python docs/gallery.py --run FOLDER     run all papers at their default scale first: hours
 
 For every paper it writes docs/gallery/PAPER.md, its figures beside it, and run.json: settings,
 seeds and the commit that ran.
@@ -56,7 +56,7 @@ STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "svg.fonttype": "none",
-    "svg.hashsalt": "tacit",
+    "svg.hashsalt": "taciturn",
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
@@ -82,7 +82,7 @@ def reproduced(where: Path) -> Iterable[Path]:
     """Run every paper at its default scale; yield each folder as it is finished."""
     for paper, words in COMMANDS.items():
         out = where / paper
-        call = [Path(sys.executable).parent / "tacit", "reproduce", *words, "--force"]
+        call = [Path(sys.executable).parent / "taciturn", "reproduce", *words, "--force"]
         subprocess.run([*call, "--out", out], check=True)
         yield out
 
@@ -113,7 +113,7 @@ def write(results: dict[str, Any], commit: str) -> None:
             if drawing:
                 (folder / file_of(figure, side)).write_text(drawing, encoding="utf-8")
     run = {
-        "command": f"tacit reproduce {' '.join(COMMANDS[paper])}",
+        "command": f"taciturn reproduce {' '.join(COMMANDS[paper])}",
         "commit": commit,
         **{
             key: results[key]

@@ -10,13 +10,13 @@ import jax
 import numpy as np
 import pytest
 
-from tacit.algorithms import DPADMM, NoisyGradient
-from tacit.datasets import load
-from tacit.engine.planning import plan
-from tacit.errors import DataError
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import (
+from taciturn.algorithms import DPADMM, NoisyGradient
+from taciturn.datasets import load
+from taciturn.engine.planning import plan
+from taciturn.errors import DataError
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
     L2,
     Logistic,
     NoRegulariser,
@@ -25,10 +25,10 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import Request, StructureRequest
-from tacit.training import divide, proposal_for, train
+from taciturn.proposal import Request, StructureRequest
+from taciturn.training import divide, proposal_for, train
 
-PAPERS = Path(__file__).parents[1] / "papers" / "tacit_papers_tests"
+PAPERS = Path(__file__).parents[1] / "papers" / "taciturn_papers_tests"
 QUICK_OF_THE_PAPERS = {"test_commands.py"}
 
 
@@ -85,9 +85,9 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 
 
 # what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and
-# twice that of epsilon (tacit.privacy.mechanisms)
+# twice that of epsilon (taciturn.privacy.mechanisms)
 LATTICE = 1e-6
-# what rounding adds to the bound of a proximal or projected step (tacit.oracles.sums)
+# what rounding adds to the bound of a proximal or projected step (taciturn.oracles.sums)
 ROUNDED = 1 + 2.0**-9
 
 
@@ -107,7 +107,7 @@ def on_lattice(ledger, sensitivity):
 
 
 def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None, **asked):
-    """The training of a request on a data set, as `tacit train` goes about it."""
+    """The training of a request on a data set, as `taciturn train` goes about it."""
     request = Request(**asked)
     data = divide(dataset, agents, split_seed=request.split_seed)
     proposal = proposal_for(data, request, structure or StructureRequest())
@@ -119,7 +119,7 @@ def published(name, **how):
     try:
         return load(name, **how)
     except DataError:
-        pytest.skip(f"{name}: neither under TACIT_DATA_DIR nor to be had from its site")
+        pytest.skip(f"{name}: neither under TACITURN_DATA_DIR nor to be had from its site")
 
 
 def pytest_collection_finish():

@@ -2,7 +2,7 @@
 
     python appfl_side.py TASK.npz OUT.npz
 
-Trainers and aggregator are APPFL's own, called in turn. It imports nothing of tacit.
+Trainers and aggregator are APPFL's own, called in turn. It imports nothing of taciturn.
 """
 
 import sys

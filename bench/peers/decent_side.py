@@ -2,7 +2,7 @@
 
     python decent_side.py TASK.npz OUT.npz
 
-It imports nothing of tacit.
+It imports nothing of taciturn.
 """
 
 import sys

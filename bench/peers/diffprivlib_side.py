@@ -3,7 +3,7 @@
     python diffprivlib_side.py TASK.npz OUT.npz
 
 Its logistic regression perturbs the objective and releases the minimum, so there are no rounds: a
-model and an end stand for a whole fit. It imports nothing of tacit.
+model and an end stand for a whole fit. It imports nothing of taciturn.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
     python flower_side.py TASK.npz OUT.npz
 
-Every agent is a client of Flower's simulation. It imports nothing of tacit.
+Every agent is a client of Flower's simulation. It imports nothing of taciturn.
 """
 
 import logging

@@ -15,9 +15,9 @@ from tests.attacks.outputs import ErrorRate, off_lattice, porous, power, tails
 from tests.attacks.queries import hostile, shifted_slots
 from tests.attacks.subjects import FIXED, OF_TARGETS, ORACLES, Finding, precisions_of, subject_named
 
-from tacit.cli.console import table
-from tacit.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
-from tacit.typing import Precision
+from taciturn.cli.console import table
+from taciturn.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
+from taciturn.typing import Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
 BATCHES = ("mini-batch gradient", "mini-batch difference")

@@ -19,9 +19,9 @@ import jax
 import numpy as np
 from tests.attacks.subjects import BETA, OF_TARGETS, Finding, Subject, Trials, everyone, ratios
 
-from tacit.oracles import Drawn
-from tacit.privacy import ZeroOut
-from tacit.typing import HostArray, Precision
+from taciturn.oracles import Drawn
+from taciturn.privacy import ZeroOut
+from taciturn.typing import HostArray, Precision
 
 
 class Order(NamedTuple):

@@ -20,11 +20,11 @@ from scipy.special import erf, ndtr, ndtri
 from tests.attacks.orders import Order, climbing, staircase
 from tests.attacks.subjects import Finding, Subject, subject_named
 
-from tacit.audit.epsilon import upper_rate
-from tacit.engine import Plan, run
-from tacit.privacy import Certificate, ReplaceOne, true_positive_rate
-from tacit.problems import Shards, pack
-from tacit.typing import HostArray, Precision
+from taciturn.audit.epsilon import upper_rate
+from taciturn.engine import Plan, run
+from taciturn.privacy import Certificate, ReplaceOne, true_positive_rate
+from taciturn.problems import Shards, pack
+from taciturn.typing import HostArray, Precision
 
 # a power of two, so that both exact answers have few bits
 _RECORDS, _COLUMNS = 64, 20

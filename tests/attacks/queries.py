@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Subject, Trials, everyone, ratios
 
-from tacit.oracles import Drawn
-from tacit.oracles.sampling import capacity
-from tacit.privacy import TargetChange, ZeroOut
-from tacit.problems import MultinomialLogistic, within_norm
-from tacit.typing import HostArray, Precision
+from taciturn.oracles import Drawn
+from taciturn.oracles.sampling import capacity
+from taciturn.privacy import TargetChange, ZeroOut
+from taciturn.problems import MultinomialLogistic, within_norm
+from taciturn.typing import HostArray, Precision
 
 Drawer = np.random.Generator
 # of the shape of a model, one for every trial, given the records that are changed `(N, D)`

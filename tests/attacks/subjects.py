@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from tacit.algorithms import AnswerMessages, Noise, Turn
-from tacit.engine import Plan, Private, Program, behind_the_door, plan
-from tacit.engine.door import two_to
-from tacit.engine.program import agent_turns
-from tacit.oracles import (
+from taciturn.algorithms import AnswerMessages, Noise, Turn
+from taciturn.engine import Plan, Private, Program, behind_the_door, plan
+from taciturn.engine.door import two_to
+from taciturn.engine.program import agent_turns
+from taciturn.oracles import (
     Around,
     Centre,
     CentredGradient,
@@ -50,7 +50,7 @@ from tacit.oracles import (
     Targets,
     Words,
 )
-from tacit.privacy import (
+from taciturn.privacy import (
     Adjacency,
     Gaussian,
     Mechanism,
@@ -62,7 +62,7 @@ from tacit.privacy import (
     Terms,
     Unit,
 )
-from tacit.problems import (
+from taciturn.problems import (
     Ball,
     ElasticNet,
     MultinomialLogistic,
@@ -77,8 +77,8 @@ from tacit.problems import (
     facts_from,
     pack,
 )
-from tacit.spec import Spec
-from tacit.typing import Array, HostArray, Model, Precision, PyTree
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Model, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
 # how many places a person has

@@ -21,10 +21,10 @@ from tests.attacks.subjects import (
     subject_named,
 )
 
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.privacy import Laplace, ReplaceOne, ZeroOut
-from tacit.problems import NoRegulariser, Problem, RegressionLoss, WholeSpace
-from tacit.typing import Array
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.privacy import Laplace, ReplaceOne, ZeroOut
+from taciturn.problems import NoRegulariser, Problem, RegressionLoss, WholeSpace
+from taciturn.typing import Array
 
 QUICK_ORDERS = ("gradient", "gradient, ten classes", "statistics", "target gradient")
 QUICK_QUERIES = ("gradient", "projected step", "proximal step", "target gradient", "residual")
@@ -93,7 +93,7 @@ def test_no_order_of_summation_moves_an_answer_beyond_its_bound(name):
 
 @pytest.mark.parametrize("name", ["gradient", "snapshot"])
 def test_no_order_moves_an_answer_on_rows_in_single_precision(name, monkeypatch):
-    monkeypatch.setattr("tacit.engine.running.stays_in_cache", lambda entries: False)
+    monkeypatch.setattr("taciturn.engine.running.stays_in_cache", lambda entries: False)
     subject = named(name, 4_000)
     found = worst_order(subject, "float32", records=4_000, columns=4, orders=ORDERS[:3])
     assert found.ratio <= 1, found
@@ -218,7 +218,7 @@ def test_a_loss_that_goes_by_slots_is_asked_of_every_record_alone(monkeypatch):
 
     assert found(99).ratio <= 1
     # asked of all together, it is seen; with other shapes, since programs are kept
-    monkeypatch.setattr("tacit.oracles.claims.own_parts", lambda module: ())
+    monkeypatch.setattr("taciturn.oracles.claims.own_parts", lambda module: ())
     assert found(97).ratio > 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from conftest import just_below
-from tacit.audit import (
+from taciturn.audit import (
     audit,
     canary,
     fault_named,
@@ -17,12 +17,12 @@ from tacit.audit import (
     lower_bound,
     residual_report,
 )
-from tacit.audit.auditing import DELTA, _ratios, prepared
-from tacit.audit.subject import Setup
-from tacit.engine.door import RivalRecord
-from tacit.errors import InputError
-from tacit.oracles import Point, Statistics
-from tacit.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
+from taciturn.audit.auditing import DELTA, _ratios, prepared
+from taciturn.audit.subject import Setup
+from taciturn.engine.door import RivalRecord
+from taciturn.errors import InputError
+from taciturn.oracles import Point, Statistics
+from taciturn.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
 
 ALGORITHMS = ["noisy-gradient", "dp-admm", "one-question"]
 SEES = {

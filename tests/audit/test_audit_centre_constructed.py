@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.engine import behind_the_door
-from tacit.oracles import Around, Centre, Point, ProximalStep, Recentred
-from tacit.problems import pack
-from tacit.proposal import DataFacts, Request, propose
+from taciturn.engine import behind_the_door
+from taciturn.oracles import Around, Centre, Point, ProximalStep, Recentred
+from taciturn.problems import pack
+from taciturn.proposal import DataFacts, Request, propose
 
 NORM, COLUMNS, COUNTS = 1.7, 5, (4, 1, 9)
 FACTS = DataFacts(name="m", task="binary", classes=2, columns=COLUMNS, record_norm=NORM, table=None)

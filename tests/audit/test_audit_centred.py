@@ -2,9 +2,9 @@
 
 import pytest
 
-from tacit.audit import audit
-from tacit.errors import InputError
-from tacit.privacy import Sum
+from taciturn.audit import audit
+from taciturn.errors import InputError
+from taciturn.privacy import Sum
 
 METHODS = ["noisy-gradient", "dp-admm", "pvp", "linearised-admm"]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from tacit.algorithms import METHODS, Composition, NoisyGradient
-from tacit.audit import audit, check_method, check_oracle
-from tacit.audit.search import Search
-from tacit.errors import InputError
-from tacit.oracles import (
+from taciturn.algorithms import METHODS, Composition, NoisyGradient
+from taciturn.audit import audit, check_method, check_oracle
+from taciturn.audit.search import Search
+from taciturn.errors import InputError
+from taciturn.oracles import (
     Centre,
     Gradient,
     MinibatchGradient,
@@ -22,9 +22,9 @@ from tacit.oracles import (
     Statistics,
     TargetGradient,
 )
-from tacit.oracles.targets import TargetQuestion
-from tacit.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
-from tacit.problems import (
+from taciturn.oracles.targets import TargetQuestion
+from taciturn.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
+from taciturn.problems import (
     HuberHinge,
     Logistic,
     NoRegulariser,

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, just_below, make_terms
-from tacit.algorithms import Composition, LinearisedADMM
-from tacit.audit import audit, canary, replay, residual_report
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.oracles import Gradient, ProjectedStep
-from tacit.privacy import Laplace
+from taciturn.algorithms import Composition, LinearisedADMM
+from taciturn.audit import audit, canary, replay, residual_report
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.oracles import Gradient, ProjectedStep
+from taciturn.privacy import Laplace
 
 UPDATES = 3
 

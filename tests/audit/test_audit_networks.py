@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from conftest import just_below
-from tacit.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
-from tacit.audit import audit, canary, replay
-from tacit.audit.auditing import DELTA
-from tacit.audit.subject import AGENTS, Setup, planned
-from tacit.engine import behind_the_door, simulate
-from tacit.engine.door import Live, exact_answer
-from tacit.errors import InputError
-from tacit.network import complete, metropolis, path, ring, uniform_walk
-from tacit.privacy import epsilon_of
+from taciturn.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
+from taciturn.audit import audit, canary, replay
+from taciturn.audit.auditing import DELTA
+from taciturn.audit.subject import AGENTS, Setup, planned
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live, exact_answer
+from taciturn.errors import InputError
+from taciturn.network import complete, metropolis, path, ring, uniform_walk
+from taciturn.privacy import epsilon_of
 
 NETWORKS = {
     RECAL: uniform_walk(ring(AGENTS), 24, seed=0),

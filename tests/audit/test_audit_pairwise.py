@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, RECAL
-from tacit.audit import pairwise_mu
-from tacit.audit.pairwise import rounds_that_reach
-from tacit.engine import simulate
-from tacit.engine.door import Door, Live
-from tacit.engine.planning import plan
-from tacit.engine.running import behind_the_door
-from tacit.errors import InputError
-from tacit.network import Graph, Walk, cyclic_walk, metropolis, path, ring
-from tacit.oracles import Gradient, TargetGradient
-from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit.problems import (
+from taciturn.algorithms import EXTRA, NIDS, RECAL
+from taciturn.audit import pairwise_mu
+from taciturn.audit.pairwise import rounds_that_reach
+from taciturn.engine import simulate
+from taciturn.engine.door import Door, Live
+from taciturn.engine.planning import plan
+from taciturn.engine.running import behind_the_door
+from taciturn.errors import InputError
+from taciturn.network import Graph, Walk, cyclic_walk, metropolis, path, ring
+from taciturn.oracles import Gradient, TargetGradient
+from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.problems import (
     L2,
     Logistic,
     NoRegulariser,
@@ -34,9 +34,9 @@ from tacit.problems import (
     pack,
     public_facts,
 )  # fmt: skip
-from tacit.report.results import between_agents
-from tacit_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
-from tacit_papers.methods import RWADMM
+from taciturn.report.results import between_agents
+from taciturn_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
+from taciturn_papers.methods import RWADMM
 
 BETA, SLOPES = 0.5, (6.33, 6.07, 4.78, 7.34)
 OTHER_PATH = Graph(4, np.array([(0, 1), (1, 3), (3, 2)]))

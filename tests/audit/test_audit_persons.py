@@ -5,13 +5,13 @@ import dataclasses
 import jax
 import pytest
 
-from tacit.audit import audit, check_oracle
-from tacit.audit.auditing import _attack, prepared
-from tacit.audit.subject import Setup
-from tacit.errors import InputError
-from tacit.oracles import Gradient
-from tacit.privacy import Messages, Sum, epsilon_of
-from tacit.problems import Origin, Squared
+from taciturn.audit import audit, check_oracle
+from taciturn.audit.auditing import _attack, prepared
+from taciturn.audit.subject import Setup
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient
+from taciturn.privacy import Messages, Sum, epsilon_of
+from taciturn.problems import Origin, Squared
 
 
 @pytest.mark.slow

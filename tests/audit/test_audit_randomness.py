@@ -2,9 +2,9 @@
 
 import pytest
 
-from tacit.audit import audit
-from tacit.audit.randomness import BLOCK, LONG, WIDE, _short_stream, key_tests
-from tacit.noise import Stream
+from taciturn.audit import audit
+from taciturn.audit.randomness import BLOCK, LONG, WIDE, _short_stream, key_tests
+from taciturn.noise import Stream
 
 FAULTS = [
     "part-noise",

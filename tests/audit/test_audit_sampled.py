@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.audit import audit, audit_sampled, epsilon_lower_bound
-from tacit.errors import InputError
-from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.audit import audit, audit_sampled, epsilon_lower_bound
+from taciturn.errors import InputError
+from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
 
 RELATIONS = [ReplaceOne(), ZeroOut()]
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.audit.epsilon import lower_bound
-from tacit.audit.subject import Setup, canary, planned
-from tacit.engine.door import exact_answer
-from tacit.engine.program import agent_turns, server_turns
-from tacit.engine.protocol import at
-from tacit.engine.running import opened as behind_the_door
-from tacit.privacy import Sum, epsilon_of
-from tacit_federation.answering import Answering
-from tacit_federation.conducting import _delivered
-from tacit_federation.masks import MaskKey, Masks, Participants, opened
+from taciturn.audit.epsilon import lower_bound
+from taciturn.audit.subject import Setup, canary, planned
+from taciturn.engine.door import exact_answer
+from taciturn.engine.program import agent_turns, server_turns
+from taciturn.engine.protocol import at
+from taciturn.engine.running import opened as behind_the_door
+from taciturn.privacy import Sum, epsilon_of
+from taciturn_federation.answering import Answering
+from taciturn_federation.conducting import _delivered
+from taciturn_federation.masks import MaskKey, Masks, Participants, opened
 
 AGENTS, ROUNDS, EACH = 3, 600, 1.5
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 `python -m tests.budget.crashing FOLDER NAME WITNESS RUNS SEED` charges runs of its own to an
 account. With RUNS = 0 it forks a process that goes on for ever for each line of its standard input,
 a seed, and writes its number: importing takes seconds, and a kill milliseconds. An answer is one
-line in the file of the witness, which nothing of tacit writes; what is answered counts from the
+line in the file of the witness, which nothing of taciturn writes; what is answered counts from the
 moment at which its `write` is called.
 """
 
@@ -13,9 +13,9 @@ import signal
 import sys
 from pathlib import Path
 
-from tacit.budget import Account, Charge, Purpose
-from tacit.errors import TacitError
-from tacit.privacy import GaussianAnswer
+from taciturn.budget import Account, Charge, Purpose
+from taciturn.errors import TaciturnError
+from taciturn.privacy import GaussianAnswer
 
 MU = 2.0**-10  # its square is exact in binary
 
@@ -85,7 +85,7 @@ def main():
         if int(runs) == 0:
             forked(lambda line: drive(account, log, 10**9, int(line)))
         drive(account, log, int(runs), int(seed))
-    except TacitError as error:
+    except TaciturnError as error:
         print(error, file=sys.stderr)
         return 2
     return 0

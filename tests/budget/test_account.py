@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.budget import (
+from taciturn.budget import (
     Account,
     AccountTerms,
     Charge,
@@ -27,21 +27,21 @@ from tacit.budget import (
     accounts_in,
     open_account,
 )
-from tacit.budget import balance as balances
-from tacit.budget import reservation as reservations
-from tacit.budget.balance import standing_of
-from tacit.budget.places import head_file, place_file
-from tacit.budget.store import connected, entries_of, locked, read_head
-from tacit.errors import AccountError, InputError
-from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
-from tacit.report.accounts import account_text
+from taciturn.budget import balance as balances
+from taciturn.budget import reservation as reservations
+from taciturn.budget.balance import standing_of
+from taciturn.budget.places import head_file, place_file
+from taciturn.budget.store import connected, entries_of, locked, read_head
+from taciturn.errors import AccountError, InputError
+from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
+from taciturn.report.accounts import account_text
 
 PURPOSE = Purpose("a test", None, "0" * 64, 0.5, 1e-5, 0.1, 10)
 
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     return tmp_path / "state"
 
 
@@ -88,7 +88,7 @@ def test_a_reservation_comes_back_until_it_is_marked_and_never_after(account):
 
 def test_the_mark_is_refused_once_a_reservation_was_returned_by_another(account, monkeypatch):
     late = account.reserve(charge(), PURPOSE)
-    monkeypatch.setattr("tacit.budget.account._PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr("taciturn.budget.account._PATIENCE", timedelta(seconds=-1))
     other = account.reserve(charge(), PURPOSE)
     with pytest.raises(AccountError, match="returned"):
         late.begin()
@@ -256,7 +256,7 @@ def test_an_older_copy_is_refused_until_its_owner_accepts_it_by_name(account, tm
     shutil.rmtree(account.file.parent)
     shutil.copytree(older, account.file.parent)
     for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
-        with pytest.raises(InputError, match=r"older copy.*tacit budget accept one"):
+        with pytest.raises(InputError, match=r"older copy.*taciturn budget accept one"):
             use()
     state = account.accept()
     assert "not those that end in number" in state.changes[0].what
@@ -379,7 +379,7 @@ def test_a_name_that_is_none_is_refused_and_nothing_is_written(name, tmp_path):
 
 
 def test_an_account_that_is_not_there_or_no_account_is_refused(tmp_path):
-    with pytest.raises(InputError, match="tacit budget open missing"):
+    with pytest.raises(InputError, match="taciturn budget open missing"):
         Account("missing", tmp_path).state()
     (tmp_path / "text.account").write_text("not a database" * 100)
     with pytest.raises(InputError, match="cannot be used"):
@@ -457,7 +457,7 @@ def test_two_threads_do_not_both_get_the_last_of_an_account(account):
 
 
 def test_where_the_lock_is_held_for_too_long_nothing_is_charged(account, monkeypatch):
-    monkeypatch.setattr("tacit.budget.store.PATIENCE", 0.05)
+    monkeypatch.setattr("taciturn.budget.store.PATIENCE", 0.05)
     holder = sqlite3.connect(account.file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(InputError, match="locked"):
@@ -508,7 +508,7 @@ def test_in_a_folder_that_cannot_be_written_to_nothing_is_charged(monkeypatch):
     # a folder of its own: those of pytest are closed to other users
     with tempfile.TemporaryDirectory() as made:
         root, folder = Path(made), Path(made) / "accounts"
-        monkeypatch.setenv("TACIT_STATE_DIR", str(root))
+        monkeypatch.setenv("TACITURN_STATE_DIR", str(root))
         account = open_account("one", Guarantee(1.0, 1e-5), AccountTerms(), folder=folder)
         before = account.state()
         for place, mode in ((root, 0o755), (folder, 0o555), (account.file, 0o444)):

@@ -14,18 +14,18 @@ import pytest
 from tests.budget.test_account import PURPOSE, charge, edit, state_folder
 from tests.budget.test_crashes import environment
 
-from tacit.budget import (
+from taciturn.budget import (
     AccountTerms,
     Charge,
     Guarantee,
     chain,
     open_account,
 )
-from tacit.budget.places import head_file
-from tacit.budget.store import START, Entry, connected, digest_of, write_head
-from tacit.budget.sums import Sums, share_of
-from tacit.errors import AccountError, InputError
-from tacit.privacy import GaussianAnswer, LaplaceAnswer, Sampled
+from taciturn.budget.places import head_file
+from taciturn.budget.store import START, Entry, connected, digest_of, write_head
+from taciturn.budget.sums import Sums, share_of
+from taciturn.errors import AccountError, InputError
+from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled
 
 __all__ = ["state_folder"]  # used by every test here
 
@@ -43,7 +43,7 @@ def charged(account, *, runs, mu=0.01):
 
 
 def replayed(account):
-    """Add up what stands from the file alone: by SQL, JSON and fractions, with nothing of tacit."""
+    """Add up what stands from the file alone: by SQL, JSON and fractions, without taciturn."""
     with sqlite3.connect(account.file) as connection:
         rows = connection.execute("SELECT body FROM entries ORDER BY number").fetchall()
     connection.close()
@@ -266,7 +266,7 @@ charged(Account("one", Path(sys.argv[1])), runs=int(sys.argv[2]))
 @pytest.mark.slow
 def test_two_processes_at_once_keep_one_balance(account):
     command = [sys.executable, "-c", _TWO, str(account.file.parent), "40"]
-    state = os.environ["TACIT_STATE_DIR"]
+    state = os.environ["TACITURN_STATE_DIR"]
     pair = [subprocess.Popen(command, env=environment(state)) for _ in range(2)]
     assert [one.wait(120) for one in pair] == [0, 0]
     exact, _, runs = replayed(account)

@@ -15,19 +15,19 @@ from sklearn.model_selection import GridSearchCV
 from tests.conftest import make_plan, make_shards, make_terms
 from tests.privacy.test_persons import ledger, person
 
-from tacit.budget import Account, AccountTerms, Guarantee, open_account, total_of
-from tacit.cli import main
-from tacit.engine import charge_of, reserve, run, running
-from tacit.engine.charging import charge_of_ledger
-from tacit.errors import AccountError, InputError, PrivacyError
-from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression
-from tacit.privacy import Laplace, Messages, Sum, Terms, ZeroOut
-from tacit.problems import Shards
+from taciturn.budget import Account, AccountTerms, Guarantee, open_account, total_of
+from taciturn.cli import main
+from taciturn.engine import charge_of, reserve, run, running
+from taciturn.engine.charging import charge_of_ledger
+from taciturn.errors import AccountError, InputError, PrivacyError
+from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression
+from taciturn.privacy import Laplace, Messages, Sum, Terms, ZeroOut
+from taciturn.problems import Shards
 
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
 
 
 def opened(tmp_path, epsilon=3.0, delta=1e-4, curves=0.0, **terms):
@@ -343,7 +343,7 @@ def test_bad_input_of_the_budget_is_one_line_and_writes_nothing(words, tmp_path,
 
 def test_the_old_name_of_the_cost_of_noise_hints_at_the_new_one(capsys):
     assert main(["account", "gaussian"]) == 2
-    assert "it is called tacit cost now" in capsys.readouterr().err
+    assert "it is called taciturn cost now" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 from tests.budget.test_account import PURPOSE, charge, state_folder
 from tests.budget.test_balance import charged
 
-from tacit.budget import AccountTerms, Guarantee, open_account, store
-from tacit.errors import InputError
+from taciturn.budget import AccountTerms, Guarantee, open_account, store
+from taciturn.errors import InputError
 
 __all__ = ["state_folder"]
 
@@ -43,7 +43,7 @@ def appended(account, content):
 
 def test_a_reopened_run_whose_head_is_behind_leaves_no_room_for_an_older_copy(account, tmp_path):
     """Crash between mark and head; the site resumes (reopened), answers, ends; backup restored."""
-    from tacit.budget import reservation as r
+    from taciturn.budget import reservation as r
 
     shutil.copytree(account.file.parent, tmp_path / "backup")
     one = account.reserve(charge(), PURPOSE)
@@ -88,7 +88,7 @@ def test_a_trigger_in_the_file_eats_no_mark(account, what, monkeypatch):
     except InputError:
         pass
     # an hour later the next run returns what was never marked
-    monkeypatch.setattr("tacit.budget.account._PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr("taciturn.budget.account._PATIENCE", timedelta(seconds=-1))
     account.reserve(charge(), PURPOSE).give_back()
     assert not answered or account_total(account) > before
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.budget.crashing import MU, answered, charge, check
 
-from tacit.budget import Account, AccountTerms, Guarantee, open_account
+from taciturn.budget import Account, AccountTerms, Guarantee, open_account
 
 ROOT = Path(__file__).parents[2]
 GUARANTEE = Guarantee(8.0, 1e-5)
@@ -23,7 +23,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 def environment(state):
     paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    return {**os.environ, "TACIT_STATE_DIR": str(state), "PYTHONPATH": paths}
+    return {**os.environ, "TACITURN_STATE_DIR": str(state), "PYTHONPATH": paths}
 
 
 def started(account, witness, state, *, runs=10**6, seed=0, before=(), **more):
@@ -69,7 +69,7 @@ def pace(server, draw, witness, answers):
 def crashes(folder, monkeypatch, kills, *, module="crashing", answers=5, most=6.0):
     """Kill drivers two at a time, at random instants within some answers; check after each pair."""
     state, witness, draw = folder / "state", folder / "witness", random.Random(kills)
-    monkeypatch.setenv("TACIT_STATE_DIR", str(state))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(state))
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder / "compiled"))
     account = open_account("one", GUARANTEE, AccountTerms(), folder=folder / "accounts")
     more = ("0", "0") if module == "crashing" else ()
@@ -97,7 +97,7 @@ def crashes(folder, monkeypatch, kills, *, module="crashing", answers=5, most=6.
 def test_after_a_few_kills_every_answer_is_charged(tmp_path, monkeypatch):
     account, state, witness = crashes(tmp_path, monkeypatch, 4)
     # reservations without a mark come back with a run an hour later; no other does
-    monkeypatch.setattr("tacit.budget.account._PATIENCE", timedelta(seconds=-1))
+    monkeypatch.setattr("taciturn.budget.account._PATIENCE", timedelta(seconds=-1))
     account.reserve(charge(), state.runs[0].purpose if state.runs else None)
     after = account.state()
     known = {run.run: run.status for run in state.runs}
@@ -127,7 +127,7 @@ def test_after_a_hundred_kills_of_real_trainings_every_answer_is_charged(tmp_pat
 
 def test_an_answer_before_its_mark_is_caught(tmp_path, monkeypatch):
     """Planted fault: a run that answers first and charges afterwards."""
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", GUARANTEE, AccountTerms(), folder=tmp_path / "accounts")
     (tmp_path / "witness").write_text("0123456789abcdef\n")
     with pytest.raises(AssertionError):
@@ -227,7 +227,7 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
     state, witness, log = tmp_path / "state", tmp_path / "witness", tmp_path / "calls"
-    monkeypatch.setenv("TACIT_STATE_DIR", str(state))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(state))
     account = open_account("one", GUARANTEE, AccountTerms(), folder=tmp_path / "accounts")
     places = (account.file.parent, state / "heads")
     start = {str(f): f.read_bytes() for place in places for f in place.iterdir()}
@@ -276,7 +276,7 @@ def test_a_file_cut_back_to_its_last_sync_holds_every_answer_that_was_given(trac
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("TACIT_STATE_DIR", str(place / "state"))
+                patch.setenv("TACITURN_STATE_DIR", str(place / "state"))
                 state = Account("one", place / "accounts").state()
             assert said <= {one.run for one in state.charged}
     assert len(said) >= 10
@@ -307,7 +307,7 @@ def test_on_a_disk_that_fills_up_every_answer_is_charged(
 ):
     state = (small_disk if head_too else tmp_path) / "state"
     witness = tmp_path / "witness"
-    monkeypatch.setenv("TACIT_STATE_DIR", str(state))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(state))
     account = open_account("one", GUARANTEE, AccountTerms(), folder=small_disk / "accounts")
     process = started(account, witness, state, seed=3)
     _, errors = process.communicate(timeout=300)

@@ -12,7 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
-from tacit.budget import (
+from taciturn.budget import (
     AccountTerms,
     Charge,
     Guarantee,
@@ -23,9 +23,9 @@ from tacit.budget import (
     renyi_divergence,
     total_of,
 )
-from tacit.budget.caps import ARITHMETIC_SHARE
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.budget.caps import ARITHMETIC_SHARE
+from taciturn.errors import InputError
+from taciturn.privacy import (
     BoundedChange,
     FixedSize,
     GaussianAnswer,
@@ -38,7 +38,7 @@ from tacit.privacy import (
     delta_of,
     mu_of,
 )
-from tacit.privacy.mechanisms import lattice_epsilon
+from taciturn.privacy.mechanisms import lattice_epsilon
 
 ZERO, REPLACE = ZeroOut(), ReplaceOne()
 

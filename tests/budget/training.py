@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tests.budget.crashing import answer, forked
 
-from tacit.budget import Account
-from tacit.datasets import load
-from tacit.proposal import Request, StructureRequest
-from tacit.training import divide, proposal_for, reserved, train
+from taciturn.budget import Account
+from taciturn.datasets import load
+from taciturn.proposal import Request, StructureRequest
+from taciturn.training import divide, proposal_for, reserved, train
 
 REQUEST = Request(epsilon=0.01, delta=1e-6, rounds=12)
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from conftest import bounds_of_ill
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit.models import load_model
-from tacit.training import Attempts, DividedData
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.errors import InputError
+from taciturn.models import load_model
+from taciturn.training import Attempts, DividedData
 
 SECRET = "cell 'smoker' of row 7"  # what the message of another library may quote
 
@@ -29,7 +29,7 @@ def rows(seed, count):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     for name, seed, count in (("t.csv", 1, 160), ("u.csv", 2, 40)):
         (tmp_path / name).write_text("\n".join(["age,town,ill", *rows(seed, count)]))
     (tmp_path / "b.toml").write_text(
@@ -77,21 +77,21 @@ def assert_released(folder, out):
 
 # what is computed or written once a run has ended, in the order in which it comes
 LATER = (
-    "tacit.training.training.give_back",
-    "tacit.training.measuring.ask_held_out",
-    "tacit.training.measuring.score_of_totals",
-    "tacit.training.measuring.measure",
-    "tacit.training.measuring.curves_on_test",
-    "tacit.training.measuring.on_training",
-    "tacit.training.measuring.optimum",
-    "tacit.report.save.curves_text",
-    "tacit.report.save._plan",
-    "tacit.report.save.training_page",
-    "tacit.report.save.oracle_metrics",
-    "tacit.report.save.results",
-    "tacit.cli.outcome.save",
-    "tacit.cli.outcome.charged_line",
-    "tacit.cli.outcome._measured",
+    "taciturn.training.training.give_back",
+    "taciturn.training.measuring.ask_held_out",
+    "taciturn.training.measuring.score_of_totals",
+    "taciturn.training.measuring.measure",
+    "taciturn.training.measuring.curves_on_test",
+    "taciturn.training.measuring.on_training",
+    "taciturn.training.measuring.optimum",
+    "taciturn.report.save.curves_text",
+    "taciturn.report.save._plan",
+    "taciturn.report.save.training_page",
+    "taciturn.report.save.oracle_metrics",
+    "taciturn.report.save.results",
+    "taciturn.cli.outcome.save",
+    "taciturn.cli.outcome.charged_line",
+    "taciturn.cli.outcome._measured",
 )
 CALCULATED = frozenset(LATER[1:10])
 
@@ -115,8 +115,8 @@ def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_cha
     for text in (said.out, said.err, *(p.read_text("latin-1") for p in (table / "out").iterdir())):
         assert SECRET not in text
     if step in CALCULATED - {
-        "tacit.training.measuring.on_training",
-        "tacit.training.measuring.optimum",
+        "taciturn.training.measuring.on_training",
+        "taciturn.training.measuring.optimum",
     }:
         results = json.loads((table / "out" / "results.json").read_text())
         assert any("failed: KeyError" in line for line in results["failures"])
@@ -127,7 +127,7 @@ def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_cha
 def test_that_a_step_on_private_records_failed_is_told_to_their_holder_alone(
     step, table, monkeypatch, capsys
 ):
-    broken(monkeypatch, f"tacit.training.measuring.{step}")
+    broken(monkeypatch, f"taciturn.training.measuring.{step}")
     account_of(table)
     assert main(command(table, "train", "--oracle-metrics", "--reference", "--no-centre")) == 0
     assert "failed: KeyError" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_that_a_step_on_private_records_failed_is_told_to_their_holder_alone(
 
 
 def test_answers_of_an_evaluation_stay_where_their_figures_fail(table, monkeypatch, capsys):
-    broken(monkeypatch, "tacit.training.measuring.score_of_totals")
+    broken(monkeypatch, "taciturn.training.measuring.score_of_totals")
     account_of(table)
     assert main(command(table, "train", "--evaluate", "0.2", "--no-centre")) == 0
     results = json.loads((table / "out" / "results.json").read_text())
@@ -161,7 +161,7 @@ def test_rows_around_a_centre_that_cannot_be_placed_lose_nothing(table, monkeypa
 def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
     table, monkeypatch, capsys
 ):
-    saving = sys.modules["tacit.report.save"]
+    saving = sys.modules["taciturn.report.save"]
     original, calls = saving.write_folder, []
 
     def full_once(*given, **named):
@@ -179,7 +179,7 @@ def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
 
 @pytest.mark.parametrize("step", ["errors_of", "choose", "picked"])
 def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, monkeypatch, capsys):
-    broken(monkeypatch, f"tacit.tuning.tuning.{step}")
+    broken(monkeypatch, f"taciturn.tuning.tuning.{step}")
     account = account_of(table)
     given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
     assert main(given) == 2
@@ -194,7 +194,7 @@ def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, mo
 
 @pytest.mark.parametrize("step", ["training_page", "results", "_plan"])
 def test_a_report_of_a_choice_that_fails_leaves_what_was_released(step, table, monkeypatch, capsys):
-    broken(monkeypatch, f"tacit.report.save.{step}")
+    broken(monkeypatch, f"taciturn.report.save.{step}")
     account = account_of(table)
     given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
     assert main(given) == 0
@@ -206,7 +206,7 @@ def test_a_report_of_a_choice_that_fails_leaves_what_was_released(step, table, m
 @pytest.fixture
 def sealed(monkeypatch):
     """Once the run has ended, its shards can be read by nobody, and no others are packed."""
-    module = sys.modules["tacit.training.training"]
+    module = sys.modules["taciturn.training.training"]
     original, ended = module.run, []
 
     def run_and_seal(plan, shards, **how):
@@ -270,7 +270,7 @@ def test_a_stream_that_takes_nothing_loses_no_run(stream, table, monkeypatch, ca
 
 
 def test_a_result_that_could_not_be_printed_as_json_is_no_success(table, monkeypatch, capsys):
-    broken(monkeypatch, "tacit.cli.outcome.results")
+    broken(monkeypatch, "taciturn.cli.outcome.results")
     account_of(table)
     assert main(command(table, "train", "--no-centre", "--json")) == 2
     assert_released(table, table / "out")
@@ -283,7 +283,7 @@ def test_a_result_that_could_not_be_printed_as_json_is_no_success(table, monkeyp
 def test_a_folder_that_takes_nothing_sends_what_was_released_elsewhere(
     name, table, monkeypatch, capsys
 ):
-    saving = importlib.import_module("tacit.report.save")
+    saving = importlib.import_module("taciturn.report.save")
     original = saving.write_folder
     (table / "elsewhere").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(table / "elsewhere"))
@@ -308,7 +308,7 @@ def test_a_folder_that_takes_nothing_sends_what_was_released_elsewhere(
 def test_a_certificate_is_printed_where_no_folder_takes_what_was_released(
     table, monkeypatch, capsys
 ):
-    broken(monkeypatch, "tacit.report.save.write_folder")
+    broken(monkeypatch, "taciturn.report.save.write_folder")
     account_of(table)
     assert main(command(table, "train", "--no-centre")) == 2
     assert "epsilon = 3.0000" in capsys.readouterr().out

@@ -12,18 +12,18 @@ import pandas as pd
 import pytest
 
 from conftest import bounds_of_ill
-from tacit.cli.main import main
-from tacit.report import check_out
-from tacit.tables import Bounds, Categories, Numeric, encode
+from taciturn.cli.main import main
+from taciturn.report import check_out
+from taciturn.tables import Bounds, Categories, Numeric, encode
 
 # the package hands on a function of that name
-saving = importlib.import_module("tacit.report.save")
+saving = importlib.import_module("taciturn.report.save")
 
 BOUNDS = bounds_of_ill("data", age="min = 20\nmax = 70")
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         return (code, *capsys.readouterr())
@@ -59,31 +59,31 @@ def one_line(done, *words):
 
 @pytest.mark.parametrize("option", ["--out", "--bounds", "--test"])
 @pytest.mark.parametrize(("text", "words"), [("", "it is empty"), ("\udcff", "UTF-8"), ("\0", "")])
-def test_a_path_that_names_nothing_is_refused(trained, tacit_, option, text, words):
-    one_line(tacit_(*command(trained, option, text, "--force")), words, option)
+def test_a_path_that_names_nothing_is_refused(trained, taciturn_, option, text, words):
+    one_line(taciturn_(*command(trained, option, text, "--force")), words, option)
 
 
-def test_empty_data_is_not_the_current_folder(trained, tacit_, monkeypatch):
+def test_empty_data_is_not_the_current_folder(trained, taciturn_, monkeypatch):
     monkeypatch.chdir(trained)
-    one_line(tacit_("train", "", *command(trained)[2:]), "it is empty")
-    one_line(tacit_("bounds", "", "--target", "ill"), "it is empty")
+    one_line(taciturn_("train", "", *command(trained)[2:]), "it is empty")
+    one_line(taciturn_("bounds", "", "--target", "ill"), "it is empty")
 
 
 def test_a_place_that_cannot_be_written_to_is_noticed_before_training(
-    trained, tacit_, monkeypatch, tmp_path
+    trained, taciturn_, monkeypatch, tmp_path
 ):
     # permissions alone do not say so: the file system may be read-only
     def refuse(*args, **kwargs):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
-    one_line(tacit_(*command(trained, "--out", tmp_path / "new")), "Read-only file system")
+    one_line(taciturn_(*command(trained, "--out", tmp_path / "new")), "Read-only file system")
     monkeypatch.undo()
     check_out(tmp_path / "new", force=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_exists_is_written_from_inside(trained, tacit_, tmp_path, monkeypatch):
+def test_a_folder_that_exists_is_written_from_inside(trained, taciturn_, tmp_path, monkeypatch):
     # its parent may belong to another file system, or to somebody else
     places, move = [], saving._move
 
@@ -92,24 +92,24 @@ def test_a_folder_that_exists_is_written_from_inside(trained, tacit_, tmp_path, 
         move(part, target, gone)
 
     monkeypatch.setattr(saving, "_move", spy)
-    assert tacit_(*command(trained, "--out", tmp_path))[0] == 0
+    assert taciturn_(*command(trained, "--out", tmp_path))[0] == 0
     assert set(places) == {tmp_path.resolve()}
     files = [*saving.FILES, "certificate-1.json"]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(files)
 
 
-def test_a_file_that_is_trained_on_is_no_test_file(trained, tacit_, tmp_path):
-    one_line(tacit_(*command(trained, "--test", trained / "t.csv")), "is trained on")
+def test_a_file_that_is_trained_on_is_no_test_file(trained, taciturn_, tmp_path):
+    one_line(taciturn_(*command(trained, "--test", trained / "t.csv")), "is trained on")
     (tmp_path / "link.csv").symlink_to(trained / "t.csv")
-    one_line(tacit_(*command(trained, "--test", tmp_path / "link.csv")), "is trained on")
+    one_line(taciturn_(*command(trained, "--test", tmp_path / "link.csv")), "is trained on")
     agents = tmp_path / "agents"
     agents.mkdir()
     shutil.copy(trained / "t.csv", agents / "a.csv")
     inside = [*command(trained, "--test", agents / "a.csv", data=agents)]
     at = inside.index("--agents")
-    one_line(tacit_(*inside[:at], *inside[at + 2 :]), "is trained on")
+    one_line(taciturn_(*inside[:at], *inside[at + 2 :]), "is trained on")
     shutil.copy(trained / "t.csv", tmp_path / "other.csv")
-    assert tacit_(*command(trained, "--test", tmp_path / "other.csv"))[0] == 0
+    assert taciturn_(*command(trained, "--test", tmp_path / "other.csv"))[0] == 0
 
 
 def test_every_certificate_in_a_report_has_its_conditions_and_its_stamp(trained):
@@ -122,14 +122,14 @@ def test_every_certificate_in_a_report_has_its_conditions_and_its_stamp(trained)
 
 @pytest.mark.parametrize("rate", ["1e-10", "1e-300"])
 def test_a_rate_below_the_accountants_least_is_refused_before_anything_is_said(
-    trained, tacit_, rate
+    trained, taciturn_, rate
 ):
     options = ["--algorithm", "dp-sgd", "--sampling-rate", rate]
-    one_line(tacit_(*command(trained, *options)), "sampling-rate", "1e-09")
+    one_line(taciturn_(*command(trained, *options)), "sampling-rate", "1e-09")
 
 
-def test_numbers_that_single_precision_cannot_hold_are_refused(trained, tacit_):
-    one_line(tacit_(*command(trained, "--regulariser", "l2:1e308")), "single precision")
+def test_numbers_that_single_precision_cannot_hold_are_refused(trained, taciturn_):
+    one_line(taciturn_(*command(trained, "--regulariser", "l2:1e308")), "single precision")
 
 
 def test_a_long_list_of_categories_costs_no_more_than_its_rows():
@@ -167,26 +167,26 @@ def half_a_character(values):
 
 @pytest.mark.parametrize("change", [three_labels, half_a_character])
 def test_a_model_that_contradicts_itself_or_cannot_be_printed_is_refused(
-    trained, tacit_, tmp_path, change
+    trained, taciturn_, tmp_path, change
 ):
     path = hostile(trained, tmp_path, change)
-    one_line(tacit_("show", path), "m.json")
-    one_line(tacit_("predict", path, trained / "t.csv"), "m.json")
+    one_line(taciturn_("show", path), "m.json")
+    one_line(taciturn_("predict", path, trained / "t.csv"), "m.json")
 
 
-def test_a_model_cannot_steer_the_terminal(trained, tacit_, tmp_path):
+def test_a_model_cannot_steer_the_terminal(trained, taciturn_, tmp_path):
     path = hostile(trained, tmp_path, lambda v: v.update(statement=["\x1b[2J\repsilon = 0"]))
-    code, out, err = tacit_("show", path)
+    code, out, err = taciturn_("show", path)
     assert (code, err) == (0, "")
     assert "\x1b" not in out
     assert "\r" not in out
     assert "as the file states it" in out
     (tmp_path / "c.csv").write_text("a\x1b[31m,ill\n1,no\n2,yes\n")
-    assert "\x1b" not in tacit_("bounds", tmp_path / "c.csv", "--target", "\x1b[0m")[2]
+    assert "\x1b" not in taciturn_("bounds", tmp_path / "c.csv", "--target", "\x1b[0m")[2]
 
 
-def test_a_score_that_overflows_is_no_prediction(trained, tacit_, tmp_path):
+def test_a_score_that_overflows_is_no_prediction(trained, taciturn_, tmp_path):
     def huge(values):
         values["terms"][1]["coefficient"] = [1e308]
 
-    one_line(tacit_("predict", hostile(trained, tmp_path, huge), trained / "t.csv"), "finite")
+    one_line(taciturn_("predict", hostile(trained, tmp_path, huge), trained / "t.csv"), "finite")

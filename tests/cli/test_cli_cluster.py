@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.budget import Account
-from tacit.cli.main import main
+from taciturn.budget import Account
+from taciturn.cli.main import main
 
-COMMAND = [sys.executable, "-m", "tacit.cli"]
+COMMAND = [sys.executable, "-m", "taciturn.cli"]
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
 BOUNDS = """source = "public"
 [target]
@@ -52,7 +52,7 @@ max = 1
 def test_options_that_do_not_name_a_place_are_refused(capfd, words, message):
     assert main(["train", "adult", *PRIVATE, *words]) == 2
     error = capfd.readouterr().err
-    assert error.startswith("tacit: error: ")
+    assert error.startswith("taciturn: error: ")
     assert message in error
 
 
@@ -100,7 +100,7 @@ def end(processes):
     try:
         for one in processes:
             out, errors = one.communicate(timeout=150)
-            lines = [line for line in errors.splitlines() if line.startswith("tacit: ")]
+            lines = [line for line in errors.splitlines() if line.startswith("taciturn: ")]
             found.append((out, lines, one.returncode))
     finally:
         for one in processes:
@@ -191,7 +191,7 @@ def test_processes_of_open_mpi_find_one_another(table):
 
 @pytest.fixture
 def account(table, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(table / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(table / "state"))
     monkeypatch.setenv("XDG_DATA_HOME", str(table / "data"))
     opened = [*COMMAND, "budget", "open", "ill", "--epsilon", "5", "--delta", "1e-4"]
     subprocess.run([*opened, "--accounts", str(table)], check=True, capture_output=True)
@@ -271,7 +271,7 @@ def test_a_place_where_something_else_listens_is_refused_in_one_line(table):
         other.kill()
         other.communicate()
     assert (out, first.returncode) == ("", 2)
-    assert f"tacit: error: the processes of this run did not meet at {place}" in errors
+    assert f"taciturn: error: the processes of this run did not meet at {place}" in errors
 
 
 @pytest.mark.slow

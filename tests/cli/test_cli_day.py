@@ -1,15 +1,15 @@
-"""`tacit grid --series` as users run it for a day."""
+"""`taciturn grid --series` as users run it for a day."""
 
 import json
 import re
 
 import pytest
 
-from tacit.budget import Account
-from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit_power.day import study as day_room
-from tacit_power.moment import opf as opf_room
+from taciturn.budget import Account
+from taciturn.cli.main import main
+from taciturn.errors import InputError
+from taciturn_power.day import study as day_room
+from taciturn_power.moment import opf as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
 OWN = """mpc.baseMVA = 100;

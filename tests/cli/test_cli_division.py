@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
-from tacit.problems import Draw
-from tacit.training import DividedData
+from taciturn.cli.main import main
+from taciturn.problems import Draw
+from taciturn.training import DividedData
 
 BOUNDS = """source = "public"
 ignore = ["who"]
@@ -102,9 +102,9 @@ def test_a_reproduction_divides_by_the_public_seed_and_says_so(table, draws, nam
 def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, capsys):
     from tests.conftest import make_plan
 
-    from tacit.engine import charge_of
-    from tacit.errors import InputError
-    from tacit.problems import (
+    from taciturn.engine import charge_of
+    from taciturn.errors import InputError
+    from taciturn.problems import (
         L2,
         Logistic,
         Problem,

@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 from tests.cli.messy_tables import SECRET, messy_table
 
-from tacit.cli.main import main
-from tacit.errors import InputError
+from taciturn.cli.main import main
+from taciturn.errors import InputError
 
 BUDGET = ["--epsilon", "2", "--delta", "1e-6", "--rounds", "1", "--agents", "1", "--quiet"]
 # a message says what to do after a semicolon or a colon
@@ -39,7 +39,7 @@ def outcome(seed, folder, capsys):
     assert code == 2, (seed, table.fault, said)
     assert printed == ""
     assert not out.exists()
-    assert said.startswith("tacit: error: ")
+    assert said.startswith("taciturn: error: ")
     assert said.count("\n") == 1
     assert CURE.search(said), (seed, said)
     named = any(repr(name) in said for name in table.columns)
@@ -60,7 +60,7 @@ def test_a_message_that_repeats_a_cell_is_caught(tmp_path, capsys, monkeypatch):
     def telling(cells, name, *_):
         raise InputError(f"column {name!r} holds {cells.iloc[5]}; drop such rows")
 
-    monkeypatch.setattr(import_module("tacit.tables.encode"), "_numbers", telling)
+    monkeypatch.setattr(import_module("taciturn.tables.encode"), "_numbers", telling)
     with pytest.raises(AssertionError):
         outcome(seed, tmp_path, capsys)
 

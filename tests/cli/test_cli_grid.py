@@ -1,4 +1,4 @@
-"""`tacit grid` as users run it."""
+"""`taciturn grid` as users run it."""
 
 import json
 import re
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from conftest import just_below
-from tacit.cli.main import main
-from tacit.problems import conic_solver
-from tacit_power.conic.solver import ConicSolver
+from taciturn.cli.main import main
+from taciturn.problems import conic_solver
+from taciturn_power.conic.solver import ConicSolver
 
 BUDGET = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"]
 BALANCE = [*BUDGET, "--problem", "balance"]

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import tacit.audit
+import taciturn.audit
 from conftest import just_below
-from tacit.algorithms import METHODS
-from tacit.cli.console import bar, interruptible
-from tacit.cli.main import main
-from tacit.training import training
+from taciturn.algorithms import METHODS
+from taciturn.cli.console import bar, interruptible
+from taciturn.cli.main import main
+from taciturn.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
 TRAIN = ["train", "breast_cancer", *PRIVATE, "--rounds", "5", "--agents", "4"]
@@ -45,7 +45,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         return Done(code, *capsys.readouterr())
@@ -54,13 +54,13 @@ def tacit_(capsys):
 
 
 @pytest.fixture
-def refused(tacit_):
+def refused(taciturn_):
     """Run, and require: exit code 2, nothing on stdout, one line on stderr; return the line."""
 
     def call(*arguments):
-        done = tacit_(*arguments)
+        done = taciturn_(*arguments)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("tacit: error: ")
+        assert done.err.startswith("taciturn: error: ")
         assert done.err.count("\n") == 1
         assert done.err.endswith("\n")
         return done.err
@@ -72,7 +72,7 @@ def refused(tacit_):
 def report(tmp_path_factory):
     """One training in a process of its own, with a report; shared, it takes seconds."""
     out = tmp_path_factory.mktemp("cli") / "report"
-    command = [sys.executable, "-c", "from tacit.cli.main import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from taciturn.cli.main import main; raise SystemExit(main())"]
     arguments = [*TRAIN, "--seed", "1", "--out", out, "--json", "--delta", "1e-3"]
     made = subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False)
     return Done(made.returncode, made.stdout.decode(), made.stderr.decode()), out
@@ -87,8 +87,8 @@ def test_train_prints_one_json_object_and_warnings_on_stderr(report):
     assert done.out.count("\n") == 1
     assert set(done.json) >= KEYS
     assert done.json["out"] == str(out)
-    assert done.err.startswith("tacit: warning: delta 0.001 is above")
-    printed = [line.removeprefix("tacit: warning: ") for line in done.err.splitlines()]
+    assert done.err.startswith("taciturn: warning: delta 0.001 is above")
+    printed = [line.removeprefix("taciturn: warning: ") for line in done.err.splitlines()]
     assert printed == [" ".join(text.split()) for text in done.json["warnings"]]
     assert "the model 0" in printed[1]
 
@@ -118,8 +118,10 @@ def test_the_report_repeats_the_json_and_is_stamped_as_a_reproduction(report):
 
 
 @pytest.mark.slow
-def test_train_for_people_prints_choices_certificate_and_errors(tacit_):
-    done = tacit_("train", "breast_cancer", "--epsilon", "inf", "--delta", "1e-5", "--rounds", "3")
+def test_train_for_people_prints_choices_certificate_and_errors(taciturn_):
+    done = taciturn_(
+        "train", "breast_cancer", "--epsilon", "inf", "--delta", "1e-5", "--rounds", "3"
+    )
     assert (done.code, done.err) == (0, "")
     for needed in (
         "10 agents", "noisy-gradient, 3 rounds", "observer messages", "relation replace_one",
@@ -129,7 +131,7 @@ def test_train_for_people_prints_choices_certificate_and_errors(tacit_):
         assert needed in done.out
 
 
-def test_a_report_that_exists_is_not_overwritten(report, refused, tacit_, monkeypatch):
+def test_a_report_that_exists_is_not_overwritten(report, refused, taciturn_, monkeypatch):
     _, out = report
     before = (out / "results.json").read_text()
     monkeypatch.setattr(training, "train", lambda *a, **k: pytest.fail("it was trained first"))
@@ -143,19 +145,19 @@ def test_a_folder_that_holds_something_else_needs_force(refused, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
+def test_large_data_gets_a_reference_only_when_asked(taciturn_, monkeypatch):
     seen = []
 
     def stop(*args, reference, **others):
         seen.append(reference)
-        raise tacit.errors.PrivacyError("stop")
+        raise taciturn.errors.PrivacyError("stop")
 
     monkeypatch.setattr(training, "train", stop)
-    monkeypatch.setattr("tacit.cli.train._REFERENCE_CELLS", 455 * 30)
-    tacit_(*TRAIN)
-    monkeypatch.setattr("tacit.cli.train._REFERENCE_CELLS", 455 * 30 - 1)
-    tacit_(*TRAIN)
-    tacit_(*TRAIN, "--reference")
+    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30)
+    taciturn_(*TRAIN)
+    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30 - 1)
+    taciturn_(*TRAIN)
+    taciturn_(*TRAIN, "--reference")
     assert seen == [True, False, True]
 
 
@@ -191,8 +193,8 @@ def test_large_data_gets_a_reference_only_when_asked(tacit_, monkeypatch):
         (["--seed", "-1"], "from 0 to"),
         (["--seed", str(2**64)], "from 0 to"),
         (["--split-seed", "-1"], "from 0 to"),
-        (["--colour"], "tacit train --help"),
-        (["more"], "tacit train --help"),
+        (["--colour"], "taciturn train --help"),
+        (["more"], "taciturn train --help"),
     ],
 )
 def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes, fix):
@@ -205,10 +207,10 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
     ("arguments", "fix"),
     [
         (["train", "adlut", *PRIVATE], "adult"),
-        (["train"], "tacit train --help"),
+        (["train"], "taciturn train --help"),
         (["train", "digits", "--epsilon", "1"], "--delta"),
-        (["fly"], "tacit --help"),
-        (["--colour"], "tacit --help"),
+        (["fly"], "taciturn --help"),
+        (["--colour"], "taciturn --help"),
         ([*COST], "either --multiplier or --epsilon"),
         ([*COST, "--multiplier", "1", "--epsilon", "1"], "either --multiplier or --epsilon"),
         ([*COST, "--multiplier", "0"], "above 0"),
@@ -254,7 +256,7 @@ def test_a_truncated_file_is_named(refused, tmp_path, monkeypatch):
     (tmp_path / "mnist").mkdir()
     file = tmp_path / "mnist" / "train-images-idx3-ubyte.gz"
     file.write_bytes(b"half of it")
-    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path))
     line = refused("train", "mnist", *PRIVATE, "--out", tmp_path / "out")
     assert str(file) in line
     assert "sha256" in line
@@ -263,39 +265,39 @@ def test_a_truncated_file_is_named(refused, tmp_path, monkeypatch):
 
 def test_data_that_cannot_be_downloaded_says_where_to_put_it(refused, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("TACIT_DATA_DIR", raising=False)
+    monkeypatch.delenv("TACITURN_DATA_DIR", raising=False)
     monkeypatch.setattr(
         "pooch.HTTPDownloader.__call__", lambda *_: (_ for _ in ()).throw(ConnectionError("down"))
     )
     line = refused("train", "mnist", *PRIVATE)
-    assert "TACIT_DATA_DIR" in line
+    assert "TACITURN_DATA_DIR" in line
     assert "mnist/train-images-idx3-ubyte.gz" in line
 
 
-def test_a_broken_law_of_privacy_has_its_own_exit_code(tacit_, tmp_path, monkeypatch):
+def test_a_broken_law_of_privacy_has_its_own_exit_code(taciturn_, tmp_path, monkeypatch):
     def broken(*_, **__):
-        raise tacit.errors.PrivacyError("the ledgers\ndiffer")
+        raise taciturn.errors.PrivacyError("the ledgers\ndiffer")
 
     monkeypatch.setattr(training, "train", broken)
-    done = tacit_(*TRAIN, "--json", "--out", tmp_path / "out")
-    assert done == (3, "", "tacit: error: the ledgers differ\n")
+    done = taciturn_(*TRAIN, "--json", "--out", tmp_path / "out")
+    assert done == (3, "", "taciturn: error: the ledgers differ\n")
     assert list(tmp_path.iterdir()) == []
 
 
 # interrupts
 
 
-def test_an_interrupt_leaves_no_partial_report(tacit_, tmp_path, monkeypatch):
+def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training, "run", interrupted)
-    done = tacit_(*TRAIN, "--json", "--out", tmp_path / "deep" / "out")
+    done = taciturn_(*TRAIN, "--json", "--out", tmp_path / "deep" / "out")
     assert (done.code, done.out) == (130, "")
     # what is to be expected of the run was said before it began
     warned, last = done.err.splitlines()
     assert "the model 0" in warned
-    assert last == "tacit: interrupted; every file of a report is there whole or not at all"
+    assert last == "taciturn: interrupted; every file of a report is there whole or not at all"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -305,8 +307,8 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         "import signal, threading\n"
         # whoever runs the tests in the background has them ignore the signal
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from tacit.cli.main import main\n"
-        "from tacit.training import training\n"
+        "from taciturn.cli.main import main\n"
+        "from taciturn.training import training\n"
         "def deaf(*_, **__):\n"
         "    print('busy', flush=True)\n"
         "    threading.Event().wait()\n"
@@ -323,7 +325,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err == b"tacit: interrupted; every file of a report is there whole or not at all\n"
+    assert err == b"taciturn: interrupted; every file of a report is there whole or not at all\n"
     assert time.monotonic() - began < 10
     assert list(tmp_path.iterdir()) == []
 
@@ -332,18 +334,18 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
 def test_a_standard_output_that_is_full_is_told_in_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "tacit.cli", "--help"],
+            [sys.executable, "-m", "taciturn.cli", "--help"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("tacit: error: the system could not read or write")
+    assert done.stderr.startswith("taciturn: error: the system could not read or write")
     assert done.stderr.count("\n") == 1
 
 
 def test_what_libraries_print_goes_into_no_file_where_standard_streams_are_closed(tmp_path):
     program = (
         "import os\n"
-        "from tacit.cli.main import main\n"
+        "from taciturn.cli.main import main\n"
         "assert main(['--version']) == 0\n"
         "with open('account', 'w') as account:\n"
         "    os.write(1, b'a library prints')\n"
@@ -367,9 +369,9 @@ def test_interruptible_hands_over_results_and_errors():
 # the other commands
 
 
-def test_account_agrees_with_the_closed_form(tacit_):
+def test_account_agrees_with_the_closed_form(taciturn_):
     # 100 answers of multiplier 10 compose to mu = 1; delta(epsilon) of that mu in closed form
-    values = tacit_(*COST, "--multiplier", "10", "--json").json
+    values = taciturn_(*COST, "--multiplier", "10", "--json").json
     epsilon = values["epsilon"]
     delta = norm.cdf(0.5 - epsilon) - math.exp(epsilon) * norm.cdf(-0.5 - epsilon)
     assert values["mu"] == pytest.approx(1)
@@ -378,47 +380,47 @@ def test_account_agrees_with_the_closed_form(tacit_):
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
-def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(tacit_, mechanism):
+def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(taciturn_, mechanism):
     command = ["cost", mechanism, *COST[2:], "--json"]
-    there = tacit_(*command, "--epsilon", "1.5").json
-    back = tacit_(*command, "--multiplier", there["multiplier"]).json
+    there = taciturn_(*command, "--epsilon", "1.5").json
+    back = taciturn_(*command, "--multiplier", there["multiplier"]).json
     assert 1.5 * (1 - 1e-4) <= back["epsilon"] <= 1.5 * (1 + 1e-12)
     assert (there["mu"] is None) == (mechanism == "laplace")
 
 
-def test_account_of_a_sampled_gaussian_is_the_published_value(tacit_):
+def test_account_of_a_sampled_gaussian_is_the_published_value(taciturn_):
     command = [
         "cost", "gaussian", "--multiplier", "1", "--rounds", "1000", "--delta", "1e-6",
         "--sampling-rate", "0.01",
     ]  # fmt: skip
-    values = tacit_(*command, "--json").json
+    values = taciturn_(*command, "--json").json
     assert values["epsilon"] == pytest.approx(2.1245, abs=1e-4)
     assert values["mu"] is None
     assert values["relation"] == "zero_out"
-    text = tacit_(*command).out
+    text = taciturn_(*command).out
     assert "relation    zero_out" in text
     assert "2.1245" in text
 
 
 @pytest.fixture(scope="module")
 def attacked():
-    return tacit.audit.audit("noisy-gradient", mu=1.5, runs=100, seed=0, fault="halved-noise")
+    return taciturn.audit.audit("noisy-gradient", mu=1.5, runs=100, seed=0, fault="halved-noise")
 
 
-def test_account_says_infinity_where_hardly_any_noise_is_added(tacit_):
+def test_account_says_infinity_where_hardly_any_noise_is_added(taciturn_):
     command = [*COST, "--multiplier", "1e-200"]
-    values = tacit_(*command, "--json").json
+    values = taciturn_(*command, "--json").json
     assert (values["epsilon"], values["mu"]) == ("infinity", "infinity")
-    assert "epsilon     infinity" in tacit_(*command).out
+    assert "epsilon     infinity" in taciturn_(*command).out
 
 
-def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
+def test_audit_reports_what_every_layer_saw(taciturn_, attacked, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "tacit.cli.audit.attacked", lambda *a, **k: asked.append((a, k)) or attacked
+        "taciturn.cli.audit.attacked", lambda *a, **k: asked.append((a, k)) or attacked
     )
     command = ["audit", "noisy-gradient", "--runs", "100", "--fault", "halved-noise"]
-    values = tacit_(*command, "--json").json
+    values = taciturn_(*command, "--json").json
     options = {"mu": 1.5, "runs": 100, "seed": None, "fault": "halved-noise", "options": {}}
     options |= {"rows_per_person": None, "agents_per_person": 1, "centre": False}
     assert asked == [(("noisy-gradient",), options)]
@@ -428,20 +430,20 @@ def test_audit_reports_what_every_layer_saw(tacit_, attacked, monkeypatch):
     assert (values["verdict"], values["residuals"], values["fault"]) == (
         "violated", "violated", "halved-noise",
     )  # fmt: skip
-    text = tacit_(*command).out
+    text = taciturn_(*command).out
     assert "realised by this pair" in text
     assert "Verdict: violated, as seen by: " in text
 
 
-def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, monkeypatch):
+def test_audit_in_words_is_consistent_where_every_layer_is(taciturn_, attacked, monkeypatch):
     sound = dataclasses.replace(
         attacked,
         fault=None,
         likelihood=dataclasses.replace(attacked.likelihood, mu=1.2),
         residuals=dataclasses.replace(attacked.residuals, p_values={"mean": 0.4}),
     )
-    monkeypatch.setattr("tacit.cli.audit.attacked", lambda *_, **__: sound)
-    done = tacit_("audit", "noisy-gradient")
+    monkeypatch.setattr("taciturn.cli.audit.attacked", lambda *_, **__: sound)
+    done = taciturn_("audit", "noisy-gradient")
     assert done.code == 0
     assert "Verdict: consistent" in done.out
     assert "violated" not in done.out
@@ -449,40 +451,40 @@ def test_audit_in_words_is_consistent_where_every_layer_is(tacit_, attacked, mon
 
 
 @pytest.mark.slow
-def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(tacit_):
+def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(taciturn_):
     command = ["audit", "dp-sgd", "--runs", "3000", "--epsilon", "2", "--sampling-rate", "0.2"]
-    text = tacit_(*command).out
+    text = taciturn_(*command).out
     assert "claimed      epsilon 2 at delta 1e-05" in text
     assert "Verdict: consistent" in text
-    values = tacit_(*command, "--fault", "full-batch", "--json").json
+    values = taciturn_(*command, "--fault", "full-batch", "--json").json
     assert values["verdict"] == "violated"
     assert values["epsilon_lower_bound"] > values["claimed_epsilon"]
     assert (values["relation"], values["sampling_rate"]) == ("replace_one", 0.2)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_help_names_the_commands(tacit_, arguments):
-    done = tacit_(*arguments)
+def test_help_names_the_commands(taciturn_, arguments):
+    done = taciturn_(*arguments)
     assert done.code == 0
     assert all(name in done.out for name in ("train", "budget", "cost", "audit", "plan"))
 
 
 def test_the_command_line_runs_as_a_module():
-    command = [sys.executable, "-m", "tacit.cli", "--version"]
+    command = [sys.executable, "-m", "taciturn.cli", "--version"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
-    assert done.stdout == f"tacit {tacit.__version__}\n"
+    assert done.stdout == f"taciturn {taciturn.__version__}\n"
 
 
-def test_the_help_of_audit_names_only_methods_that_it_audits(tacit_):
-    text = " ".join(tacit_("audit", "--help").out.split())
+def test_the_help_of_audit_names_only_methods_that_it_audits(taciturn_):
+    text = " ".join(taciturn_("audit", "--help").out.split())
     words = set(re.findall(r"[a-z-]+", text))
     assert not words & {name for name, one in METHODS.items() if one.structure == "required"}
     assert "Of dp-sgd (if not given: 0.2)" in text
 
 
 @pytest.mark.parametrize("command", ["train", "plan"])
-def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_):
-    text = " ".join(tacit_(command, "--help").out.split())
+def test_help_prints_the_defaults_of_the_table_of_methods(command, taciturn_):
+    text = " ".join(taciturn_(command, "--help").out.split())
     for method in METHODS.values():
         for option in method.options:
             default = "derived from public facts"
@@ -492,13 +494,13 @@ def test_help_prints_the_defaults_of_the_table_of_methods(command, tacit_):
             assert f"(if not given: {default})" in words
 
 
-def test_version_is_printed(tacit_):
-    assert tacit_("--version") == (0, f"tacit {tacit.__version__}\n", "")
+def test_version_is_printed(taciturn_):
+    assert taciturn_("--version") == (0, f"taciturn {taciturn.__version__}\n", "")
 
 
 def test_help_does_not_load_what_it_does_not_need():
     program = (
-        "import sys\nfrom tacit.cli.main import main\nmain(['--help'])\n"
+        "import sys\nfrom taciturn.cli.main import main\nmain(['--help'])\n"
         "heavy = {'matplotlib', 'scipy', 'sklearn', 'pandas', 'dp_accounting', 'equinox'}\n"
         "raise SystemExit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
     )
@@ -533,9 +535,9 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
     outer, inner = os.openpty()
     program = (
         "import sys\n"
-        "from tacit.cli.main import main\n"
-        "from tacit.errors import PrivacyError\n"
-        "from tacit.training import training\n"
+        "from taciturn.cli.main import main\n"
+        "from taciturn.errors import PrivacyError\n"
+        "from taciturn.training import training\n"
         "def stop(*_, report, **__):\n"
         "    print(report is None, file=sys.stdout)\n"
         "    raise PrivacyError('stop')\n"
@@ -559,9 +561,11 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
 
 
 @pytest.mark.slow
-def test_dp_sgd_trains_from_the_command_line(tacit_, tmp_path):
+def test_dp_sgd_trains_from_the_command_line(taciturn_, tmp_path):
     out = tmp_path / "report"
-    done = tacit_(*TRAIN, "--algorithm", "dp-sgd", "--sampling-rate", "0.2", "--json", "--out", out)
+    done = taciturn_(
+        *TRAIN, "--algorithm", "dp-sgd", "--sampling-rate", "0.2", "--json", "--out", out
+    )
     assert (done.code, done.json["algorithm"], done.json["mu"]) == (0, "dp-sgd", None)
     assert 0.999 < done.json["epsilon"] <= 1.0
     text = (out / "report.html").read_text()

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.cli.main import main
+from taciturn.cli.main import main
 
 FORM = ["--delimiter", ";", "--decimal", ",", "--thousands", "."]
 BUDGET = ["--epsilon", "2", "--delta", "1e-3", "--rounds", "3", "--agents", "2"]
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         done = capsys.readouterr()
@@ -25,11 +25,11 @@ def tacit_(capsys):
 
 
 @pytest.fixture
-def refused(tacit_):
+def refused(taciturn_):
     def call(*arguments):
-        code, out, err = tacit_(*arguments)
+        code, out, err = taciturn_(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith("tacit: error: ")
+        assert err.startswith("taciturn: error: ")
         return err
 
     return call
@@ -68,19 +68,19 @@ def trained(tmp_path_factory):
     return folder
 
 
-def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(tacit_, refused, tmp_path):
+def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(taciturn_, refused, tmp_path):
     table = tmp_path / "t.csv"
     write(table, 120)
     assert "not text in UTF-8" in refused("bounds", table, "--target", "ill")
     line = refused("bounds", table, "--target", "ill", "--encoding", "cp1252")
     assert "looks separated by ;: add --delimiter ';'" in line
     ask = ["bounds", table, "--target", "ill", "--encoding", "cp1252", "--delimiter", ";"]
-    code, out, err = tacit_(*ask)
+    code, out, err = taciturn_(*ask)
     assert code == 0
     assert "'größe': it looks like numbers in another form" in err
     assert err.count("\n") == 1
     assert "--decimal ','" in out
-    code, out, err = tacit_(*ask, "--decimal", ",", "--thousands", ".", "--json")
+    code, out, err = taciturn_(*ask, "--decimal", ",", "--thousands", ".", "--json")
     made = json.loads(out)
     assert made["format"] == dict(
         zip(
@@ -95,8 +95,8 @@ def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(tacit_, refu
     assert "größe" in made["columns"]
 
 
-def test_predict_reads_a_file_in_the_form_of_the_training(trained, tacit_):
-    code, out, err = tacit_(
+def test_predict_reads_a_file_in_the_form_of_the_training(trained, taciturn_):
+    code, out, err = taciturn_(
         "predict", trained / "ill" / "model.json", trained / "ill.csv", "--json"
     )
     assert (code, err) == (0, "")
@@ -105,7 +105,7 @@ def test_predict_reads_a_file_in_the_form_of_the_training(trained, tacit_):
     plain = pd.read_csv(trained / "ill.csv", dtype={"seen": str}, **form)
     plain.to_csv(trained / "plain.csv", index=False)
     options = ["--delimiter", ",", "--decimal", ".", "--thousands", "", "--encoding", "utf-8"]
-    code, out, _ = tacit_(
+    code, out, _ = taciturn_(
         "predict", trained / "ill" / "model.json", trained / "plain.csv", "--json", *options
     )
     assert code == 0
@@ -118,14 +118,14 @@ def test_a_spreadsheet_to_predict_is_told_to_be_saved_otherwise(trained, refused
     assert "save its sheet as CSV or Parquet" in said
 
 
-def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, refused):
+def test_columns_are_kept_and_others_passed_over_when_asked(trained, taciturn_, refused):
     model, table = trained / "ill" / "model.json", trained / "more.csv"
     text = (trained / "ill.csv").read_text(encoding="cp1252").splitlines()
     more = ["ward;" + text[0], *(f"W{k};{line}" for k, line in enumerate(text[1:]))]
     table.write_text("\n".join(more), encoding="cp1252")
     assert "nothing is known of the column 'ward'" in refused("predict", model, table)
-    assert tacit_("predict", model, table, "--ignore-extra")[0] == 0
-    code, out, _ = tacit_("predict", model, table, "--keep", "ward", "--keep", "number")
+    assert taciturn_("predict", model, table, "--ignore-extra")[0] == 0
+    code, out, _ = taciturn_("predict", model, table, "--keep", "ward", "--keep", "number")
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "ward,number,prediction"
@@ -133,7 +133,7 @@ def test_columns_are_kept_and_others_passed_over_when_asked(trained, tacit_, ref
     assert "no column 'clinic' to keep" in refused("predict", model, table, "--keep", "clinic")
 
 
-def test_probabilities_are_asked_for_or_left_out(trained, tacit_, refused):
+def test_probabilities_are_asked_for_or_left_out(trained, taciturn_, refused):
     model, table = trained / "ill" / "model.json", trained / "ill.csv"
     said = refused("predict", model, table, "--proba")
     assert "robust logistic, clip 0.5" in said
@@ -141,23 +141,25 @@ def test_probabilities_are_asked_for_or_left_out(trained, tacit_, refused):
     values = json.loads(model.read_text())
     model = trained / "whole.json"
     model.write_text(json.dumps({**values, "clip": 1}))
-    assert "probability of no" in tacit_("predict", model, table, "--proba")[1]
-    assert tacit_("predict", model, table, "--no-proba")[1].startswith("prediction\n")
+    assert "probability of no" in taciturn_("predict", model, table, "--proba")[1]
+    assert taciturn_("predict", model, table, "--no-proba")[1].startswith("prediction\n")
     regression, other = trained / "cost" / "model.json", trained / "cost.csv"
     assert "no probabilities" in refused("predict", regression, other, "--proba")
 
 
-def test_the_prediction_of_a_regression_stays_in_the_declared_range(trained, tacit_):
+def test_the_prediction_of_a_regression_stays_in_the_declared_range(trained, taciturn_):
     values = json.loads((trained / "cost" / "model.json").read_text())
     least, most = (values["preprocessing"]["target"][end] for end in ("min", "max"))
     for size in (1e9, -1e9):
         values["terms"][0]["coefficient"] = [size]
         (trained / "wild.json").write_text(json.dumps(values))
-        out = tacit_("predict", trained / "wild.json", trained / "cost.csv", "--json")[1]
+        out = taciturn_("predict", trained / "wild.json", trained / "cost.csv", "--json")[1]
         assert set(json.loads(out)["predictions"]["prediction"]) == {most if size > 0 else least}
 
 
-def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(tacit_, refused, tmp_path):
+def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(
+    taciturn_, refused, tmp_path
+):
     draw = np.random.default_rng(5)
     lines = ["age,seen,town,ill"]
     for k in range(120):
@@ -166,20 +168,20 @@ def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(tacit_,
         lines.append(f"{age},{seen},{['', 'Ulm', 'Aalen'][k % 3]},{['no', 'yes'][k % 2]}")
     table, draft, out = tmp_path / "t.csv", tmp_path / "b.toml", tmp_path / "out"
     table.write_text("\n".join(lines) + "\n")
-    code, printed, _ = tacit_("bounds", table, "--target", "ill")
+    code, printed, _ = taciturn_("bounds", table, "--target", "ill")
     assert (code, printed.count('missing = "indicator"')) == (0, 3)
     assert "# cells are missing: each counts as the middle of the range" in printed
     draft.write_text(printed)
     ask = ["train", table, "--target", "ill", "--bounds", draft, *BUDGET]
-    assert tacit_(*ask, "--out", out)[0] == 0
-    shown = tacit_("show", out / "model.json")[1]
+    assert taciturn_(*ask, "--out", out)[0] == 0
+    shown = taciturn_("show", out / "model.json")[1]
     for name in ("age=missing", "seen=missing", "town=missing", "a missing cell counts as"):
         assert name in shown
     statement = json.loads((out / "model.json").read_text())["statement"]
     assert any("which columns may have missing cells" in line for line in statement)
     new = tmp_path / "new.csv"
     new.write_text("age,seen,town\n?,,\n50,2021-03-04,Ulm\n")
-    code, printed, _ = tacit_("predict", out / "model.json", new, "--json")
+    code, printed, _ = taciturn_("predict", out / "model.json", new, "--json")
     assert (code, json.loads(printed)["rows"]) == (0, 2)
     draft.write_text(draft.read_text().replace('missing = "indicator"', "", 1))
     assert "is empty; drop such rows or fill them in; in a column to predict from, missing = " in (
@@ -187,24 +189,24 @@ def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(tacit_,
     )
 
 
-def test_show_says_how_cells_are_read(trained, tacit_):
-    out = tacit_("show", trained / "ill" / "model.json")[1]
+def test_show_says_how_cells_are_read(trained, taciturn_):
+    out = taciturn_("show", trained / "ill" / "model.json")[1]
     for words in ("delimiter ';'", "written as %d.%m.%Y", "Ja, NEIN; fold_case"):
         assert words in out
 
 
-def test_a_proposal_carries_the_form_and_options_may_replace_it(trained, tacit_, refused):
+def test_a_proposal_carries_the_form_and_options_may_replace_it(trained, taciturn_, refused):
     plan = [
         "plan", "--bounds", trained / "ill.toml", "--records", "120", *BUDGET,
         "--out", trained / "p.json",
     ]  # fmt: skip
-    assert tacit_(*plan)[0] == 0
+    assert taciturn_(*plan)[0] == 0
     train = ["train", trained / "ill.csv", "--proposal", trained / "p.json", "--json"]
-    assert tacit_(*train)[0] == 0
+    assert taciturn_(*train)[0] == 0
     text = (trained / "ill.csv").read_text(encoding="cp1252").replace(";", "|")
     (trained / "bars.csv").write_text(text, encoding="utf-8")
     other = ["--delimiter", "|", "--encoding", "utf-8"]
-    assert tacit_("train", trained / "bars.csv", *train[2:], *other)[0] == 0
+    assert taciturn_("train", trained / "bars.csv", *train[2:], *other)[0] == 0
     assert "--delimiter '|'" in refused("train", trained / "bars.csv", *train[2:], *other[2:])
 
 

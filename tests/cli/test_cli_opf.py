@@ -1,16 +1,16 @@
-"""`tacit grid` as users run it for an optimal power flow."""
+"""`taciturn grid` as users run it for an optimal power flow."""
 
 import json
 import re
 
 import pytest
 
-from tacit.budget import Account
-from tacit.cli.main import main
-from tacit_power import delivery as delivery_room
-from tacit_power import opf_command as command_room
-from tacit_power import parse_case
-from tacit_power.moment import opf as opf_room
+from taciturn.budget import Account
+from taciturn.cli.main import main
+from taciturn_power import delivery as delivery_room
+from taciturn_power import opf_command as command_room
+from taciturn_power import parse_case
+from taciturn_power.moment import opf as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
 OWN = """mpc.baseMVA = 100;
@@ -176,7 +176,7 @@ def _never(*_, **__):
 def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     capsys, tmp_path, monkeypatch, fails
 ):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     where = ["--accounts", str(tmp_path)]
     opening = ["budget", "open", "grid", "--epsilon", "2", "--delta", "2e-3", *where]
     assert main([*opening, "--relation", "target_change:0.01"]) == 0

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
+from taciturn.cli.main import main
 
 PRIVATE = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "3", "--no-centre")
 BOUNDS = """
@@ -180,7 +180,7 @@ def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, cal
 def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, call, monkeypatch):
     """Planted fault: the cost of the dearest site, as if each person were at one."""
     folder, about = table
-    monkeypatch.setenv("TACIT_STATE_DIR", str(folder / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(folder / "state"))
     rows = [(f"zq{k % 20}", "ab"[k // 20 % 2], 10 + k, "no" if k % 3 else "yes") for k in range(40)]
     write(folder / "t.csv", rows)
     where = ("--account", "p", "--accounts", folder / "accounts")

@@ -1,12 +1,12 @@
-"""`tacit plan` as users run it: public facts in, a table or one JSON object out."""
+"""`taciturn plan` as users run it: public facts in, a table or one JSON object out."""
 
 import json
 
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
-from tacit.errors import InputError
+from taciturn.cli.main import main
+from taciturn.errors import InputError
 
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
 BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
@@ -25,7 +25,7 @@ values = ["a", "b", "c"]
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
@@ -33,8 +33,8 @@ def tacit_(capsys):
     return call
 
 
-def test_the_table_names_methods_rounds_the_worst_case_and_a_recommendation(tacit_):
-    code, out, err = tacit_(*BY_HAND)
+def test_the_table_names_methods_rounds_the_worst_case_and_a_recommendation(taciturn_):
+    code, out, err = taciturn_(*BY_HAND)
     assert (code, err) == (0, "")
     for needed in (
         "4,000 records of 10 agents, 5 coordinates", "No data was read", "noisy-gradient  10 ",
@@ -43,8 +43,8 @@ def test_the_table_names_methods_rounds_the_worst_case_and_a_recommendation(taci
         assert needed in out
 
 
-def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(tacit_):
-    code, out, _ = tacit_(*BY_HAND, "--observer", "sum", "--json")
+def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(taciturn_):
+    code, out, _ = taciturn_(*BY_HAND, "--observer", "sum", "--json")
     values = json.loads(out, parse_constant=pytest.fail)
     assert code == 0
     assert [(f["algorithm"], f["rounds"]) for f in values["forecasts"]] == [
@@ -54,21 +54,21 @@ def test_json_is_one_object_with_a_forecast_per_method_and_number_of_rounds(taci
     assert (values["records"], values["coordinates"], values["gradient_bound"]) == (4000, 5, 0.5)
 
 
-def test_a_plan_says_whether_rows_are_taken_around_a_centre(tacit_):
+def test_a_plan_says_whether_rows_are_taken_around_a_centre(taciturn_):
     by_hand = BY_HAND[: BY_HAND.index("--no-centre")]
-    _, out, err = tacit_(*by_hand)
+    _, out, err = taciturn_(*by_hand)
     assert "6 coordinates" in out
     assert "Rows: around a private centre" in out
     assert err == ""
     few = [*by_hand[: by_hand.index("--records")], "--records", "100"]
     rest = by_hand[by_hand.index("--records") + 2 :]
-    assert "Rows:" not in tacit_(*few, *rest)[1]
+    assert "Rows:" not in taciturn_(*few, *rest)[1]
 
 
-def test_a_bounds_file_stands_for_columns_norm_and_loss(tacit_, tmp_path):
+def test_a_bounds_file_stands_for_columns_norm_and_loss(taciturn_, tmp_path):
     file = tmp_path / "bounds.toml"
     file.write_text(BOUNDS)
-    values = json.loads(tacit_(*PLAN, "--bounds", file, "--json")[1])
+    values = json.loads(taciturn_(*PLAN, "--bounds", file, "--json")[1])
     # age, three towns and the constant; two columns: norm sqrt(3)
     assert (values["coordinates"], values["loss"]) == (5, "squared")
     assert values["record_norm"] == pytest.approx(3**0.5)
@@ -77,16 +77,16 @@ def test_a_bounds_file_stands_for_columns_norm_and_loss(tacit_, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
+def test_what_is_planned_is_what_train_then_does(taciturn_, tmp_path):
     """Same public facts: the same multiplier and mu as a training of that size."""
     out = tmp_path / "report"
     budget = ["--epsilon", "1", "--delta", "1e-4"]
     train = ["train", "breast_cancer", *budget, "--rounds", "6", "--agents", "5", "--out", out]
-    assert tacit_(*train, "--json")[0] == 0
+    assert taciturn_(*train, "--json")[0] == 0
     made = json.loads((out / "plan.json").read_text())
     command = ["plan", "--records", "455", "--agents", "5", *budget, "--columns", "30"]
     more = ["--loss", "logistic", "--rounds", "6", "--algorithm", "noisy-gradient", "--json"]
-    found = json.loads(tacit_(*command, *more)[1])["forecasts"][0]
+    found = json.loads(taciturn_(*command, *more)[1])["forecasts"][0]
     assert found["multiplier"] == made["multiplier"]
 
 
@@ -120,23 +120,23 @@ def test_what_is_planned_is_what_train_then_does(tacit_, tmp_path):
         (["--bounds", "missing.toml"], "--columns follows from the bounds file"),
     ],
 )
-def test_a_bad_option_is_one_line_that_names_the_fix(tacit_, changes, fix):
-    code, out, err = tacit_(*BY_HAND, *changes)
+def test_a_bad_option_is_one_line_that_names_the_fix(taciturn_, changes, fix):
+    code, out, err = taciturn_(*BY_HAND, *changes)
     assert (code, out) == (2, "")
-    assert err.startswith("tacit: error: ")
+    assert err.startswith("taciturn: error: ")
     assert err.count("\n") == 1
     assert fix in err
 
 
-def test_the_earlier_name_of_the_columns_gives_a_hint(tacit_):
-    code, out, err = tacit_(*PLAN, "--features", "5", "--loss", "logistic")
+def test_the_earlier_name_of_the_columns_gives_a_hint(taciturn_):
+    code, out, err = taciturn_(*PLAN, "--features", "5", "--loss", "logistic")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--columns" in err
 
 
-def test_columns_and_loss_are_needed_without_a_bounds_file(tacit_):
+def test_columns_and_loss_are_needed_without_a_bounds_file(taciturn_):
     for given, missing in ((["--loss", "logistic"], "columns"), (["--columns", "3"], "loss")):
-        code, _, err = tacit_(*PLAN, *given)
+        code, _, err = taciturn_(*PLAN, *given)
         assert code == 2
         assert f"add --{missing}, or --bounds FILE" in err
 
@@ -144,41 +144,41 @@ def test_columns_and_loss_are_needed_without_a_bounds_file(tacit_):
 WIDE = ["plan", "--records", "4000", "--loss", "logistic", "--epsilon", "1", "--delta", "1e-6"]
 
 
-def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(tacit_):
+def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(taciturn_):
     command = [*WIDE, "--columns", "2000", "--rounds", "50,200"]
-    out = tacit_(*command)[1]
+    out = taciturn_(*command)[1]
     assert "Model 0: its risk is at most 0.693" in out
     (warning,) = [line for line in out.splitlines() if line.startswith("Warning: ")]
     assert "estimated at 6.68, and the model 0" in warning
     assert "fewer columns, more records or a larger epsilon" in warning
-    values = json.loads(tacit_(*command, "--json")[1])
+    values = json.loads(taciturn_(*command, "--json")[1])
     assert values["worse_than_zero"] is True
     assert values["risk_of_zero"] == pytest.approx(np.log(2))
     assert f"Warning: {values['warnings'][0]}" == warning
 
 
-def test_a_plan_that_promises_more_than_the_model_0_has_no_such_warning(tacit_):
-    values = json.loads(tacit_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
+def test_a_plan_that_promises_more_than_the_model_0_has_no_such_warning(taciturn_):
+    values = json.loads(taciturn_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
     assert (values["worse_than_zero"], values["warnings"]) == (False, [])
 
 
-def test_too_few_rounds_are_told_apart_from_too_much_noise(tacit_):
+def test_too_few_rounds_are_told_apart_from_too_much_noise(taciturn_):
     command = ["plan", "adult", "--agents", "100", "--epsilon", "1", "--delta", "1e-6"]
-    (warning,) = json.loads(tacit_(*command, "--rounds", "10", "--json")[1])["warnings"]
+    (warning,) = json.loads(taciturn_(*command, "--rounds", "10", "--json")[1])["warnings"]
     assert "more rounds help" in warning
     assert "fewer columns" not in warning
 
 
-def test_a_published_rate_is_no_estimate_to_warn_by(tacit_):
+def test_a_published_rate_is_no_estimate_to_warn_by(taciturn_):
     more = ["--columns", "20", "--rounds", "200", "--algorithm", "dp-admm", "--json"]
-    values = json.loads(tacit_(*WIDE, *more)[1])
+    values = json.loads(taciturn_(*WIDE, *more)[1])
     assert values["forecasts"][0]["rule"] > values["risk_of_zero"]
     assert (values["worse_than_zero"], values["warnings"]) == (None, [])
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "T.XLSX", "old.xls", "sheet.ods", "deep/Sheet.Ods"])
 @pytest.mark.parametrize("there", [True, False])
-def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(tacit_, tmp_path, name, there):
+def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(taciturn_, tmp_path, name, there):
     file = tmp_path / name
     if there:
         file.parent.mkdir(exist_ok=True)
@@ -191,7 +191,7 @@ def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(tacit_, tmp_path, n
         ["plan", file.name, *budget],
         ["bounds", file, "--target", "y"],
     ):
-        code, out, err = tacit_(*command)
+        code, out, err = taciturn_(*command)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "save its sheet as CSV or Parquet" in err
         assert "no data set" not in err
@@ -212,10 +212,10 @@ SETTINGS = (
 
 @pytest.mark.parametrize("options", SETTINGS, ids=" ".join)
 def test_plan_and_train_propose_the_same_run_of_the_same_rounds(
-    tacit_, tmp_path, monkeypatch, options
+    taciturn_, tmp_path, monkeypatch, options
 ):
     given = ["breast_cancer", "--epsilon", "2", "--delta", "1e-3", *options]
-    code, out, _ = tacit_("plan", *given, "--out", tmp_path / "p.json", "--json")
+    code, out, _ = taciturn_("plan", *given, "--out", tmp_path / "p.json", "--json")
     assert code == 0
     planned, seen = json.loads(out), []
 
@@ -223,25 +223,25 @@ def test_plan_and_train_propose_the_same_run_of_the_same_rounds(
         seen.append(prepared.proposal)
         raise InputError("seen")
 
-    monkeypatch.setattr("tacit.cli.train._trained", stopped)
-    assert tacit_("train", *given)[0] == 2
+    monkeypatch.setattr("taciturn.cli.train._trained", stopped)
+    assert taciturn_("train", *given)[0] == 2
     assert seen[0].rounds == planned["rounds"]
     assert seen[0].to_json() == (tmp_path / "p.json").read_text().strip()
     assert seen[0].rounds in [f["rounds"] for f in planned["forecasts"]]
 
 
-def test_plan_says_where_train_would_run_other_rounds_than_it_recommends(tacit_):
+def test_plan_says_where_train_would_run_other_rounds_than_it_recommends(taciturn_):
     given = [option for option in BY_HAND if option not in {"--rounds", "10,200"}]
-    _, out, _ = tacit_(*given)
-    assert "tacit train runs 200 with these options: pass --rounds 50 to both" in " ".join(
+    _, out, _ = taciturn_(*given)
+    assert "taciturn train runs 200 with these options: pass --rounds 50 to both" in " ".join(
         out.split()
     )
-    _, out, _ = tacit_(*given, "--rounds", "50")
-    assert "tacit train runs" not in out
+    _, out, _ = taciturn_(*given, "--rounds", "50")
+    assert "taciturn train runs" not in out
 
 
-def test_a_proposal_is_of_one_number_of_rounds(tacit_, tmp_path):
-    code, _, err = tacit_(*BY_HAND, "--rounds", "10,50", "--out", tmp_path / "p.json")
+def test_a_proposal_is_of_one_number_of_rounds(taciturn_, tmp_path):
+    code, _, err = taciturn_(*BY_HAND, "--rounds", "10,50", "--out", tmp_path / "p.json")
     assert code == 2
     assert "--rounds has 2" in err
     assert not (tmp_path / "p.json").exists()

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from tests.cli.test_cli_cluster import BOUNDS
 
-from tacit.cli import accounts
-from tacit.cli.cluster import check_among
-from tacit.cli.outcome import Output
-from tacit.engine.processes import Processes
-from tacit.errors import InputError
-from tacit.problems import Devices, Draw
-from tacit.proposal import Request, StructureRequest
-from tacit.tables import Source, read_files
-from tacit.training import proposal_ahead
+from taciturn.cli import accounts
+from taciturn.cli.cluster import check_among
+from taciturn.cli.outcome import Output
+from taciturn.engine.processes import Processes
+from taciturn.errors import InputError
+from taciturn.problems import Devices, Draw
+from taciturn.proposal import Request, StructureRequest
+from taciturn.tables import Source, read_files
+from taciturn.training import proposal_ahead
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 

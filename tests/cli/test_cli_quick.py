@@ -34,10 +34,12 @@ def records(folder, rows=60, seed=5):
     return values
 
 
-def tacit(folder, *arguments, code="from tacit.cli.main import main; raise SystemExit(main())"):
+def taciturn(
+    folder, *arguments, code="from taciturn.cli.main import main; raise SystemExit(main())"
+):
     """Run a command in a process of its own, whose programs are kept below `folder`."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    environment |= {"TACIT_PROGRAMS_DIR": str(folder / "programs"), "MPLBACKEND": "svg"}
+    environment |= {"TACITURN_PROGRAMS_DIR": str(folder / "programs"), "MPLBACKEND": "svg"}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
@@ -66,7 +68,7 @@ def holds(files, values):
 
 LEAK = """
 import sys
-from tacit.cli.main import keep_programs
+from taciturn.cli.main import keep_programs
 keep_programs()
 import jax, jax.numpy as jnp, numpy as np
 rows = np.loadtxt("t.csv", delimiter=",", skiprows=1, usecols=(0, 1, 2)) / 4.0
@@ -77,16 +79,16 @@ print(float(jax.jit(lambda w: jnp.sum(jnp.tanh(rows @ w)))(jnp.ones(3))))
 @pytest.mark.slow
 def test_programs_are_kept_and_none_holds_a_record(tmp_path):
     values = records(tmp_path)
-    first = tacit(tmp_path, *TRAIN, "--out", "first")
+    first = taciturn(tmp_path, *TRAIN, "--out", "first")
     assert first.returncode == 0, first.stderr
     after_first = {file.name for file in kept(tmp_path)}
     assert 3 <= len(after_first) <= 8  # none for what NumPy does as well
-    again = tacit(tmp_path, *TRAIN, "--out", "again")
+    again = taciturn(tmp_path, *TRAIN, "--out", "again")
     assert again.returncode == 0, again.stderr
     assert {file.name for file in kept(tmp_path)} == after_first  # whose keys, and noise, differ
-    assert tacit(tmp_path, "predict", "again/model.json", "t.csv").returncode == 0
+    assert taciturn(tmp_path, "predict", "again/model.json", "t.csv").returncode == 0
     assert not any(holds(kept(tmp_path), row) for row in values)
-    assert tacit(tmp_path, code=LEAK).returncode == 0  # a function that closes over the rows
+    assert taciturn(tmp_path, code=LEAK).returncode == 0  # a function that closes over the rows
     assert any(holds(kept(tmp_path), row) for row in values)
 
 
@@ -108,23 +110,23 @@ def test_other_records_of_one_shape_need_no_other_program(tmp_path):
     """A program is named by all that is in it, constants included: none follows from a record."""
     records(tmp_path)
     for road in ROADS:
-        done = tacit(tmp_path, *TRAIN, *road, "--out", "one", "--force")
+        done = taciturn(tmp_path, *TRAIN, *road, "--out", "one", "--force")
         assert done.returncode == 0, done.stderr
-    assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+    assert taciturn(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
     for audit in AUDITS:  # whose records follow from the seed
-        tacit(tmp_path, *audit, "5")
-    assert tacit(tmp_path, code=LEAK).returncode == 0
+        taciturn(tmp_path, *audit, "5")
+    assert taciturn(tmp_path, code=LEAK).returncode == 0
     names = {file.name for file in kept(tmp_path)}
     assert len(names) > 20
     assert len(list((tmp_path / "programs").iterdir())) == 1  # no process leaves its own folder
     records(tmp_path, seed=6)
     for road in ROADS:
-        assert tacit(tmp_path, *TRAIN, *road, "--out", "one", "--force").returncode == 0
-    assert tacit(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
+        assert taciturn(tmp_path, *TRAIN, *road, "--out", "one", "--force").returncode == 0
+    assert taciturn(tmp_path, "predict", "one/model.json", "t.csv").returncode == 0
     for audit in AUDITS:
-        assert tacit(tmp_path, *audit, "6").returncode == 0
+        assert taciturn(tmp_path, *audit, "6").returncode == 0
     assert {file.name for file in kept(tmp_path)} == names
-    assert tacit(tmp_path, code=LEAK).returncode == 0  # planted: it closes over the rows
+    assert taciturn(tmp_path, code=LEAK).returncode == 0  # planted: it closes over the rows
     assert {file.name for file in kept(tmp_path)} > names
 
 
@@ -138,11 +140,11 @@ def test_a_folder_that_cannot_be_trusted_or_a_file_cut_short_hurts_no_run(tmp_pa
     else:
         place.mkdir()
         place.chmod(0o777 if spoilt == "open to others" else 0o700)
-    done = [tacit(tmp_path, *TRAIN, "--out", "one")]
+    done = [taciturn(tmp_path, *TRAIN, "--out", "one")]
     if spoilt == "cut short":
         for file in kept(tmp_path)[::2]:
             file.write_bytes(b"")
-        done.append(tacit(tmp_path, *TRAIN, "--out", "two"))
+        done.append(taciturn(tmp_path, *TRAIN, "--out", "two"))
     else:
         assert spoilt == "a file" or not kept(tmp_path)
     for one in done:
@@ -152,7 +154,7 @@ def test_a_folder_that_cannot_be_trusted_or_a_file_cut_short_hurts_no_run(tmp_pa
 
 FIND = """
 import os
-from tacit.cli.main import keep_programs
+from taciturn.cli.main import keep_programs
 keep_programs()
 own = os.environ.get("JAX_COMPILATION_CACHE_DIR")
 print(sorted(os.listdir(own)) if own else None)
@@ -161,13 +163,13 @@ print(sorted(os.listdir(own)) if own else None)
 
 def test_programs_are_kept_in_a_private_folder_whatever_a_umask_says(tmp_path):
     umask = "import os; os.umask(0o002)\n"
-    place = "os.environ['TACIT_PROGRAMS_DIR'] += '/deep/below'\n"
-    assert tacit(tmp_path, code=umask + place + FIND).stdout == "[]\n"
+    place = "os.environ['TACITURN_PROGRAMS_DIR'] += '/deep/below'\n"
+    assert taciturn(tmp_path, code=umask + place + FIND).stdout == "[]\n"
     below = tmp_path / "programs" / "deep" / "below"
     assert {stat.S_IMODE(one.stat().st_mode) for one in (below, *below.iterdir())} == {0o700}
 
 
-def test_a_folder_of_the_users_own_loses_nothing_that_tacit_did_not_make(tmp_path):
+def test_a_folder_of_the_users_own_loses_nothing_that_taciturn_did_not_make(tmp_path):
     place = tmp_path / "programs"
     (place / "thesis").mkdir(parents=True)
     (place / "thesis" / "x").write_text("precious")
@@ -175,10 +177,10 @@ def test_a_folder_of_the_users_own_loses_nothing_that_tacit_did_not_make(tmp_pat
     place.chmod(0o700)
     write = "open(own + '/old', 'w').close(); open(own + '/new', 'w').close();"
     write += "os.utime(own + '/old', (0, 0))"
-    tacit(tmp_path, code=FIND + write)
+    taciturn(tmp_path, code=FIND + write)
     for one in place.iterdir():
         os.utime(one, (0, 0), follow_symlinks=False)
-    assert tacit(tmp_path, code=FIND).stdout == "['new']\n"  # after a month
+    assert taciturn(tmp_path, code=FIND).stdout == "['new']\n"  # after a month
     assert (place / "thesis" / "x").exists()
     assert (place / "dangling").is_symlink()
 
@@ -187,14 +189,14 @@ def test_a_folder_of_the_users_own_loses_nothing_that_tacit_did_not_make(tmp_pat
 def test_without_a_home_or_with_a_cache_of_the_users_own_nothing_is_kept(tmp_path, fault):
     spoilt = {
         "no home": (
-            "import os, pathlib\nos.environ.pop('TACIT_PROGRAMS_DIR')\n"
+            "import os, pathlib\nos.environ.pop('TACITURN_PROGRAMS_DIR')\n"
             "os.environ.pop('XDG_CACHE_HOME', None)\n"
             "def no(*_): raise RuntimeError('Could not determine home directory.')\n"
             "pathlib.Path.home = no"
         ),
         "another setting": "import os; os.environ['JAX_COMPILATION_CACHE_MAX_SIZE'] = '9'",
     }[fault]
-    done = tacit(tmp_path, code=f"{spoilt}\n{FIND}")
+    done = taciturn(tmp_path, code=f"{spoilt}\n{FIND}")
     assert (done.stdout, done.stderr) == ("None\n", "")
     assert not kept(tmp_path)
 
@@ -221,8 +223,8 @@ HEAVY = ("jax", "pandas", "scipy", "matplotlib")
 def test_what_a_command_does_not_need_is_not_imported(tmp_path, arguments, absent):
     records(tmp_path)
     code = (
-        "import sys; from tacit.cli.main import main; main(sys.argv[1:]);"
+        "import sys; from taciturn.cli.main import main; main(sys.argv[1:]);"
         f"print([name for name in {absent!r} if name in sys.modules], file=sys.stderr)"
     )
-    ended = tacit(tmp_path, *arguments, code=code)
+    ended = taciturn(tmp_path, *arguments, code=code)
     assert ended.stderr.splitlines()[-1] == "[]", ended.stderr

@@ -1,4 +1,4 @@
-"""`tacit show` computes the epsilon of a certificate again, and says where the file differs."""
+"""`taciturn show` computes the epsilon of a certificate again, and says where the file differs."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
+from taciturn.cli.main import main
 
 BOUNDS = """
 source = "public"

@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.federation.studies import BOUNDS, write_records
 
-from tacit.cli.main import main
+from taciturn.cli.main import main
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def call(tmp_path, monkeypatch, capsys):
     """A command in a folder of its own: exit code, what it said, and what it complained of."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "bounds.toml").write_text(BOUNDS)
     write_records(tmp_path / "mercy.csv", 40, seed=1)
 
@@ -46,7 +46,7 @@ def refused(done, *parts):
     code, said, complained = done
     assert (code, said) == (2, "")
     line = complained.splitlines()[-1]
-    assert line.startswith("tacit: error: ")
+    assert line.startswith("taciturn: error: ")
     assert all(part in line for part in parts), line
 
 

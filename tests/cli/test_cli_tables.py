@@ -14,9 +14,9 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from conftest import bounds_of_ill, just_below
-from tacit.cli.main import main
-from tacit.datasets.adult import BUNDLED, COLUMNS, bundled_text
-from tacit.tables import read_bounds
+from taciturn.cli.main import main
+from taciturn.datasets.adult import BUNDLED, COLUMNS, bundled_text
+from taciturn.tables import read_bounds
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-6"]
 EXACT = ["--epsilon", "inf", "--delta", "1e-6"]
@@ -29,7 +29,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         return Done(code, *capsys.readouterr())
@@ -38,24 +38,24 @@ def tacit_(capsys):
 
 
 @pytest.fixture
-def refused(tacit_):
+def refused(taciturn_):
     """Run, and require: exit code 2, nothing on stdout, one line on stderr; return the line."""
 
     def call(*arguments):
-        done = tacit_(*arguments)
+        done = taciturn_(*arguments)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("tacit: error: ")
+        assert done.err.startswith("taciturn: error: ")
         assert done.err.count("\n") == 1
         return done.err
 
     return call
 
 
-def filled_in(tacit_, file, target, *more):
-    """Bounds as `tacit bounds` prints them, beside the table."""
-    done = tacit_("bounds", file, "--target", target, *more)
+def filled_in(taciturn_, file, target, *more):
+    """Bounds as `taciturn bounds` prints them, beside the table."""
+    done = taciturn_("bounds", file, "--target", target, *more)
     assert done.code == 0
-    assert done.err.startswith("tacit: warning: these values come from the records")
+    assert done.err.startswith("taciturn: warning: these values come from the records")
     path = file.parent / f"{file.stem}.toml"
     path.write_text(done.out)
     return path
@@ -77,14 +77,14 @@ def write(path, header, rows):
 
 
 @pytest.mark.slow
-def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path):
+def test_adult_with_its_categories_goes_from_csv_to_predictions(taciturn_, tmp_path):
     header = [*(column.name for column in COLUMNS), "income"]
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
     write(train, header, adult_rows(0))
     write(test, header, adult_rows(1))
-    bounds = filled_in(tacit_, train, "income")
+    bounds = filled_in(taciturn_, train, "income")
     bounds.write_text(bounds.read_text().replace('source = "data"', 'source = "public"'))
-    done = tacit_(
+    done = taciturn_(
         "train", train, "--target", "income", "--bounds", bounds, "--agents", 50, *PRIVATE,
         "--observer", "sum", "--test", test, "--out", out, "--json", "--rounds", 100,
     )  # fmt: skip
@@ -96,28 +96,28 @@ def test_adult_with_its_categories_goes_from_csv_to_predictions(tacit_, tmp_path
     assert values["test_error"] < 0.19
     assert values["train_loss"] is None
     predicted = tmp_path / "p.csv"
-    assert tacit_("predict", out / "model.json", test, "--out", predicted).code == 0
+    assert taciturn_("predict", out / "model.json", test, "--out", predicted).code == 0
     guesses, truth = pd.read_csv(predicted)["prediction"], pd.read_csv(test)["income"]
     assert np.mean(guesses != truth) == pytest.approx(values["test_error"], abs=1e-3)
-    shown = tacit_("show", out / "model.json", "--largest", 5)
+    shown = taciturn_("show", out / "model.json", "--largest", 5)
     for needed in ("epsilon = 1.0000", "binary model of 'income'", "Preprocessing", "age: clipped"):
         assert needed in shown.out
 
 
 @pytest.mark.slow
-def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
+def test_digits_go_from_csv_to_predictions(taciturn_, tmp_path):
     frame = load_digits(as_frame=True).frame
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
     frame[:1437].to_csv(train, index=False)
     frame[1437:].to_csv(test, index=False)
-    bounds = filled_in(tacit_, train, "target")
-    done = tacit_(
+    bounds = filled_in(taciturn_, train, "target")
+    done = taciturn_(
         "train", train, "--target", "target", "--bounds", bounds, *EXACT, "--rounds", 600,
         "--agents", 3, "--regulariser", "l2:1e-3", "--test", test, "--out", out,
     )  # fmt: skip
     assert done.code == 0
     assert "no privacy" in done.out
-    predicted = tacit_("predict", out / "model.json", test, "--json")
+    predicted = taciturn_("predict", out / "model.json", test, "--json")
     guesses = json.loads(predicted.out)["predictions"]["prediction"]
     # the same objective solved by another library: columns to [-1, 1], a constant, l2
     x, y = frame.iloc[:, :-1].to_numpy(), frame["target"].to_numpy()
@@ -131,13 +131,13 @@ def test_digits_go_from_csv_to_predictions(tacit_, tmp_path):
 
 
 @pytest.mark.slow
-def test_diabetes_goes_from_csv_to_predictions_of_the_least_squares_fit(tacit_, tmp_path):
+def test_diabetes_goes_from_csv_to_predictions_of_the_least_squares_fit(taciturn_, tmp_path):
     frame = load_diabetes(as_frame=True, scaled=False).frame
     train, test, out = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "out"
     frame[:342].to_csv(train, index=False)
     frame[342:].to_csv(test, index=False)
-    bounds = filled_in(tacit_, train, "target")
-    done = tacit_(
+    bounds = filled_in(taciturn_, train, "target")
+    done = taciturn_(
         "train", train, "--target", "target", "--bounds", bounds, *EXACT, "--rounds", 4000,
         "--agents", 1, "--regulariser", "none", "--test", test, "--out", out, "--oracle-metrics",
         "--json", "--reference",
@@ -148,7 +148,7 @@ def test_diabetes_goes_from_csv_to_predictions_of_the_least_squares_fit(tacit_, 
     # rows outside the bounds are clipped before the model sees them
     low, high = frame[:342].iloc[:, :-1].min(), frame[:342].iloc[:, :-1].max()
     expected = fit.predict(frame[342:].iloc[:, :-1].clip(low, high, axis=1))
-    predicted = json.loads(tacit_("predict", out / "model.json", test, "--json").out)
+    predicted = json.loads(taciturn_("predict", out / "model.json", test, "--json").out)
     assert np.abs(np.array(predicted["predictions"]["prediction"]) - expected).max() < 2.0
     values = json.loads(done.out)
     mean_square = np.mean((expected - frame["target"][342:]) ** 2)
@@ -195,10 +195,10 @@ def command(folder, data="t.csv", *more):
 
 
 @pytest.mark.slow
-def test_a_folder_and_an_agent_column_give_the_same_run(tacit_, small):
+def test_a_folder_and_an_agent_column_give_the_same_run(taciturn_, small):
     seeded = ["--seed", "1", "--json"]
-    folder = tacit_(*command(small, "agents", *seeded, "--out", small / "one"))
-    column = tacit_(
+    folder = taciturn_(*command(small, "agents", *seeded, "--out", small / "one"))
+    column = taciturn_(
         *command(small, "clinics.csv", *seeded, "--agent-column", "clinic", "--out", small / "two")
     )
     assert (folder.code, column.code) == (0, 0)
@@ -207,8 +207,8 @@ def test_a_folder_and_an_agent_column_give_the_same_run(tacit_, small):
     assert json.loads(folder.out)["agents"] == json.loads(column.out)["agents"] == 4
 
 
-def test_metrics_on_private_records_appear_only_in_their_own_file(tacit_, small):
-    done = tacit_(*command(small, "t.csv", "--out", small / "out", "--oracle-metrics"))
+def test_metrics_on_private_records_appear_only_in_their_own_file(taciturn_, small):
+    done = taciturn_(*command(small, "t.csv", "--out", small / "out", "--oracle-metrics"))
     assert done.code == 0
     assert "Test error not shown" in done.out
     assert "oracle_metrics.json is computed from private records" in done.err
@@ -218,18 +218,18 @@ def test_metrics_on_private_records_appear_only_in_their_own_file(tacit_, small)
     results = json.loads((small / "out" / "results.json").read_text())
     assert {results[k] for k in ("test_error", "train_loss", "nonprivate_test_error")} == {None}
     assert results["curves"] == {}
-    again = tacit_(*command(small, "t.csv", "--out", small / "out", "--force"))
+    again = taciturn_(*command(small, "t.csv", "--out", small / "out", "--force"))
     assert again.code == 0
     assert not (small / "out" / "oracle_metrics.json").exists()
 
 
-def test_a_model_of_no_use_does_not_look_like_a_success(tacit_, small):
+def test_a_model_of_no_use_does_not_look_like_a_success(taciturn_, small):
     for name, seed in (("t.csv", 1), ("u.csv", 2)):
         ages = np.random.default_rng(seed).uniform(20, 70, 300)
         rows = [[f"{age:.1f}", "ab"[k % 2], "yes" if k < 9 else "no"] for k, age in enumerate(ages)]
         write(small / name, ["age", "town", "ill"], rows)
     out, test = small / "out", ["--test", small / "u.csv"]
-    done = tacit_(*command(small, "t.csv", *test, "--out", out, "--rounds", 30, "--seed", 1))
+    done = taciturn_(*command(small, "t.csv", *test, "--out", out, "--rounds", 30, "--seed", 1))
     assert done.code == 0
     said = done.out[done.out.index("Test error") :].splitlines()
     assert said[0].startswith("Test error 3.00%")
@@ -237,7 +237,7 @@ def test_a_model_of_no_use_does_not_look_like_a_success(tacit_, small):
     assert said[2].startswith("AUC 0.")
     assert said[3] == "Recall: 'no' 100.00%, 'yes' 0.00%"
     assert said[4].startswith("Warning: the model is no better than always answering 'no'")
-    shown = tacit_("show", out / "model.json").out
+    shown = taciturn_("show", out / "model.json").out
     assert all(f"  {line}" in shown for line in said[1:5])
     values = json.loads((out / "results.json").read_text())["assessment"]
     assert values["baseline"] == "no"
@@ -246,24 +246,24 @@ def test_a_model_of_no_use_does_not_look_like_a_success(tacit_, small):
     page = (out / "report.html").read_text()
     assert "warning: the model is no better than always answering" in page
     # without test records that are public there is nothing to say
-    closed = tacit_(*command(small, "t.csv", "--out", out, "--force"))
+    closed = taciturn_(*command(small, "t.csv", "--out", out, "--force"))
     assert "Baseline" not in closed.out
     assert "kept beside it" in closed.out
     assert json.loads((out / "model.json").read_text())["assessment"] is None
-    assert "Baseline" not in tacit_("show", out / "model.json").out
+    assert "Baseline" not in taciturn_("show", out / "model.json").out
 
 
-def test_bounds_from_the_data_make_the_certificate_conditional(tacit_, small):
-    path = filled_in(tacit_, small / "t.csv", "ill")
+def test_bounds_from_the_data_make_the_certificate_conditional(taciturn_, small):
+    path = filled_in(taciturn_, small / "t.csv", "ill")
     assert read_bounds(path).origin == "data"
-    done = tacit_(*command(small, "t.csv", "--bounds", path, "--out", small / "out"))
+    done = taciturn_(*command(small, "t.csv", "--bounds", path, "--out", small / "out"))
     assert done.code == 0
     assert "certificate is conditional" in done.err
     assert (
         "Condition: ranges, category lists and labels were filled in from the records" in done.out
     )
     assert json.loads((small / "out" / "results.json").read_text())["conditional"] is True
-    for said in (done.out, tacit_("show", small / "out" / "model.json").out):
+    for said in (done.out, taciturn_("show", small / "out" / "model.json").out):
         first = said.split("Certificate", 1)[1].splitlines()[1].strip()
         assert first.startswith("Conditional")
         assert "this run alone" in said
@@ -275,9 +275,9 @@ def test_bounds_from_the_data_make_the_certificate_conditional(tacit_, small):
     assert "filled in from the records" in (small / "out" / "report.html").read_text()
 
 
-def test_bounds_of_a_folder_and_with_an_agent_column(tacit_, small):
-    made = json.loads(tacit_("bounds", small / "agents", "--target", "ill", "--json").out)
-    table = tacit_(
+def test_bounds_of_a_folder_and_with_an_agent_column(taciturn_, small):
+    made = json.loads(taciturn_("bounds", small / "agents", "--target", "ill", "--json").out)
+    table = taciturn_(
         "bounds", small / "clinics.csv", "--target", "ill", "--agent-column", "clinic", "--json"
     )
     assert json.loads(table.out) == {**made, "ignore": ["clinic"]}
@@ -294,8 +294,8 @@ def test_bounds_of_a_folder_and_with_an_agent_column(tacit_, small):
         ["--constraint", "simplex", "--loss", "hinge:1", "--clip", "0.3"],
     ],
 )
-def test_loss_regulariser_and_constraint_reach_the_run(tacit_, small, options):
-    done = tacit_(*command(small, "t.csv", *options, "--out", small / "out"))
+def test_loss_regulariser_and_constraint_reach_the_run(taciturn_, small, options):
+    done = taciturn_(*command(small, "t.csv", *options, "--out", small / "out"))
     assert done.code == 0
     page = (small / "out" / "report.html").read_text()
     for value in options[1:4:2]:  # a loss under its clip is named with it
@@ -314,13 +314,13 @@ def test_loss_regulariser_and_constraint_reach_the_run(tacit_, small, options):
 
 
 @pytest.mark.slow
-def test_a_data_set_writes_a_model_that_can_be_shown(tacit_, tmp_path, refused):
-    done = tacit_(
+def test_a_data_set_writes_a_model_that_can_be_shown(taciturn_, tmp_path, refused):
+    done = taciturn_(
         "train", "breast_cancer", *EXACT, "--rounds", 3, "--constraint", "ball:1",
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert done.code == 0
-    shown = tacit_("show", tmp_path / "out" / "model.json", "--largest", 30)
+    shown = taciturn_("show", tmp_path / "out" / "model.json", "--largest", 30)
     assert "worst radius" in shown.out
     model = json.loads((tmp_path / "out" / "model.json").read_text())
     assert np.linalg.norm([term["coefficient"] for term in model["terms"]]) <= 1 + 1e-6
@@ -329,10 +329,10 @@ def test_a_data_set_writes_a_model_that_can_be_shown(tacit_, tmp_path, refused):
 
 
 @pytest.mark.slow
-def test_the_name_of_a_data_set_wins_over_a_file(tacit_, tmp_path, monkeypatch):
+def test_the_name_of_a_data_set_wins_over_a_file(taciturn_, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "breast_cancer").write_text("not a table")
-    done = tacit_("train", "breast_cancer", *EXACT, "--rounds", 2)
+    done = taciturn_("train", "breast_cancer", *EXACT, "--rounds", 2)
     assert "Breast Cancer Wisconsin" in done.out
 
 
@@ -418,7 +418,7 @@ def test_what_is_missing_is_said_with_the_command_that_helps(refused, small):
     plain = ["train", small / "t.csv", *PRIVATE]
     assert "--target COL" in refused(*plain)
     line = refused(*plain, "--target", "ill")
-    assert f"tacit bounds {small / 't.csv'} --target ill > bounds.toml" in line
+    assert f"taciturn bounds {small / 't.csv'} --target ill > bounds.toml" in line
     assert "--oracle-metrics" in refused(*command(small, "t.csv", "--oracle-metrics"))
     assert "--target" in refused("train", "digits", *PRIVATE, "--target", "x")
     assert "results" in refused(
@@ -466,16 +466,16 @@ def test_predicting_other_columns_or_from_a_damaged_model_is_refused(refused, mo
     assert not out.exists()
 
 
-def test_predictions_do_not_replace_a_file_unless_forced(tacit_, refused, model, tmp_path):
+def test_predictions_do_not_replace_a_file_unless_forced(taciturn_, refused, model, tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "p.csv"
     write(table, ["age", "town"], [["30", "a"], ["99", "b"]])
-    printed = tacit_("predict", model, table)
+    printed = taciturn_("predict", model, table)
     assert printed.out.startswith("prediction\n")
     assert printed.out.count("\n") == 3
     out.write_text("mine")
     assert "--force" in refused("predict", model, table, "--out", out)
     assert out.read_text() == "mine"
-    assert tacit_("predict", model, table, "--out", out, "--force").code == 0
+    assert taciturn_("predict", model, table, "--out", out, "--force").code == 0
     assert out.read_text() == printed.out
     assert "cannot be written" in refused("predict", model, table, "--out", tmp_path / "no" / "p")
 
@@ -551,7 +551,7 @@ def test_generated_bad_input_never_shows_a_traceback_or_writes(small, capsys, ba
     captured = capsys.readouterr()
     assert code == 2, (bad, captured)
     assert captured.out == ""
-    assert captured.err.startswith("tacit: error: ")
+    assert captured.err.startswith("taciturn: error: ")
     assert captured.err.count("\n") == 1
     assert sorted(small.rglob("*")) == before
 

@@ -28,7 +28,7 @@ class Hosts:
     """
 
     def __init__(self, folder, *, reached=True):
-        self.folder, self.names = folder, [f"tacit{os.getpid()}{letter}" for letter in "ab"]
+        self.folder, self.names = folder, [f"taciturn{os.getpid()}{letter}" for letter in "ab"]
         for name in self.names:
             ip("netns", "add", name)
             ip("-n", name, "link", "set", "lo", "up")

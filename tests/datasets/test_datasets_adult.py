@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.datasets import Dataset, load
-from tacit.datasets import adult as module
-from tacit.datasets.adult import BUNDLED, COLUMNS, Categorical, Numeric, bundled_text
-from tacit.errors import DataError
+from taciturn.datasets import Dataset, load
+from taciturn.datasets import adult as module
+from taciturn.datasets.adult import BUNDLED, COLUMNS, Categorical, Numeric, bundled_text
+from taciturn.errors import DataError
 
 HEADER = [
     "age",
@@ -36,7 +36,7 @@ HEADER = [
 
 
 def original(name: str) -> bytes:
-    packed = resources.files("tacit.datasets").joinpath("bundled", name + ".xz").read_bytes()
+    packed = resources.files("taciturn.datasets").joinpath("bundled", name + ".xz").read_bytes()
     return lzma.decompress(packed)
 
 
@@ -72,7 +72,7 @@ def test_the_bundled_files_decompress_to_the_published_originals(name: str, md5:
 
 
 def test_the_notice_gives_the_attribution_the_licence_asks_for() -> None:
-    text = resources.files("tacit.datasets").joinpath("bundled", "NOTICE").read_text()
+    text = resources.files("taciturn.datasets").joinpath("bundled", "NOTICE").read_text()
     for part in ("Becker", "Kohavi", "1996", "10.24432/C5XW20", "CC BY 4.0", "unmodified"):
         assert part in text
 
@@ -135,7 +135,7 @@ def test_a_damaged_or_missing_bundled_file_is_refused(
         bundled_text(name, "0" * 64)
     with pytest.raises(DataError, match=r"cannot be read.*reinstall"):
         bundled_text("absent.xz", sha256)
-    packed = resources.files("tacit.datasets").joinpath("bundled", name).read_bytes()
+    packed = resources.files("taciturn.datasets").joinpath("bundled", name).read_bytes()
     (tmp_path / "bundled").mkdir()
     (tmp_path / "bundled" / name).write_bytes(packed[:-50])
     monkeypatch.setattr(module.resources, "files", lambda package: tmp_path)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from conftest import published
-from tacit.datasets import FACTS, cifar, load, registry
-from tacit.datasets.fetch import RemoteFile, digest
-from tacit.errors import DataError
+from taciturn.datasets import FACTS, cifar, load, registry
+from taciturn.datasets.fetch import RemoteFile, digest
+from taciturn.errors import DataError
 
 LABELS = [(3, 9, 5), (0, 3), (5,), (8, 8), (3, 5)]
 
@@ -36,7 +36,7 @@ def archive():
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """A folder with a small archive, and the pins that belong to it."""
-    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path))
     wanted = b"".join(
         record(label, place)
         for place, label in enumerate(sum(LABELS, ()))

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.datasets import load
-from tacit.errors import DataError, InputError
-from tacit.training import divide
+from taciturn.datasets import load
+from taciturn.errors import DataError, InputError
+from taciturn.training import divide
 
-REAL = os.environ.get("TACIT_DATA_DIR", "")
+REAL = os.environ.get("TACITURN_DATA_DIR", "")
 
 
 def shard(folder, number, people, *, packed=True):
@@ -35,7 +35,7 @@ def made(tmp_path, monkeypatch):
     shard(root / "train", 10, {"c": [(0.25, 5)] * 3})
     shard(root / "train", 2, {"a": [(1.0, 0), (0.5, 61)], "b": [(0.0, 7)]}, packed=False)
     shard(root / "test", 0, {"a": [(0.75, 1)], "z": [(1.0, 2)]})
-    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path))
     return root
 
 
@@ -64,8 +64,8 @@ def test_the_agents_are_the_writers_and_their_shards_are_ragged(made):
 
 def test_a_missing_folder_says_how_to_get_it(tmp_path, monkeypatch):
     for value in ("", str(tmp_path)):
-        monkeypatch.setenv("TACIT_DATA_DIR", value)
-        with pytest.raises(DataError, match=r"(?s)LEAF.*preprocess.*TACIT_DATA_DIR"):
+        monkeypatch.setenv("TACITURN_DATA_DIR", value)
+        with pytest.raises(DataError, match=r"(?s)LEAF.*preprocess.*TACITURN_DATA_DIR"):
             load("femnist")
 
 

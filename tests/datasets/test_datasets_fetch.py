@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit.datasets import fetch
-from tacit.datasets.fetch import RemoteFile, contents, located
-from tacit.errors import DataError
+from taciturn.datasets import fetch
+from taciturn.datasets.fetch import RemoteFile, contents, located
+from taciturn.errors import DataError
 
 ORIGINAL = b"the original file\n" * 40
 
@@ -45,7 +45,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TACIT_DATA_DIR", raising=False)
+    monkeypatch.delenv("TACITURN_DATA_DIR", raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
 
 
@@ -85,7 +85,7 @@ def test_an_unreachable_site_fails_soon_and_says_where_to_put_the_file(tmp_path:
     start = time.monotonic()
     message = refusal(pinned(url), tmp_path)
     assert time.monotonic() - start < 20
-    for part in (url, "TACIT_DATA_DIR", "<dir>/toy/toy.gz", "ConnectionError"):
+    for part in (url, "TACITURN_DATA_DIR", "<dir>/toy/toy.gz", "ConnectionError"):
         assert part in message
     assert files_under(tmp_path) == []
 
@@ -130,7 +130,7 @@ def test_a_truncated_or_altered_file_is_refused_wherever_it_lies(
 ) -> None:
     root, cache = (tmp_path / "data", tmp_path / "cache")
     if by_variable:
-        monkeypatch.setenv("TACIT_DATA_DIR", str(root))
+        monkeypatch.setenv("TACITURN_DATA_DIR", str(root))
     path = (root if by_variable else cache) / "toy" / "toy.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(damage)
@@ -151,7 +151,7 @@ def test_the_folder_named_by_the_variable_comes_before_the_cache(
         (tmp_path / root / "toy").mkdir(parents=True)
         (tmp_path / root / "toy" / "toy.gz").write_bytes(ORIGINAL)
     assert located(file, cache=tmp_path / "cache") == tmp_path / "cache" / "toy" / "toy.gz"
-    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path / "data"))
     assert located(file, cache=tmp_path / "cache") == tmp_path / "data" / "toy" / "toy.gz"
     (tmp_path / "data" / "toy" / "toy.gz").unlink()
     assert located(file, cache=tmp_path / "cache") == tmp_path / "cache" / "toy" / "toy.gz"

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from tacit.datasets import Dataset, idx, load, names, registry, split
-from tacit.datasets.dataset import centred
-from tacit.datasets.fetch import located
-from tacit.errors import DataError, InputError
+from taciturn.datasets import Dataset, idx, load, names, registry, split
+from taciturn.datasets.dataset import centred
+from taciturn.datasets.fetch import located
+from taciturn.errors import DataError, InputError
 
 
 def test_breast_cancer_agrees_with_scikit_learn_after_scaling() -> None:
@@ -91,7 +91,7 @@ def test_a_missing_or_foreign_scikit_learn_file_is_refused(
 
 def test_importing_and_loading_small_sets_imports_neither_scikit_learn_nor_pandas() -> None:
     code = (
-        "import sys, tacit.datasets as d; d.load('digits'); d.load('adult'); "
+        "import sys, taciturn.datasets as d; d.load('digits'); d.load('adult'); "
         "print(sorted({'sklearn', 'pandas', 'requests'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -121,7 +121,7 @@ def test_image_sets_have_the_published_shapes_and_labels(
     files: idx.Images, histogram: tuple[int, ...], mean: tuple[float, float]
 ) -> None:
     if any(located(file) is None for file in files):
-        pytest.skip("files neither under TACIT_DATA_DIR nor in the cache")
+        pytest.skip("files neither under TACITURN_DATA_DIR nor in the cache")
     dataset = load(files.train_images.folder, interval="unit")
     assert dataset.features.shape == (70_000, 784)
     assert dataset.fixed_test
@@ -140,7 +140,7 @@ def test_a_truncated_image_file_is_refused_by_the_loader(
     path = tmp_path / file.folder / file.name
     path.parent.mkdir()
     path.write_bytes(gzip.compress(b"cut short"))
-    monkeypatch.setenv("TACIT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path))
     with pytest.raises(DataError, match=f"{file.name} is not the original.*{file.sha256[:12]}"):
         load("mnist")
 

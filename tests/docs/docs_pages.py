@@ -32,8 +32,8 @@ def blocks(text):
 
 
 def commands(code):
-    """Return the calls of tacit in a shell block, each as its words."""
+    """Return the calls of taciturn in a shell block, each as its words."""
     joined = re.sub(r"\\\n", " ", code)
     lines = (re.sub(r"#.*", "", line) for line in joined.splitlines())
     parts = (part.strip() for line in lines for part in re.split(r"\|+|&&|\s>\s", line))
-    return [part.split() for part in parts if part.startswith("tacit ")]
+    return [part.split() for part in parts if part.startswith("taciturn ")]

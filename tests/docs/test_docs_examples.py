@@ -14,7 +14,7 @@ import pytest
 import typer
 from docs_pages import PAGES, ROOT, blocks, commands, name_of
 
-from tacit.cli.main import commands as known_commands
+from taciturn.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
 # the conformance kit, three times; sixty runs
@@ -102,8 +102,8 @@ def test_the_python_of_a_page_runs_as_printed(page, folder):
 @pytest.mark.parametrize("page", with_blocks("sh"))
 def test_every_page_runs_from_top_to_bottom_with_its_commands(page, folder):
     words = {word for block in blocks(page.read_text()) for word in block.code.split()}
-    if words & set(DOWNLOADED) and not os.environ.get("TACIT_DATA_DIR"):
-        pytest.skip("set TACIT_DATA_DIR: the page uses data that are not bundled")
+    if words & set(DOWNLOADED) and not os.environ.get("TACITURN_DATA_DIR"):
+        pytest.skip("set TACITURN_DATA_DIR: the page uses data that are not bundled")
     with contextlib.redirect_stdout(None):
         in_order(page, shell=True)
 
@@ -136,7 +136,7 @@ def options_of(command, rest):
 
 
 def unknown(words):
-    """Return the words of a call that no command or option of tacit is called."""
+    """Return the words of a call that no command or option of taciturn is called."""
     _, command, *rest = words
     if command.startswith("--"):
         return [] if command in {"--version", "--help"} else [command]
@@ -155,11 +155,11 @@ def test_every_command_and_option_on_a_page_exists(page):
 
 
 def test_an_option_that_does_not_exist_is_caught():
-    (words,) = commands("tacit train adult --epsilon 1 \\\n    --secret 3 > out  # --not-this\n")
+    (words,) = commands("taciturn train adult --epsilon 1 \\\n    --secret 3 > out  # --not-this\n")
     assert unknown(words) == ["--secret"]
-    assert unknown(["tacit", "knit"]) == ["knit"]
-    assert unknown(["tacit", "study", "knit"]) == ["study knit"]
-    assert unknown(["tacit", "site", "join", "--epsilon", "1"]) == ["--epsilon"]
+    assert unknown(["taciturn", "knit"]) == ["knit"]
+    assert unknown(["taciturn", "study", "knit"]) == ["study knit"]
+    assert unknown(["taciturn", "site", "join", "--epsilon", "1"]) == ["--epsilon"]
 
 
 def test_the_readme_is_one_that_people_finish():

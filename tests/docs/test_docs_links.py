@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from docs_pages import PAGES, ROOT, name_of
 
-import tacit
-import tacit_federation.masks
-import tacit_power
+import taciturn
+import taciturn_federation.masks
+import taciturn_power
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-NAME = re.compile(r"`(tacit(?:\.\w+)+)`")
+NAME = re.compile(r"`(taciturn(?:\.\w+)+)`")
 TEST = re.compile(r"`(test_\w+)`")
 FILE = re.compile(r"`((?:tests|docs)/[\w./-]*)`")
 BLOCK = re.compile(r"(?:^\|.*\|$\n?)+", re.M)
@@ -31,7 +31,7 @@ def broken(text, document):
         readable = target.is_file() and target.suffix == ".md"
         headings = re.findall(r"^#+ (.*)$", target.read_text(), re.M) if readable else []
         anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
-        if part.startswith("tacit."):  # an entry of the reference
+        if part.startswith("taciturn."):  # an entry of the reference
             anchors = {part} if resolves(part) else set()
         if not target.exists() or (part and part not in anchors):
             missing.append(link)
@@ -85,8 +85,8 @@ def test_every_name_in_the_text_exists(path):
 
 
 def test_a_name_that_does_not_exist_is_caught():
-    assert not resolves("tacit.engine.door.Ajar")
-    assert not resolves("tacit.gossip.Mixing")
+    assert not resolves("taciturn.engine.door.Ajar")
+    assert not resolves("taciturn.gossip.Mixing")
 
 
 def test_every_test_named_in_the_text_exists():
@@ -103,7 +103,7 @@ def test_every_test_named_in_the_text_exists():
 def test_every_file_of_the_package_has_its_place_in_the_architecture():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     rooms = text.split("## Rooms and layers")[1].split("## The contract")[0]
-    packages = [Path(each.__path__[0]) for each in (tacit, tacit_federation, tacit_power)]
+    packages = [Path(each.__path__[0]) for each in (taciturn, taciturn_federation, taciturn_power)]
     for package, file in ((each, file) for each in packages for file in each.rglob("*.py")):
         room = file.relative_to(package).parts[0]
         if file.name != "__init__.py" and f"`{room}/`" not in rooms:
@@ -112,10 +112,10 @@ def test_every_file_of_the_package_has_its_place_in_the_architecture():
 
 def rooms():
     """Return the rooms of the library that name what is public."""
-    found = pkgutil.iter_modules(tacit.__path__)
+    found = pkgutil.iter_modules(taciturn.__path__)
     packages = [info.name for info in found if info.ispkg and info.name != "cli"]
-    loaded = [importlib.import_module(f"tacit.{name}") for name in packages]
-    loaded += [tacit_federation, tacit_federation.masks, tacit_power]
+    loaded = [importlib.import_module(f"taciturn.{name}") for name in packages]
+    loaded += [taciturn_federation, taciturn_federation.masks, taciturn_power]
     return {room.__name__: vars(room)["__all__"] for room in loaded if "__all__" in vars(room)}
 
 
@@ -145,8 +145,10 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_a_name_that_the_reference_leaves_out_is_caught():
-    assert undocumented("tacit.models", ["Model", "predict"], "::: tacit.models\n") == ["predict"]
-    assert undocumented("tacit.engine", ["Plan"], "::: tacit.audit\n") == ["Plan"]
+    assert undocumented("taciturn.models", ["Model", "predict"], "::: taciturn.models\n") == [
+        "predict"
+    ]
+    assert undocumented("taciturn.engine", ["Plan"], "::: taciturn.audit\n") == ["Plan"]
 
 
 def test_the_site_loads_nothing_from_elsewhere():

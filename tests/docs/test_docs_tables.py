@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from docs_pages import ROOT
 
-from tacit.tables import encode, read_bounds, read_table
+from taciturn.tables import encode, read_bounds, read_table
 
 EXAMPLES = ROOT / "docs" / "examples"
 

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from conftest import make_terms
-from tacit.algorithms import (
+from taciturn.algorithms import (
     SADMM,
     AcceleratedADMM,
     AcceleratedRenyiADMM,
@@ -18,12 +18,12 @@ from tacit.algorithms import (
     Turn,
     variance_reduction,
 )
-from tacit.engine import run
-from tacit.engine.credit import credits_summation
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.problems import (
+from taciturn.engine import run
+from taciturn.engine.credit import credits_summation
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.problems import (
     L1,
     Logistic,
     NoRegulariser,
@@ -39,7 +39,7 @@ from tacit.problems import (
     smoothed_share,
     sparse_rows,
 )
-from tacit.spec import Spec
+from taciturn.spec import Spec
 
 D, N, WEIGHT, ROUNDS = 6, 80, 0.02, 400
 EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [0, 5]])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import DPADMM, Noise, NoisyGradient
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.oracles import Gradient
-from tacit.problems import (
+from taciturn.algorithms import DPADMM, Noise, NoisyGradient
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.oracles import Gradient
+from taciturn.problems import (
     L1,
     L2,
     Ball,
@@ -177,7 +177,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
 
 
 def exact_answers(made, shards, trace):
-    from tacit.engine.door import Recorded, Replay
+    from taciturn.engine.door import Recorded, Replay
 
     private = Recorded(behind_the_door(made, shards), jnp.moveaxis(trace.records.answer, 2, 0))
     _, replayed = simulate(made.program, Replay(made.program.oracles), private, keep=frozenset())

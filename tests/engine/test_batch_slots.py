@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.oracles import Drawn, MinibatchGradient, Point, PoissonBatches
-from tacit.problems import Squared, for_exact_sums, pack
+from taciturn.oracles import Drawn, MinibatchGradient, Point, PoissonBatches
+from taciturn.problems import Squared, for_exact_sums, pack
 
 ROWS, COLUMNS, RATE = 1_000, 5, 0.01
 SAMPLING = PoissonBatches(RATE)

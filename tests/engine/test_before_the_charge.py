@@ -6,13 +6,13 @@ import pytest
 from typing_extensions import override
 
 from conftest import make_terms
-from tacit.algorithms import ADMM, NoisyGradient
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
-from tacit.engine import plan, reserve, run
-from tacit.errors import InputError
-from tacit.oracles import Gradient, ProximalStep
-from tacit.problems import (
+from taciturn.algorithms import ADMM, NoisyGradient
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.engine import plan, reserve, run
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, ProximalStep
+from taciturn.problems import (
     L1,
     HuberHinge,
     Logistic,
@@ -24,7 +24,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit_power.conic import (
+from taciturn_power.conic import (
     polyhedron,
 )
 
@@ -111,10 +111,10 @@ FAULTS = {"KeyError": "return turn.values['pace']", "ZeroDivisionError": "return
 @pytest.mark.parametrize("step", FAULTS)
 def test_a_fault_is_found_before_an_account_is_charged(step, tmp_path, monkeypatch, capsys):
     """The table of methods names a class of the user's; its fault is no charge."""
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / f"mine_{step}.py").write_text(
-        "from tacit.algorithms import METHODS, NoisyGradient\n"
+        "from taciturn.algorithms import METHODS, NoisyGradient\n"
         "class Faulty(NoisyGradient):\n"
         "    def tell(self, state, inbox, turn, answer):\n"
         f"        {FAULTS[step]}\n"
@@ -164,7 +164,7 @@ def test_labels_beyond_the_classes_are_refused():
 
 
 def test_a_refusal_of_targets_is_no_free_information(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     shards = shards_of([-1] * 19 + [0])
     made = plan(

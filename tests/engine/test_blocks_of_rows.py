@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.oracles import Around, CentredGradient, Gradient, Point, sums
-from tacit.problems import MultinomialLogistic, Squared, for_exact_sums, pack
+from taciturn.oracles import Around, CentredGradient, Gradient, Point, sums
+from taciturn.problems import MultinomialLogistic, Squared, for_exact_sums, pack
 
 ROWS, COLUMNS = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from tacit.algorithms import NoisyGradient
-from tacit.engine import plan
-from tacit.errors import PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
-from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import plan
+from taciturn.errors import PrivacyError
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 CLOSE = 1e-6

@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, make_terms
-from tacit.algorithms import MOST_NOISE, Centred, LinearisedADMM, NoisyGradient, centre_multiplier
-from tacit.algorithms.centred import SHARE
-from tacit.engine import behind_the_door, run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Around, CentredGradient, Point, RowMean, usable_centre
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
-from tacit.problems import (
+from taciturn.algorithms import (
+    MOST_NOISE,
+    Centred,
+    LinearisedADMM,
+    NoisyGradient,
+    centre_multiplier,
+)
+from taciturn.algorithms.centred import SHARE
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Around, CentredGradient, Point, RowMean, usable_centre
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
@@ -29,7 +35,7 @@ from tacit.problems import (
     random_partition,
     replace_record,
 )
-from tacit.proposal import (
+from taciturn.proposal import (
     DataFacts,
     Named,
     Request,
@@ -37,7 +43,7 @@ from tacit.proposal import (
     noise_of_centre,
     propose,
 )
-from tacit.spec import Spec
+from taciturn.spec import Spec
 
 KAPPA, NORM, CLIP = 0.3, 2.0, 0.8
 PROBLEMS = {

@@ -7,12 +7,12 @@ import pytest
 from tests.conftest import make_plan
 from tests.problems.test_row_order import private_records
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine import run
-from tacit.errors import InputError, PrivacyError
-from tacit.evaluation import evaluation_plan, with_evaluation
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
-from tacit.problems import (
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine import run
+from taciturn.errors import InputError, PrivacyError
+from taciturn.evaluation import evaluation_plan, with_evaluation
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
     Draw,
     Persons,
     check_origins,
@@ -21,8 +21,8 @@ from tacit.problems import (
     pack,
     random_partition,
 )
-from tacit.proposal import DataFacts, Named, Request, StructureRequest, propose
-from tacit.training import divide, proposal_for, train
+from taciturn.proposal import DataFacts, Named, Request, StructureRequest, propose
+from taciturn.training import divide, proposal_for, train
 
 ROWS = 60
 

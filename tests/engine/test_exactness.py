@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import pytest
 
 from conftest import make_plan, make_shards
-from tacit.engine import run, running
-from tacit.engine.running import check_arithmetic
-from tacit.errors import PrivacyError
+from taciturn.engine import run, running
+from taciturn.engine.running import check_arithmetic
+from taciturn.errors import PrivacyError
 
 
 def test_this_machine_adds_whole_numbers_exactly():

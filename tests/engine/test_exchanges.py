@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, NIDS, LinearisedGossipADMM
-from tacit.audit.pairwise import rounds_that_reach
-from tacit.engine import run, traffic_of
-from tacit.engine.gossip import Gossip
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.network import complete, erdos_renyi, grid, metropolis, path, ring, star
-from tacit.oracles import Gradient
-from tacit.problems import L2, ElasticNet, Logistic, Problem, WholeSpace, minimise, public_facts
+from taciturn.algorithms import EXTRA, NIDS, LinearisedGossipADMM
+from taciturn.audit.pairwise import rounds_that_reach
+from taciturn.engine import run, traffic_of
+from taciturn.engine.gossip import Gossip
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.network import complete, erdos_renyi, grid, metropolis, path, ring, star
+from taciturn.oracles import Gradient
+from taciturn.problems import L2, ElasticNet, Logistic, Problem, WholeSpace, minimise, public_facts
 
 GRAPHS = [ring(8), path(2), complete(5), star(6), grid(3, 4), erdos_renyi(9, 0.3, seed=2)]
 PROBLEM = Problem(Logistic(), L2(0.05), WholeSpace())

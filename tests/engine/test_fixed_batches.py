@@ -13,11 +13,11 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
 from conftest import make_shards, make_terms, on_lattice
-from tacit.algorithms import NoisyGradient
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import (
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import (
     Drawn,
     FixedSizeBatches,
     Gradient,
@@ -25,11 +25,11 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.sampling import _UNIT, distinct, gaps, survival
-from tacit.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
-from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
-from tacit.problems.grid import gathering_slack
-from tacit.proposal import DataFacts, Request, propose
+from taciturn.oracles.sampling import _UNIT, distinct, gaps, survival
+from taciturn.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
+from taciturn.problems.grid import gathering_slack
+from taciturn.proposal import DataFacts, Request, propose
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 REPLACED = Adjacency(ReplaceOne(), "record")

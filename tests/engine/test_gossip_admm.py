@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import EXTRA, LinearisedGossipADMM
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.network import complete, grid, metropolis, ring
-from tacit.oracles import Gradient
-from tacit.problems import (
+from taciturn.algorithms import EXTRA, LinearisedGossipADMM
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.network import complete, grid, metropolis, ring
+from taciturn.oracles import Gradient
+from taciturn.problems import (
     L2,
     ElasticNet,
     Logistic,

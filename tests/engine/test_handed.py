@@ -9,9 +9,9 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from tacit.engine.processes import Processes
-from tacit.errors import InputError
-from tacit.problems import Draw, digest_of_all, pack
+from taciturn.engine.processes import Processes
+from taciturn.errors import InputError
+from taciturn.problems import Draw, digest_of_all, pack
 
 
 @dataclass(frozen=True)

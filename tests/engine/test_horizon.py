@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from conftest import make_terms
-from tacit.algorithms import LinearisedGossipADMM, Noise, radius_of
-from tacit.algorithms import gossip as gossip_module
-from tacit.algorithms.algorithm import step_within
-from tacit.algorithms.relay import pace_and_noise
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.network import complete, cyclic_walk, metropolis, ring, uniform_walk
-from tacit.oracles import Gradient
-from tacit.problems import L2, Logistic, Problem, WholeSpace, minimise, pack, public_facts
-from tacit.spec import Spec
+from taciturn.algorithms import LinearisedGossipADMM, Noise, radius_of
+from taciturn.algorithms import gossip as gossip_module
+from taciturn.algorithms.algorithm import step_within
+from taciturn.algorithms.relay import pace_and_noise
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.network import complete, cyclic_walk, metropolis, ring, uniform_walk
+from taciturn.oracles import Gradient
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise, pack, public_facts
+from taciturn.spec import Spec
 
 SMOOTHNESS, SWEEPS = 0.25, 100
 WORSE = 1.02

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, just_below, make_shards, make_terms, on_lattice
-from tacit.algorithms import LinearisedADMM, PublicSettings
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Gradient, ProjectedStep
-from tacit.privacy import Laplace
-from tacit.problems import (
+from taciturn.algorithms import LinearisedADMM, PublicSettings
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, ProjectedStep
+from taciturn.privacy import Laplace
+from taciturn.problems import (
     L1,
     L2,
     Ball,
@@ -28,7 +28,7 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import Request
+from taciturn.proposal import Request
 
 ARMS = ["objective", "output", "projected-output"]
 ZOO = {
@@ -175,7 +175,7 @@ def ragged():
 
 
 def test_summation_is_never_credited_since_questions_are_asked_at_private_iterates():
-    from tacit.engine.credit import credits_summation
+    from taciturn.engine.credit import credits_summation
 
     made = planned(LinearisedADMM(ZOO["box"]), make_shards(), make_terms(1.0), 3)
     assert not credits_summation(made.program)

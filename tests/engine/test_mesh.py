@@ -11,17 +11,17 @@ import pytest
 from tests.engine.two_devices import printed
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
-from tacit.engine import Live, behind_the_door, plan, run, stack, sweep
-from tacit.engine.mesh import check_devices
-from tacit.engine.processes import Processes, report_loss
-from tacit.engine.supply import Supply
-from tacit.errors import InputError, ProcessLostError
-from tacit.network import metropolis, ring, spanning_tree, uniform_walk
-from tacit.noise import Stream
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.privacy import Sum
-from tacit.problems import (
+from taciturn.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
+from taciturn.engine import Live, behind_the_door, plan, run, stack, sweep
+from taciturn.engine.mesh import check_devices
+from taciturn.engine.processes import Processes, report_loss
+from taciturn.engine.supply import Supply
+from taciturn.errors import InputError, ProcessLostError
+from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
+from taciturn.noise import Stream
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.privacy import Sum
+from taciturn.problems import (
     Devices,
     Logistic,
     NoRegulariser,
@@ -62,7 +62,7 @@ def planned(name, shards, precision="float64"):
 
 def two_devices(names):
     """Print how far each run on two devices is from that on one; run where there are two."""
-    from tacit.engine import running
+    from taciturn.engine import running
 
     running.Stream = type("Known", (), {"fresh": staticmethod(lambda: Stream(KEY))})
     gaps = {}

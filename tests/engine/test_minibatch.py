@@ -14,17 +14,17 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import METHODS, NoisyGradient, Setting
-from tacit.audit import replay
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live, Rival, batch_key, exact_answer, noise_key
-from tacit.engine.planning import plan
-from tacit.engine.program import agent_turns
-from tacit.engine.protocol import KEPT
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
-from tacit.oracles.sampling import gathered
-from tacit.privacy import (
+from taciturn.algorithms import METHODS, NoisyGradient, Setting
+from taciturn.audit import replay
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live, Rival, batch_key, exact_answer, noise_key
+from taciturn.engine.planning import plan
+from taciturn.engine.program import agent_turns
+from taciturn.engine.protocol import KEPT
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
+from taciturn.oracles.sampling import gathered
+from taciturn.privacy import (
     Adjacency,
     BoundedChange,
     GaussianAnswer,
@@ -36,8 +36,8 @@ from tacit.privacy import (
     ZeroOut,
     account,
 )
-from tacit.privacy.mechanisms import SHARE
-from tacit.problems import (
+from taciturn.privacy.mechanisms import SHARE
+from taciturn.problems import (
     L2,
     Logistic,
     NoRegulariser,

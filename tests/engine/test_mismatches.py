@@ -13,7 +13,7 @@ import pytest
 from tests.attacks.subjects import AskOnce
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import (
+from taciturn.algorithms import (
     ADMM,
     NIDS,
     SADMM,
@@ -22,10 +22,10 @@ from tacit.algorithms import (
     NoisyGradient,
     variance_reduction,
 )
-from tacit.engine.planning import Terms, plan
-from tacit.errors import InputError
-from tacit.network import metropolis, ring
-from tacit.oracles import (
+from taciturn.engine.planning import Terms, plan
+from taciturn.errors import InputError
+from taciturn.network import metropolis, ring
+from taciturn.oracles import (
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -37,9 +37,9 @@ from tacit.oracles import (
     Statistics,
     TargetGradient,
 )
-from tacit.oracles.gradient import Pair
-from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
-from tacit.problems import (
+from taciturn.oracles.gradient import Pair
+from taciturn.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
+from taciturn.problems import (
     HuberHinge,
     Logistic,
     MultinomialLogistic,

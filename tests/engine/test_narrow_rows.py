@@ -9,9 +9,9 @@ import pytest
 from test_mesh import planned
 
 from conftest import make_shards
-from tacit.engine import run, running
-from tacit.engine.running import opened
-from tacit.oracles import (
+from taciturn.engine import run, running
+from taciturn.engine.running import opened
+from taciturn.oracles import (
     CentredGradient,
     Gradient,
     MinibatchDifference,
@@ -24,8 +24,8 @@ from tacit.oracles import (
     Statistics,
     sums,
 )
-from tacit.privacy import Gaussian
-from tacit.problems import (
+from taciturn.privacy import Gaussian
+from taciturn.problems import (
     L2,
     Logistic,
     MultinomialLogistic,
@@ -35,7 +35,7 @@ from tacit.problems import (
     for_exact_sums,
     pack,
 )
-from tacit.problems.grid import Grid, on_grid, row_digits
+from taciturn.problems.grid import Grid, on_grid, row_digits
 
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (

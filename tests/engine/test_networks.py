@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import tacit
+import taciturn
 from conftest import floating_types, just_below, make_shards, make_terms, on_lattice
-from tacit.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
-from tacit.engine import behind_the_door, run, simulate, sweep
-from tacit.engine.door import Live
-from tacit.engine.gossip import Gossip, neighbours_of
-from tacit.engine.planning import plan
-from tacit.engine.program import agent_turns, stack
-from tacit.engine.protocol import KEPT, observed_ledger
-from tacit.errors import InputError, PrivacyError
-from tacit.network import (
+from taciturn.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
+from taciturn.engine import behind_the_door, run, simulate, sweep
+from taciturn.engine.door import Live
+from taciturn.engine.gossip import Gossip, neighbours_of
+from taciturn.engine.planning import plan
+from taciturn.engine.program import agent_turns, stack
+from taciturn.engine.protocol import KEPT, observed_ledger
+from taciturn.errors import InputError, PrivacyError
+from taciturn.network import (
     Walk,
     complete,
     cyclic_walk,
@@ -31,9 +31,9 @@ from tacit.network import (
     star,
     uniform_walk,
 )
-from tacit.oracles import Gradient
-from tacit.privacy import Sum
-from tacit.problems import (
+from taciturn.oracles import Gradient
+from taciturn.privacy import Sum
+from taciturn.problems import (
     L2,
     Ball,
     ElasticNet,
@@ -352,7 +352,7 @@ def test_networks_and_steps_that_do_not_suit_are_refused_with_the_fix(make, word
 
 @pytest.mark.unchecked
 def test_a_network_that_is_none_is_refused_with_what_to_pass():
-    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a tacit.network.Tree"):
+    with pytest.raises(InputError, match=r"pass None \(an aggregator\), a taciturn.network.Tree"):
         planned(NIDS(LOGISTIC), make_shards(), "ring", rounds=2)
 
 
@@ -366,7 +366,7 @@ def kind_tests(source):
 
 
 def test_only_one_place_asks_which_kind_a_network_is():
-    root = Path(tacit.__file__).parent
+    root = Path(taciturn.__file__).parent
     asking = {p.name for p in root.rglob("*.py") if kind_tests(p.read_text())}
     assert asking == {"program.py"}
     assert kind_tests("if isinstance(plan.network, Mixing | Walk):")  # a planted one

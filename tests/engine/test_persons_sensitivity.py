@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.attacks.subjects import PERSON, Trials, ratios, subject_named
 
-from tacit.audit.search import CHANGED, Search
-from tacit.oracles import Gradient
-from tacit.privacy import ReplaceOne, ZeroOut
-from tacit.problems import Draw, MultinomialLogistic, Persons, Squared, pack
+from taciturn.audit.search import CHANGED, Search
+from taciturn.oracles import Gradient
+from taciturn.privacy import ReplaceOne, ZeroOut
+from taciturn.problems import Draw, MultinomialLogistic, Persons, Squared, pack
 
 # how near to 1 the norm of a record is
 NEAR = 1 - 1e-9

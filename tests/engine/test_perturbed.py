@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import ADMM, at_agents
-from tacit.audit import audit_perturbed
-from tacit.engine import run
-from tacit.engine.credit import credits_summation
-from tacit.engine.planning import plan
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Centre, OnLattice, PerturbedStep, ProximalStep
-from tacit.privacy import (
+from taciturn.algorithms import ADMM, at_agents
+from taciturn.audit import audit_perturbed
+from taciturn.engine import run
+from taciturn.engine.credit import credits_summation
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import Centre, OnLattice, PerturbedStep, ProximalStep
+from taciturn.privacy import (
     Adjacency,
     Gaussian,
     Inside,
@@ -29,7 +29,7 @@ from tacit.privacy import (
     Terms,
     account,
 )
-from tacit.problems import L1, L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.problems import L1, L2, Logistic, Problem, WholeSpace, public_facts
 
 RHO = 2.0
 PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())

@@ -11,12 +11,12 @@ import pytest
 from typing_extensions import override
 
 from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms
-from tacit.algorithms import DPADMM, NoisyGradient
-from tacit.engine.credit import credits_summation
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Gradient
-from tacit.privacy import (
+from taciturn.algorithms import DPADMM, NoisyGradient
+from taciturn.engine.credit import credits_summation
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient
+from taciturn.privacy import (
     Adjacency,
     Laplace,
     Messages,
@@ -27,7 +27,7 @@ from tacit.privacy import (
     account,
     mu_of,
 )
-from tacit.problems import (
+from taciturn.problems import (
     L1,
     Ball,
     Logistic,

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient
-from tacit.engine import plan, run, running
-from tacit.engine.processes import connect
-from tacit.engine.supply import Supply
-from tacit.errors import TacitError
-from tacit.noise import Stream
-from tacit.oracles import Gradient
-from tacit.privacy import Messages
-from tacit.problems import (
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import plan, run, running
+from taciturn.engine.processes import connect
+from taciturn.engine.supply import Supply
+from taciturn.errors import TaciturnError
+from taciturn.noise import Stream
+from taciturn.oracles import Gradient
+from taciturn.privacy import Messages
+from taciturn.problems import (
     Devices,
     Logistic,
     NoRegulariser,
@@ -141,7 +141,7 @@ def refusals():
             )
         try:
             run(which, given, runtime="simulate", devices=on, **more)
-        except TacitError as error:
+        except TaciturnError as error:
             told[name] = [type(error).__name__, str(error)]
         else:
             told[name] = ["released", ""]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROUNDED
-from tacit.oracles import Gradient, Point, ProjectedStep, Step
-from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
-from tacit.problems import (
+from taciturn.oracles import Gradient, Point, ProjectedStep, Step
+from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.problems import (
     L1,
     L2,
     Ball,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from conftest import ROUNDED, make_shards, make_terms, on_lattice
-from tacit.algorithms import ADMM, at_agents
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Centre, PerturbedStep, ProximalStep
-from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
-from tacit.problems import (
+from taciturn.algorithms import ADMM, at_agents
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Centre, PerturbedStep, ProximalStep
+from taciturn.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.problems import (
     L1,
     L2,
     Box,

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms, on_lattice
-from tacit.algorithms import NoisyGradient
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.credit import credits_summation
-from tacit.engine.door import Recorded, Replay
-from tacit.engine.planning import plan
-from tacit.engine.protocol import KEPT
-from tacit.errors import InputError
-from tacit.oracles import Gradient
-from tacit.privacy import Messages, Sum
-from tacit.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.credit import credits_summation
+from taciturn.engine.door import Recorded, Replay
+from taciturn.engine.planning import plan
+from taciturn.engine.protocol import KEPT
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient
+from taciturn.privacy import Messages, Sum
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
 KINDS = np.array([[0, 1], [-1, 0], [1, -1], [-1, -1]])

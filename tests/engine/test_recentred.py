@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from conftest import make_terms
-from tacit.algorithms import METHODS, NoisyGradient
-from tacit.engine import behind_the_door, run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.features import AroundCentre, Inputs
-from tacit.oracles import (
+from taciturn.algorithms import METHODS, NoisyGradient
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.features import AroundCentre, Inputs
+from taciturn.oracles import (
     Around,
     Centre,
     CentredGradient,
@@ -25,8 +25,8 @@ from tacit.oracles import (
     ProximalStep,
     Recentred,
 )
-from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
-from tacit.problems import (
+from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
@@ -36,7 +36,7 @@ from tacit.problems import (
     random_partition,
     replace_record,
 )
-from tacit.proposal import DataFacts, Request, propose
+from taciturn.proposal import DataFacts, Request, propose
 
 KAPPA, NORM, CLIP, RHO, COLUMNS = 0.3, 2.0, 0.8, 0.7, 6
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, make_plan, make_shards, make_terms
-from tacit.algorithms import ADMM, at_agents
-from tacit.engine import behind_the_door, run
-from tacit.engine.door import two_to
-from tacit.engine.planning import plan
-from tacit.errors import PrivacyError
-from tacit.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, gradient
-from tacit.privacy import Adjacency, ReplaceOne
-from tacit.problems import (
+from taciturn.algorithms import ADMM, at_agents
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.door import two_to
+from taciturn.engine.planning import plan
+from taciturn.errors import PrivacyError
+from taciturn.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, gradient
+from taciturn.privacy import Adjacency, ReplaceOne
+from taciturn.problems import (
     L2,
     Logistic,
     NoRegulariser,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from conftest import floating_types, make_plan, make_shards, make_terms
-from tacit.engine import behind_the_door, run, serial, simulate, sweep
-from tacit.engine.door import Live, noise_key
-from tacit.engine.program import agent_turns, stack
-from tacit.engine.protocol import KEPT, observed_ledger
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import Adjacency, Ledger, ReplaceOne, Sum
-from tacit.problems import (
+from taciturn.engine import behind_the_door, run, serial, simulate, sweep
+from taciturn.engine.door import Live, noise_key
+from taciturn.engine.program import agent_turns, stack
+from taciturn.engine.protocol import KEPT, observed_ledger
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import Adjacency, Ledger, ReplaceOne, Sum
+from taciturn.problems import (
     MultinomialLogistic,
     NoRegulariser,
     Problem,

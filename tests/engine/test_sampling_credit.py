@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import norm as normal
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Drawn, MinibatchGradient, Oracle, PoissonBatches
-from tacit.privacy import (
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Drawn, MinibatchGradient, Oracle, PoissonBatches
+from taciturn.privacy import (
     Adjacency,
     GaussianAnswer,
     Ledger,
@@ -25,8 +25,8 @@ from tacit.privacy import (
     account,
     certify,
 )
-from tacit.privacy.mechanisms import Gaussian
-from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn.privacy.mechanisms import Gaussian
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 
@@ -112,7 +112,7 @@ def test_a_replaced_record_bounded_by_less_than_two_terms_is_refused():
 def test_a_plan_makes_the_check(monkeypatch):
     # calibration takes seconds and comes before; any number will do
     monkeypatch.setattr(
-        sys.modules["tacit.engine.planning"], "multiplier_for_all", lambda *args, **kwargs: 1.0
+        sys.modules["taciturn.engine.planning"], "multiplier_for_all", lambda *args, **kwargs: 1.0
     )
     spec = public_facts(PROBLEM, make_shards(), clip=1.0)
     options = {"rounds": 2, "precision": "float64"}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.engine.door import Private
-from tacit.oracles import Gradient, Point
-from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
-from tacit.problems import (
+from taciturn.engine.door import Private
+from taciturn.oracles import Gradient, Point
+from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.problems import (
     HuberHinge,
     Logistic,
     MultinomialLogistic,

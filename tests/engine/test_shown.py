@@ -5,8 +5,8 @@ import pytest
 from tests.conftest import make_plan, make_shards
 from tests.evaluation.test_evaluation import made, trained
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine import run
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine import run
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def finished(shards, **more):
 
 
 def test_a_run_is_shown_in_ten_lines(shards, tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(9.0, 1e-2), AccountTerms(), folder=tmp_path)
     for one in (finished(shards), finished(shards, seed=1), finished(shards, account=account)):
         lines = repr(one).splitlines()

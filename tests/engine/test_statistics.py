@@ -11,15 +11,23 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Ridge
 
 from conftest import just_below, make_terms
-from tacit.algorithms import Noise, OneQuestion
-from tacit.engine import run
-from tacit.engine.credit import credits_summation
-from tacit.engine.planning import plan
-from tacit.engine.protocol import KEPT
-from tacit.errors import InputError
-from tacit.oracles import Gradient, Point, Statistics, statistics_size, unpacked
-from tacit.privacy import Adjacency, BoundedChange, Messages, ReplaceOne, Sum, TargetChange, ZeroOut
-from tacit.problems import (
+from taciturn.algorithms import Noise, OneQuestion
+from taciturn.engine import run
+from taciturn.engine.credit import credits_summation
+from taciturn.engine.planning import plan
+from taciturn.engine.protocol import KEPT
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, Point, Statistics, statistics_size, unpacked
+from taciturn.privacy import (
+    Adjacency,
+    BoundedChange,
+    Messages,
+    ReplaceOne,
+    Sum,
+    TargetChange,
+    ZeroOut,
+)
+from taciturn.problems import (
     L1,
     L2,
     Box,

@@ -10,13 +10,13 @@ import pytest
 from typing_extensions import override
 
 from conftest import make_terms
-from tacit.algorithms import SADMM, VRADMM, RateWarning, RenyiADMM, variance_reduction
-from tacit.algorithms.splitting import least_norm
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.problems import (
+from taciturn.algorithms import SADMM, VRADMM, RateWarning, RenyiADMM, variance_reduction
+from taciturn.algorithms.splitting import least_norm
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.problems import (
     L1,
     ComposedL1,
     HuberHinge,

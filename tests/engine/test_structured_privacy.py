@@ -15,7 +15,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import (
+from taciturn.algorithms import (
     SADMM,
     VRADMM,
     AcceleratedADMM,
@@ -23,12 +23,12 @@ from tacit.algorithms import (
     Composition,
     variance_reduction,
 )
-from tacit.audit import audit, replay
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import (
+from taciturn.audit import audit, replay
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import (
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -36,9 +36,9 @@ from tacit.oracles import (
     Point,
     PoissonBatches,
 )
-from tacit.oracles.sampling import _UNIT, capacity, survival
-from tacit.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut, mu_of
-from tacit.problems import (
+from taciturn.oracles.sampling import _UNIT, capacity, survival
+from taciturn.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut, mu_of
+from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,

@@ -10,17 +10,17 @@ import pytest
 from jax.experimental import io_callback
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import NoisyGradient
-from tacit.engine import simulate
-from tacit.engine.credit import certificate_of, credits_summation
-from tacit.engine.door import Live
-from tacit.engine.program import server_turns
-from tacit.engine.protocol import at
-from tacit.engine.running import behind_the_door, run
-from tacit.engine.summed import mean_of
-from tacit.errors import PrivacyError
-from tacit.oracles import Point
-from tacit.privacy import Messages, Sum
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import simulate
+from taciturn.engine.credit import certificate_of, credits_summation
+from taciturn.engine.door import Live
+from taciturn.engine.program import server_turns
+from taciturn.engine.protocol import at
+from taciturn.engine.running import behind_the_door, run
+from taciturn.engine.summed import mean_of
+from taciturn.errors import PrivacyError
+from taciturn.oracles import Point
+from taciturn.privacy import Messages, Sum
 
 STEPS = np.array([[1, 2**40, -3], [7, -(2**40), 5], [2**52, 11, 0]])
 # the same sums, divided otherwise

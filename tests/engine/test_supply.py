@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
-from tacit.engine import behind_the_door, run, serial
-from tacit.engine import supply as supply_module
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.engine.protocol import KEPT, observed_ledger
-from tacit.engine.runtimes import streamed
-from tacit.engine.supply import Supply
-from tacit.network import metropolis, ring, uniform_walk
-from tacit.noise import Stream
-from tacit.noise.stream import Use
-from tacit.oracles import Gradient, MinibatchGradient
-from tacit.privacy import Laplace
-from tacit.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
+from taciturn.engine import behind_the_door, run, serial
+from taciturn.engine import supply as supply_module
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.engine.protocol import KEPT, observed_ledger
+from taciturn.engine.runtimes import streamed
+from taciturn.engine.supply import Supply
+from taciturn.network import metropolis, ring, uniform_walk
+from taciturn.noise import Stream
+from taciturn.noise.stream import Use
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.privacy import Laplace
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 ROUNDS, KEY = 7, b"k" * 32

@@ -10,17 +10,17 @@ import pytest
 import scipy.stats
 
 from conftest import make_algorithm, make_shards, make_terms
-from tacit.algorithms import METHODS
-from tacit.audit import audit, canary, replay
-from tacit.audit.subject import AGENTS, Setup, proposal_of
-from tacit.engine import behind_the_door, run, simulate, traffic_of
-from tacit.engine.door import Live, exact_answer
-from tacit.engine.network import Star
-from tacit.engine.planning import plan
-from tacit.engine.summed import Summed
-from tacit.engine.tree import OnTree
-from tacit.errors import InputError
-from tacit.network import (
+from taciturn.algorithms import METHODS
+from taciturn.audit import audit, canary, replay
+from taciturn.audit.subject import AGENTS, Setup, proposal_of
+from taciturn.engine import behind_the_door, run, simulate, traffic_of
+from taciturn.engine.door import Live, exact_answer
+from taciturn.engine.network import Star
+from taciturn.engine.planning import plan
+from taciturn.engine.summed import Summed
+from taciturn.engine.tree import OnTree
+from taciturn.errors import InputError
+from taciturn.network import (
     complete,
     erdos_renyi,
     metropolis,
@@ -29,10 +29,10 @@ from tacit.network import (
     spanning_tree,
     star,
 )
-from tacit.oracles import Gradient
-from tacit.privacy import Sum, epsilon_of
-from tacit.problems import L2, Logistic, Problem, WholeSpace, public_facts
-from tacit_federation.masks import MaskKey, Masks, Participants
+from taciturn.oracles import Gradient
+from taciturn.privacy import Sum, epsilon_of
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn_federation.masks import MaskKey, Masks, Participants
 
 PROBLEM = Problem(Logistic(), L2(0.05), WholeSpace())
 GRAPHS = [ring(8), path(8), star(8), complete(8), erdos_renyi(8, 0.3, seed=1)]

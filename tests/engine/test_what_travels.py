@@ -14,8 +14,8 @@ from tests.engine.two_devices import printed
 
 import conftest  # noqa: F401 - beside this file's folder where it is run by itself
 from conftest import make_shards
-from tacit.engine import mesh, run
-from tacit.problems import Devices
+from taciturn.engine import mesh, run
+from taciturn.problems import Devices
 
 # no other array of a program has an axis of so many
 RECORDS, BATCH = 97, 0.4

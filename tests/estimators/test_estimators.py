@@ -14,8 +14,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from tacit.errors import InputError
-from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
+from taciturn.errors import InputError
+from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
 
 LOW, HIGH = np.array([20.0, -1.0]), np.array([80.0, 3.0])
 EXACT = {"epsilon": math.inf, "delta": 1e-6, "bounds": (LOW, HIGH), "rounds": 20_000}

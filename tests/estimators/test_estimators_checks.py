@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import is_classifier
 from sklearn.utils import estimator_checks
 
-from tacit.estimators import (
+from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateStructuredClassifier,
@@ -21,11 +21,11 @@ from tacit.estimators import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::tacit.errors.PublicFactsWarning"),
+    pytest.mark.filterwarnings("ignore::taciturn.errors.PublicFactsWarning"),
     pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix:UserWarning"),
     # the checks put a StandardScaler in front of some of their data
     pytest.mark.filterwarnings(
-        "ignore:column .* mean 0 and variance 1:tacit.errors.PrivacyWarning"
+        "ignore:column .* mean 0 and variance 1:taciturn.errors.PrivacyWarning"
     ),
 ]
 

@@ -1,17 +1,17 @@
-"""Estimators on public feature maps: the same maps as after `tacit train --features`."""
+"""Estimators on public feature maps: the same maps as after `taciturn train --features`."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from tacit.errors import InputError
-from tacit.estimators import (
+from taciturn.errors import InputError
+from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateStructuredClassifier,
 )
-from tacit.features import Inputs, feature_map_named
+from taciturn.features import Inputs, feature_map_named
 
 SETTINGS = {"epsilon": 8.0, "delta": 1e-6, "bounds": (0, 100), "rounds": 50, "random_state": 0}
 

@@ -20,8 +20,8 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from tacit.errors import InputError, PrivacyWarning, PublicFactsWarning
-from tacit.estimators import (
+from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning
+from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateStructuredClassifier,
@@ -29,7 +29,7 @@ from tacit.estimators import (
     check_pipeline,
     validation,
 )
-from tacit.estimators.ranges import Ranges
+from taciturn.estimators.ranges import Ranges
 
 LOW, HIGH = np.array([20.0, -1.0, 0.0]), np.array([80.0, 3.0, 1.0])
 PUBLIC = {"delta": 1e-6, "bounds": (LOW, HIGH)}

@@ -14,18 +14,18 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from tacit.estimators import (
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateSVC,
     base,
     charged,
 )
-from tacit.estimators.ranges import Ranges
-from tacit.oracles import Point
-from tacit.privacy import Certificate
+from taciturn.estimators.ranges import Ranges
+from taciturn.oracles import Point
+from taciturn.privacy import Certificate
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 10}
 LABELS = {"classes": [0, 1]}
@@ -286,7 +286,7 @@ def test_encoded_cells_lie_between_minus_1_and_1_to_the_last_bit():
 
 
 def test_a_warning_that_is_an_error_loses_no_fit_that_was_charged(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("books", Guarantee(9.0, 1e-2), AccountTerms(), folder=tmp_path)
     rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
     model = PrivateLogisticRegression(

@@ -7,8 +7,8 @@ import cvxpy
 import numpy as np
 import pytest
 
-from tacit.errors import InputError, PublicFactsWarning
-from tacit.estimators import PrivateStructuredClassifier
+from taciturn.errors import InputError, PublicFactsWarning
+from taciturn.estimators import PrivateStructuredClassifier
 
 PUBLIC = {"delta": 1e-6, "bounds": (0, 1), "classes": [0, 1]}
 EDGES = [[0, 2]]

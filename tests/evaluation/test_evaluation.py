@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from tests.conftest import make_plan, make_shards
 
-from tacit.audit import check_oracle
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
-from tacit.datasets import Dataset
-from tacit.engine.running import check_certificate
-from tacit.errors import InputError, PrivacyError, UtilityWarning
-from tacit.estimators import PrivateLinearRegression
-from tacit.evaluation import check_covered, evaluation_plan, of_disjoint_parts
-from tacit.oracles import ClippedErrors, Point, Tally
-from tacit.oracles.statistics import cuts_of_scores
-from tacit.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
-from tacit.problems import check_held_out, hold_out
-from tacit.proposal import NetworkRequest, Proposal, Request, StructureRequest
-from tacit.report import results
-from tacit.report.training import training_page
-from tacit.training import divide, proposal_for, released, train
+from taciturn.audit import check_oracle
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.datasets import Dataset
+from taciturn.engine.running import check_certificate
+from taciturn.errors import InputError, PrivacyError, UtilityWarning
+from taciturn.estimators import PrivateLinearRegression
+from taciturn.evaluation import check_covered, evaluation_plan, of_disjoint_parts
+from taciturn.oracles import ClippedErrors, Point, Tally
+from taciturn.oracles.statistics import cuts_of_scores
+from taciturn.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.problems import check_held_out, hold_out
+from taciturn.proposal import NetworkRequest, Proposal, Request, StructureRequest
+from taciturn.report import results
+from taciturn.report.training import training_page
+from taciturn.training import divide, proposal_for, released, train
 
 
 class TwoIndicators(Tally):
@@ -211,7 +211,7 @@ def test_a_proposal_says_what_is_held_out_and_other_counts_are_refused(plain):
 
 @pytest.mark.slow
 def test_an_account_pays_for_training_and_evaluation_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(3.0, 1e-3), AccountTerms(), folder=tmp_path / "a")
     _, training = trained(made(), seed=None, account=account, centre=False, rounds=10)
     assert training.private_score is not None
@@ -275,7 +275,7 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
     def fails(*_, **__):
         raise KeyError("cell 'smoker' of row 7")
 
-    monkeypatch.setattr(f"tacit.estimators.charged.{step}", fails)
+    monkeypatch.setattr(f"taciturn.estimators.charged.{step}", fails)
     x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     model = PrivateLinearRegression(
         epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
-from tacit.errors import InputError, PrivacyError
-from tacit.estimators import PrivateLogisticRegression
-from tacit.evaluation import Scale, of_disjoint_parts, score_of_labels
-from tacit.oracles import ClippedErrors, Point, Tally
-from tacit.privacy import Adjacency, ReplaceOne, ZeroOut
-from tacit.problems import (
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.errors import InputError, PrivacyError
+from taciturn.estimators import PrivateLogisticRegression
+from taciturn.evaluation import Scale, of_disjoint_parts, score_of_labels
+from taciturn.oracles import ClippedErrors, Point, Tally
+from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.problems import (
     Draw,
     Persons,
     Shard,
@@ -27,9 +27,9 @@ from tacit.problems import (
     hold_out,
     numbered,
 )
-from tacit.problems.problem import Problem
-from tacit.problems.regularisers import NoRegulariser
-from tacit.problems.sets import WholeSpace
+from taciturn.problems.problem import Problem
+from taciturn.problems.regularisers import NoRegulariser
+from taciturn.problems.sets import WholeSpace
 
 K, PERSONS = 3, 2
 
@@ -228,7 +228,7 @@ max = 120.0
 
 @pytest.mark.slow
 def test_a_table_with_persons_is_evaluated_by_person(patients, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     open_account("ward", Guarantee(9.0, 1e-3), AccountTerms(unit="person"), folder=tmp_path)
     ages, ill, people = patients
     cells = zip(people.tolist(), ages[:, 0].tolist(), ill.tolist(), strict=True)

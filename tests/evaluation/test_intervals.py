@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from tacit.evaluation import Scale, ratio_interval, score_of_labels, score_of_numbers
-from tacit.evaluation.intervals import Counts
-from tacit.evaluation.labels import _auc
-from tacit.oracles import Tally
+from taciturn.evaluation import Scale, ratio_interval, score_of_labels, score_of_numbers
+from taciturn.evaluation.intervals import Counts
+from taciturn.evaluation.labels import _auc
+from taciturn.oracles import Tally
 
 SCALE = Scale(("no", "yes"), True, 1.0)
 REPETITIONS = 1000

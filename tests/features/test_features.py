@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.features import FEATURES, Inputs, feature_map_named
+from taciturn.errors import InputError
+from taciturn.features import FEATURES, Inputs, feature_map_named
 
 TABLE = Inputs(("age", "city=a", "city=b", "pay", "(intercept)"), 2.0, numbers=(0, 3), constant=4)
 

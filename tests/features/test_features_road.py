@@ -7,20 +7,20 @@ import pandas as pd
 import pytest
 
 from conftest import bounds_of_ill
-from tacit.cli.main import main
-from tacit.datasets import FACTS, load
-from tacit.errors import InputError
-from tacit.models import load_model, predict
-from tacit.proposal import DataFacts, Proposal, Request, StructureRequest
-from tacit.tables import read_bounds
-from tacit.training import check_data, divide, proposal_for, train_on
-from tacit.training.data import inputs_for
+from taciturn.cli.main import main
+from taciturn.datasets import FACTS, load
+from taciturn.errors import InputError
+from taciturn.models import load_model, predict
+from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest
+from taciturn.tables import read_bounds
+from taciturn.training import check_data, divide, proposal_for, train_on
+from taciturn.training.data import inputs_for
 
 BOUNDS = bounds_of_ill(age="min = 0\nmax = 100", town='values = ["a", "b"]')
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(*arguments):
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
@@ -50,10 +50,12 @@ def train(folder, *more, out):
 
 
 def test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested(
-    folder, tacit_, tmp_path
+    folder, taciturn_, tmp_path
 ):
     out_folder = tmp_path / "run"
-    code, out, err = tacit_(*train(folder, "--features", "bins:10", "--no-centre", out=out_folder))
+    code, out, err = taciturn_(
+        *train(folder, "--features", "bins:10", "--no-centre", out=out_folder)
+    )
     assert (code, err) == (0, "")
     assert "the features (bins:10) are public" in out
     model = load_model(tmp_path / "run" / "model.json")
@@ -63,14 +65,14 @@ def test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested(
     assert wrong == pytest.approx(stated["error"], abs=1e-9)
     assert wrong < 0.05
     assert len(model.terms) == 1 + (1 + 2) + 10
-    shown = tacit_("show", tmp_path / "run" / "model.json")[1]
+    shown = taciturn_("show", tmp_path / "run" / "model.json")[1]
     assert "per feature of bins:10" in shown
     assert "age bin 4" in shown
 
 
-def test_a_proposal_with_features_plans_and_trains_the_same(folder, tacit_, tmp_path):
+def test_a_proposal_with_features_plans_and_trains_the_same(folder, taciturn_, tmp_path):
     file = tmp_path / "proposal.json"
-    told = tacit_(
+    told = taciturn_(
         "plan", "--bounds", folder / "bounds.toml", "--records", "3000", "--agents", "2",
         "--epsilon", "8", "--delta", "1e-5", "--features", "bins:10", "--rounds", "20",
         "--no-centre", "--out", file, "--json",
@@ -79,7 +81,7 @@ def test_a_proposal_with_features_plans_and_trains_the_same(folder, tacit_, tmp_
     # age, two towns, the constant, ten bins; age, town, constant and bin: norm 2
     assert json.loads(told)["coordinates"] == proposal.data.coordinates == 14
     assert proposal.plan().spec.record_norm == pytest.approx(2)
-    code, out, _ = tacit_(
+    code, out, _ = taciturn_(
         "train", folder / "train.csv", "--proposal", file, "--test", folder / "test.csv", "--quiet"
     )
     assert code == 0
@@ -91,14 +93,16 @@ CODED = bounds_of_ill(
 )
 
 
-def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, tacit_, tmp_path):
+def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, taciturn_, tmp_path):
     (tmp_path / "coded.toml").write_text(CODED)
     budget = ("--epsilon", "8", "--delta", "1e-5", "--no-centre")
     shared = (*budget, "--bounds", tmp_path / "coded.toml")
-    told = tacit_("plan", *shared, "--records", "3000", "--agents", "2", "--rounds", "20", "--json")
+    told = taciturn_(
+        "plan", *shared, "--records", "3000", "--agents", "2", "--rounds", "20", "--json"
+    )
     # age, three bins, two towns, the constant
     assert json.loads(told[1])["coordinates"] == 7
-    code, out, err = tacit_(
+    code, out, err = taciturn_(
         "train", folder / "train.csv", "--target", "ill", "--test", folder / "test.csv",
         "--agents", "2", "--quiet", "--out", tmp_path / "run", *shared,
     )  # fmt: skip
@@ -109,7 +113,7 @@ def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, t
     wrong = float((predict(model, rows)["prediction"] != rows["ill"]).mean())
     assert wrong == pytest.approx(model.assessment["error"], abs=1e-9)
     assert wrong < 0.05
-    shown = tacit_("show", tmp_path / "run" / "model.json")[1]
+    shown = taciturn_("show", tmp_path / "run" / "model.json")[1]
     assert "age=40 to 60" in shown
     assert "bins [40.0, 60.0]" in shown
     assert "centre uniform" in shown
@@ -123,10 +127,10 @@ def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, t
     ],
 )
 def test_a_coding_that_cannot_be_is_one_line_with_the_column_and_the_cure(
-    old, new, words, folder, tacit_, tmp_path
+    old, new, words, folder, taciturn_, tmp_path
 ):
     (tmp_path / "coded.toml").write_text(CODED.replace(old, new))
-    code, out, err = tacit_(
+    code, out, err = taciturn_(
         "train", folder / "train.csv", "--target", "ill", "--bounds", tmp_path / "coded.toml",
         "--epsilon", "8", "--delta", "1e-5",
     )  # fmt: skip
@@ -167,8 +171,8 @@ def test_pictures_train_on_scattering_coefficients():
 @pytest.mark.parametrize(
     ("name", "why"), [("scattering", "pictures"), ("bins:1", "bins"), ("waves", "no feature map")]
 )
-def test_features_that_do_not_suit_a_table_are_one_line(name, why, folder, tacit_, tmp_path):
-    code, out, err = tacit_(*train(folder, "--features", name, out=tmp_path / "run"))
+def test_features_that_do_not_suit_a_table_are_one_line(name, why, folder, taciturn_, tmp_path):
+    code, out, err = taciturn_(*train(folder, "--features", name, out=tmp_path / "run"))
     assert (code, out) == (2, "")
     assert why in err
     assert err.count("\n") == 1
@@ -183,9 +187,9 @@ def test_numbers_in_the_unit_interval_have_no_bins(folder):
 
 
 @pytest.mark.parametrize("features", [None, "bins:10"])
-def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, tacit_, tmp_path):
+def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, taciturn_, tmp_path):
     named = () if features is None else ("--features", features)
-    code, _, err = tacit_(*train(folder, "--centre", *named, out=tmp_path / "run"))
+    code, _, err = taciturn_(*train(folder, "--centre", *named, out=tmp_path / "run"))
     assert (code, err) == (0, "")
     model = load_model(tmp_path / "run" / "model.json")
     rows = pd.read_csv(folder / "test.csv", dtype=str)
@@ -193,7 +197,7 @@ def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, tac
     assert wrong == pytest.approx(model.assessment["error"], abs=1e-9)
     assert len(model.centre) == (4 if features is None else 14)
     assert len(model.terms) == 1 + len(model.centre) + 1
-    assert "around the centre" in tacit_("show", tmp_path / "run" / "model.json")[1]
+    assert "around the centre" in taciturn_("show", tmp_path / "run" / "model.json")[1]
 
 
 def test_a_proposal_says_whether_there_is_a_centre(folder):
@@ -214,15 +218,15 @@ def test_a_proposal_says_whether_there_is_a_centre(folder):
         (("--rounds", "1"), "2 rounds"),
     ],
 )
-def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, tacit_, tmp_path):
-    code, _, err = tacit_(*train(folder, "--centre", *options, out=tmp_path / "run"))
+def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, taciturn_, tmp_path):
+    code, _, err = taciturn_(*train(folder, "--centre", *options, out=tmp_path / "run"))
     assert code == 2
     assert why in err
     assert err.count("\n") == 1
 
 
-def test_a_centre_that_is_mostly_noise_is_warned_of(folder, tacit_, tmp_path):
-    _, _, err = tacit_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
+def test_a_centre_that_is_mostly_noise_is_warned_of(folder, taciturn_, tmp_path):
+    _, _, err = taciturn_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
     assert "say --no-centre" in err
 
 

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tacit.datasets import load
-from tacit.features import Inputs, applied
-from tacit.features.fourier import Fourier
-from tacit.features.scattering import Scattering
-from tacit.problems import Draw
-from tacit.training import divide
+from taciturn.datasets import load
+from taciturn.features import Inputs, applied
+from taciturn.features.fourier import Fourier
+from taciturn.features.scattering import Scattering
+from taciturn.problems import Draw
+from taciturn.training import divide
 
 INPUTS = Inputs(("a", "b", "c"), 1.0, numbers=(0, 1, 2))
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (7, 3))
@@ -53,7 +53,9 @@ def test_a_folder_that_cannot_be_written_keeps_nothing_and_stops_nobody(tmp_path
 
 @pytest.mark.parametrize("public", [True, False])
 def test_only_pictures_of_a_published_data_set_are_kept(public, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.features.feature_map.pooch.os_cache", lambda name: tmp_path / name)
+    monkeypatch.setattr(
+        "taciturn.features.feature_map.pooch.os_cache", lambda name: tmp_path / name
+    )
     few = dataclasses.replace(load("digits"), public=public)
     few = dataclasses.replace(
         few, features=few.features[:60], targets=few.targets[:60], train_rows=50

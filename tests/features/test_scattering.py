@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.features import Inputs, feature_map_named
-from tacit.features.scattering import ORIENTATIONS, SCALES, Scattering, coefficients_of
+from taciturn.errors import InputError
+from taciturn.features import Inputs, feature_map_named
+from taciturn.features.scattering import ORIENTATIONS, SCALES, Scattering, coefficients_of
 
 
 def names_of(count):

@@ -6,7 +6,7 @@ from tests.federation.studies import make_study
 
 @pytest.fixture(autouse=True)
 def own_places(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 

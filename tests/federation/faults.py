@@ -8,8 +8,8 @@ from tests.federation.studies import make_study
 from tests.federation.test_parties import all_finished, covers, guarded_accounts, said_once
 from tests.federation.wire import answers_seen, meet
 
-from tacit_federation.envelope import COORDINATOR, Kind, Seal
-from tacit_federation.party import Packet
+from taciturn_federation.envelope import COORDINATOR, Kind, Seal
+from taciturn_federation.party import Packet
 
 WIRE = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign")
 # one of these befalls each run besides

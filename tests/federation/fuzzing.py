@@ -6,7 +6,7 @@ import random
 import numpy as np
 from tests.federation.test_breaches import seal_of
 
-from tacit_federation.envelope import COORDINATOR, Kind
+from taciturn_federation.envelope import COORDINATOR, Kind
 
 CONTROL = [kind for kind in Kind if kind < 16]
 ARRAYS = [kind for kind in Kind if kind >= 16]
@@ -39,7 +39,7 @@ class Fuzzer:
         head = seal_of(study, 1).sealed(Kind.HEAD, self.turns, b"").hex()
         self._heads = [head] * self.agents
         self._accepted = [
-            seal_of(study, a).values(Kind.ACCEPTANCE, 0, {"digest": run, "tacit": "0"}).hex()
+            seal_of(study, a).values(Kind.ACCEPTANCE, 0, {"digest": run, "taciturn": "0"}).hex()
             for a in range(self.agents)
         ]
 
@@ -48,7 +48,7 @@ class Fuzzer:
         draw, run = self.random, self.study.signed.digest
         return {
             Kind.PROPOSAL: {},
-            Kind.ACCEPTANCE: {"digest": run, "tacit": "0.1.0", "mask": "09" * 32},
+            Kind.ACCEPTANCE: {"digest": run, "taciturn": "0.1.0", "mask": "09" * 32},
             Kind.START: {"acceptances": self._accepted},
             Kind.WISH: {
                 "kind": int(draw.choice((Kind.HEADS, *ARRAYS))),

@@ -7,10 +7,10 @@ import socket
 import pytest
 from tests.federation.studies import BOUNDS, write_records
 
-from tacit.models import write_text
-from tacit.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
-from tacit.tables import read_bounds
-from tacit_federation import (
+from taciturn.models import write_text
+from taciturn.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
+from taciturn.tables import read_bounds
+from taciturn_federation import (
     Link,
     Outcome,
     Packet,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tacit.problems import Draw
-from tacit.proposal import NetworkRequest, Request, StructureRequest
-from tacit.tables import Source, load_table
-from tacit.training import divide, proposal_for
-from tacit_federation.agreement import Member, Participant, sign
-from tacit_federation.credentials import Nkey, certify_nkey
-from tacit_federation.keys import public_text
+from taciturn.problems import Draw
+from taciturn.proposal import NetworkRequest, Request, StructureRequest
+from taciturn.tables import Source, load_table
+from taciturn.training import divide, proposal_for
+from taciturn_federation.agreement import Member, Participant, sign
+from taciturn_federation.credentials import Nkey, certify_nkey
+from taciturn_federation.keys import public_text
 
 BOUNDS = """source = "public"
 [target]

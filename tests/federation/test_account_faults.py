@@ -9,10 +9,10 @@ from tests.budget.test_account import PURPOSE, charge
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import KilledError, answers_seen, local_of, meet
 
-from tacit.budget import Account
-from tacit.budget import reservation as r
-from tacit.errors import AccountError, InputError
-from tacit_federation.paying import charged_account
+from taciturn.budget import Account
+from taciturn.budget import reservation as r
+from taciturn.errors import AccountError, InputError
+from taciturn_federation.paying import charged_account
 
 
 def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_path):

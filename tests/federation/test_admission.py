@@ -8,8 +8,8 @@ import pytest
 from tests.federation.hubs import admitted_study, joined, proposed
 from tests.federation.studies import key_of, write_records
 
-from tacit.errors import InputError, PrivacyError
-from tacit_federation import (
+from taciturn.errors import InputError, PrivacyError
+from taciturn_federation import (
     Invitation,
     JoinRequest,
     admit,
@@ -19,8 +19,8 @@ from tacit_federation import (
     renew_site,
     strike,
 )
-from tacit_federation.joining import check_party
-from tacit_federation.keys import fingerprint, public_key, read_private, write_key, write_private
+from taciturn_federation.joining import check_party
+from taciturn_federation.keys import fingerprint, public_key, read_private, write_key, write_private
 
 
 @pytest.fixture
@@ -73,7 +73,8 @@ def test_a_request_holds_the_count_and_no_more_of_the_file(study, tmp_path):
     cells = (tmp_path / "guys.csv").read_text().replace(",", "\n").split()
     assert not [cell for cell in cells if len(cell) > 6 and cell in text]
     assert set(json.loads(text)) == {
-        "format", "version", "study", "name", "invitation", "count", "nkey", "certified", "tacit",
+        "format", "version", "study", "name", "invitation", "count", "nkey", "certified",
+    "taciturn",
         "key", "signature",
     }  # fmt: skip
     _, other = renew_site(open_site(tmp_path / "sites/diabetes/guys"), None)
@@ -114,8 +115,8 @@ def test_fingerprints_differ_with_every_key_and_count(study, tmp_path):
 def test_a_site_with_another_version_is_refused_by_name(study, tmp_path):
     made, _ = study
     site, request = asked(made, tmp_path)
-    older = request.model_copy(update={"tacit": "0.0.1"}).signed(site.signing_key())
-    with pytest.raises(InputError, match=r"guys runs tacit 0\.0\.1, and this is tacit"):
+    older = request.model_copy(update={"taciturn": "0.0.1"}).signed(site.signing_key())
+    with pytest.raises(InputError, match=r"guys runs taciturn 0\.0\.1, and this is taciturn"):
         admit(made, older)
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from tests.federation.studies import key_of, make_study
 
-from tacit.errors import InputError, PrivacyError
-from tacit_federation.agreement import SignedProposal, sign
+from taciturn.errors import InputError, PrivacyError
+from taciturn_federation.agreement import SignedProposal, sign
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def test_another_coordinator_is_refused(study):
 
 
 def test_a_party_with_another_version_is_refused_by_name(study):
-    values = json.loads(study.signed.to_json()) | {"tacit": "9.9.9", "unheard": 1}
-    with pytest.raises(InputError, match=r"needs tacit 9\.9\.9"):
+    values = json.loads(study.signed.to_json()) | {"taciturn": "9.9.9", "unheard": 1}
+    with pytest.raises(InputError, match=r"needs taciturn 9\.9\.9"):
         SignedProposal.from_json(json.dumps(values))
 
 

@@ -9,10 +9,10 @@ from scipy.stats import chi2
 from tests.federation.studies import make_study
 from tests.federation.wire import local_of
 
-from tacit.engine.supply import Supply
-from tacit.errors import PrivacyError
-from tacit.privacy.drawn import LEAST_NUMBERS
-from tacit.problems import Draw
+from taciturn.engine.supply import Supply
+from taciturn.errors import PrivacyError
+from taciturn.privacy.drawn import LEAST_NUMBERS
+from taciturn.problems import Draw
 
 ROUNDS = 60
 LEVEL = 1e-7
@@ -56,13 +56,13 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 2)
 
-    unseen = mock.patch("tacit_federation.answering.Answering._look")
+    unseen = mock.patch("taciturn_federation.answering.Answering._look")
     with mock.patch.object(Supply, "block", halved), unseen:
         assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
     drawn = local.answering(local.records(Draw.secret())).drawn(0)
     with (
-        mock.patch("tacit_federation.answering.Answering.drawn", return_value=drawn),
+        mock.patch("taciturn_federation.answering.Answering.drawn", return_value=drawn),
         pytest.raises(AssertionError),
     ):
         improbable(long)

@@ -10,10 +10,10 @@ from tests.federation.test_breaches import seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import coordinator_of, envelopes, meet, site_of
 
-from tacit_federation import Coordinator, Journal, decline
-from tacit_federation.declining import Declining
-from tacit_federation.envelope import Kind
-from tacit_federation.party import NOT_STARTED, Packet
+from taciturn_federation import Coordinator, Journal, decline
+from taciturn_federation.declining import Declining
+from taciturn_federation.envelope import Kind
+from taciturn_federation.party import NOT_STARTED, Packet
 
 
 def again(hub, study, folder, who, how=None):

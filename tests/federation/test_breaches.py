@@ -18,15 +18,15 @@ from tests.federation.wire import (
     site_of,
 )
 
-from tacit.algorithms import METHODS
-from tacit.budget import heads_folder
-from tacit.errors import InputError, PrivacyError
-from tacit.tables import Source
-from tacit_federation.envelope import COORDINATOR, Envelope, Kind, Opener, Seal
-from tacit_federation.journal import Journal
-from tacit_federation.local import derive
-from tacit_federation.party import Packet
-from tacit_federation.subjects import Subjects, matches
+from taciturn.algorithms import METHODS
+from taciturn.budget import heads_folder
+from taciturn.errors import InputError, PrivacyError
+from taciturn.tables import Source
+from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, Opener, Seal
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import derive
+from taciturn_federation.party import Packet
+from taciturn_federation.subjects import Subjects, matches
 
 
 @pytest.fixture
@@ -302,8 +302,8 @@ def test_more_privacy_loss_than_the_account_has_is_no_acceptance(star, tmp_path)
 
 
 def _charge(study):
-    from tacit.engine.charging import purpose_of
-    from tacit_federation.local import charge_for
+    from taciturn.engine.charging import purpose_of
+    from taciturn_federation.local import charge_for
 
     plan = study.signed.proposal.plan()
     return charge_for(plan, 0, range(plan.rounds)), purpose_of(plan, "test")
@@ -338,7 +338,7 @@ def test_a_file_that_changed_since_the_run_was_accepted_is_refused(tmp_path):
     hub.die(0)
     write_records(study.files[0], 20, seed=55)
     local = derived(study, seed=7)
-    from tacit_federation.site import Site
+    from taciturn_federation.site import Site
 
     with pytest.raises(InputError, match="changed since this run was accepted"):
         Site(local, Journal(tmp_path / "site0.journal"), study.keys[0])
@@ -360,7 +360,7 @@ def test_a_reproduction_is_stamped_and_no_account_takes_it(star, tmp_path):
 
 
 def test_the_signing_key_of_another_site_is_refused(star, tmp_path):
-    from tacit_federation.site import Site
+    from taciturn_federation.site import Site
 
     with pytest.raises(InputError, match="another site's"):
         Site(derived(star), Journal(tmp_path / "j"), star.keys[1])

@@ -22,9 +22,9 @@ from tests.federation.hubs import (
 )
 from tests.federation.studies import key_of, write_records
 
-import tacit_federation
-from tacit.errors import InputError, PrivacyError
-from tacit_federation import (
+import taciturn_federation
+from taciturn.errors import InputError, PrivacyError
+from taciturn_federation import (
     Invitation,
     JoinRequest,
     Link,
@@ -34,7 +34,7 @@ from tacit_federation import (
     join,
     sign,
 )
-from tacit_federation.credentials import (
+from taciturn_federation.credentials import (
     certify_nkey,
     check_certificate,
     check_nkey,
@@ -43,8 +43,8 @@ from tacit_federation.credentials import (
     nkey_bytes,
     nkey_text,
 )
-from tacit_federation.envelope import Kind, Opener, Seal
-from tacit_federation.keys import Label, is_signed, public_text, sign_labelled, write_key
+from taciturn_federation.envelope import Kind, Opener, Seal
+from taciturn_federation.keys import Label, is_signed, public_text, sign_labelled, write_key
 
 # an example of the documentation of NATS: the 32 bytes of its seed, and its public half
 SEED = "29497ba00f41dd45936b4cc4bda1decb67c128e69fb3d490ee820daf7c318c0a"
@@ -68,7 +68,7 @@ def requested(study, folder, name="guys"):
 def test_nothing_is_signed_but_by_the_function_that_takes_a_label():
     """The others: the answer to a challenge of the hub, and the hub's own certificate."""
     found = []
-    for file in sorted(pathlib.Path(tacit_federation.__file__).parent.glob("*.py")):
+    for file in sorted(pathlib.Path(taciturn_federation.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 calls = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]

@@ -17,7 +17,7 @@ def test_under_random_faults_every_run_ends_as_it_should(studies, tmp_path, monk
     for seed in TENTH:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        monkeypatch.setenv("TACIT_STATE_DIR", str(folder / "state"))
+        monkeypatch.setenv("TACITURN_STATE_DIR", str(folder / "state"))
         monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
         happened |= set(soaked(studies, folder, seed).happened)
     assert {*WIRE, *SPECIAL} <= happened

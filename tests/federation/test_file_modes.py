@@ -6,9 +6,9 @@ import stat
 import pytest
 from tests.federation.wire import site_of
 
-from tacit.budget import AccountTerms, Guarantee, heads_folder, open_account, private_folder
-from tacit.report import write_folder
-from tacit_federation.commands.watching import events_to
+from taciturn.budget import AccountTerms, Guarantee, heads_folder, open_account, private_folder
+from taciturn.report import write_folder
+from taciturn_federation.commands.watching import events_to
 
 
 @pytest.fixture(autouse=True)

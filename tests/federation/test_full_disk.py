@@ -9,10 +9,10 @@ from tests.federation.test_breaches import other, seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
-from tacit_federation import Progress
-from tacit_federation.commands.watching import Events, Shown, _Lines, events_to
-from tacit_federation.envelope import Kind
-from tacit_federation.party import Packet
+from taciturn_federation import Progress
+from taciturn_federation.commands.watching import Events, Shown, _Lines, events_to
+from taciturn_federation.envelope import Kind
+from taciturn_federation.party import Packet
 
 
 class Disk(io.RawIOBase):
@@ -55,7 +55,7 @@ def test_a_closed_terminal_raises_nothing(monkeypatch):
     def closed(*_, **__):
         raise OSError(errno.EIO, "closed")
 
-    monkeypatch.setattr("tacit_federation.commands.watching.error_line", closed)
+    monkeypatch.setattr("taciturn_federation.commands.watching.error_line", closed)
     Events(None, quiet=False)("hub_away", reason="gone")
 
 
@@ -134,7 +134,7 @@ def test_a_refusal_with_journal_and_account_on_a_full_disk_raises_nothing(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tacit.budget.reservation.record", full)
+    monkeypatch.setattr("taciturn.budget.reservation.record", full)
     stuffed(site)
     start = seal_of(star).values(Kind.START, 0, {"acceptances": []})
     hub.tell(0, Packet(star.signed.subjects.proposal, start))

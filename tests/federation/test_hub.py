@@ -16,9 +16,9 @@ from tests.federation.hubs import (
     served,
 )
 
-from tacit.errors import InputError
-from tacit_federation import strike
-from tacit_federation.credentials import client_context, new_hub
+from taciturn.errors import InputError
+from taciturn_federation import strike
+from taciturn_federation.credentials import client_context, new_hub
 
 STAR, RING = {}, {"network": "ring", "algorithm": "nids"}
 

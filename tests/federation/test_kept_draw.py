@@ -6,9 +6,9 @@ import pytest
 from tests.federation.studies import make_study
 from tests.federation.wire import KilledError, meet
 
-from tacit_federation import records
-from tacit_federation.journal import Journal
-from tacit_federation.site import Site
+from taciturn_federation import records
+from taciturn_federation.journal import Journal
+from taciturn_federation.site import Site
 
 ROUNDS = 3
 
@@ -52,7 +52,7 @@ def divisions_of(study, folder, moments):
         seen.setdefault(agent, []).append(tuple(tuple(side.tolist()) for side in sides))
         return data
 
-    with killed_at(moments, died), mock.patch("tacit_federation.local.own_records", noted):
+    with killed_at(moments, died), mock.patch("taciturn_federation.local.own_records", noted):
         hub = meet(study, folder, seed=None)
         hub.run()
     assert {party.outcome.ending for party in hub.parties.values()} == {"finished"}

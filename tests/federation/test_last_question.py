@@ -10,18 +10,18 @@ from tests.federation.test_breaches import other, seal_of
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import KilledError, envelopes, local_of, meet
 
-from tacit.engine import charge_of
-from tacit.errors import InputError, PrivacyError
-from tacit.evaluation import ask_held_out, scale_of, score_of_totals
-from tacit.problems import Draw
-from tacit.proposal import labels_of
-from tacit.training import train
-from tacit_federation import last_question as asking
-from tacit_federation.closing import Closing
-from tacit_federation.envelope import Kind
-from tacit_federation.journal import Journal
-from tacit_federation.local import charge_for
-from tacit_federation.party import Packet
+from taciturn.engine import charge_of
+from taciturn.errors import InputError, PrivacyError
+from taciturn.evaluation import ask_held_out, scale_of, score_of_totals
+from taciturn.problems import Draw
+from taciturn.proposal import labels_of
+from taciturn.training import train
+from taciturn_federation import last_question as asking
+from taciturn_federation.closing import Closing
+from taciturn_federation.envelope import Kind
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import charge_for
+from taciturn_federation.party import Packet
 
 RING = {"network": "ring"}
 STUDIES = [

@@ -7,12 +7,12 @@ from tests.federation.test_last_question import as_on_one_machine, covers_both, 
 from tests.federation.test_secure_sums import on_disk, words
 from tests.federation.wire import envelopes, local_of, meet
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit_federation.closing import Closing
-from tacit_federation.envelope import Kind
-from tacit_federation.journal import Journal
-from tacit_federation.local import charge_for
-from tacit_federation.masking import Masked
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn_federation.closing import Closing
+from taciturn_federation.envelope import Kind
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import charge_for
+from taciturn_federation.masking import Masked
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from tests.federation.leaks import FLOATS, leaked, needles, raw_rows
 from tests.federation.studies import key_of
 from tests.federation.test_over_tls import parties
 
-from tacit.tables import load_table
-from tacit_federation import Ended, Nkey, Packet, StudyFolder, User, save_ended
-from tacit_federation.envelope import Kind
+from taciturn.tables import load_table
+from taciturn_federation import Ended, Nkey, Packet, StudyFolder, User, save_ended
+from taciturn_federation.envelope import Kind
 
 pytest.importorskip("nats")
 

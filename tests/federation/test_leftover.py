@@ -8,8 +8,8 @@ from tests.federation.studies import make_study
 from tests.federation.test_secure_sums import key_files
 from tests.federation.wire import meet
 
-from tacit_federation.journal import Journal
-from tacit_federation.leftover import clear_masks
+from taciturn_federation.journal import Journal
+from taciturn_federation.leftover import clear_masks
 
 DAY = 86_400.0
 

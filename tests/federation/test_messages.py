@@ -9,12 +9,12 @@ from tests.federation.studies import make_study
 from tests.federation.test_breaches import ended, seal_of
 from tests.federation.wire import envelopes, meet
 
-from tacit.errors import TacitError
-from tacit_federation.column import check_columns, column_of
-from tacit_federation.envelope import COORDINATOR, Envelope, Kind
-from tacit_federation.messages import Grammar, one_line
-from tacit_federation.party import Packet
-from tacit_federation.subjects import matches
+from taciturn.errors import TaciturnError
+from taciturn_federation.column import check_columns, column_of
+from taciturn_federation.envelope import COORDINATOR, Envelope, Kind
+from taciturn_federation.messages import Grammar, one_line
+from taciturn_federation.party import Packet
+from taciturn_federation.subjects import matches
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000
@@ -88,7 +88,7 @@ def test_a_column_of_another_ledger_names_its_site(star, tmp_path):
 
 @pytest.mark.parametrize("turn", ["-" + "1" + "0" * 30, "1.0", "true", "7", "null"])
 def test_a_request_for_a_round_that_is_none_names_who_sent_it(ring, tmp_path, turn):
-    """The victim had refused with `an error in tacit`, told to all as a fault of its own."""
+    """The victim had refused with `an error in taciturn`, told to all as a fault of its own."""
     hub = meet(ring, tmp_path)
     hub.run(until=lambda: hub.parties[0].progress().round >= 2)
     body = f'{{"kind":17,"sender":0,"round":{turn}}}'.encode()
@@ -171,7 +171,7 @@ def test_a_number_that_json_does_not_have_is_refused_in_every_control_message(st
         for text in ('{"a":Infinity}', '{"a":NaN}', "[1]", "7", '{"a":'):
             envelope = Envelope(kind, 1, 0, b"", text.encode(), b"", b"")
             if kind != Kind.PROPOSAL:
-                with pytest.raises(TacitError, match="sinai sent a message"):
+                with pytest.raises(TaciturnError, match="sinai sent a message"):
                     grammar.check(envelope)
 
 
@@ -219,7 +219,7 @@ def fuzzed(study, folder, seed, number):
                 for line, told in noted[before:]:
                     assert name in line, (kind, line)
                     assert name in told, (kind, told)
-                    assert "error in tacit" not in line
+                    assert "error in taciturn" not in line
                 hub.now += 1e-3
     assert len(noted) > 100
     return noted
@@ -264,7 +264,7 @@ def told_of(work):
     """The message of an error that is ours, or None; another one fails the test."""
     try:
         work()
-    except TacitError as error:
+    except TaciturnError as error:
         return str(error)
     return None
 
@@ -276,5 +276,5 @@ def test_no_number_told_at_the_end_breaks_the_figures(tmp_path):
     (leaf,) = last.layout.leaves
     for number in (0.0, -1e9, 2.9e50, -2.9e50):  # of three sites
         last.score(np.full(leaf.shape, number)).lines()
-    with pytest.raises(TacitError, match="sinai sent a number"):
+    with pytest.raises(TaciturnError, match="sinai sent a number"):
         last.layout.unpacked(np.full(leaf.shape, 1.1e50, leaf.dtype).tobytes(), "sinai")

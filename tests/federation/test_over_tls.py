@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tests.federation.hubs import Told, admitted_study, free_port, proposed, running, served
 
-from tacit.proposal import Proposal
-from tacit.tables import Source, load_table
-from tacit.training import divide, train
-from tacit_federation import Coordinator, Journal, Site, derive
-from tacit_federation.keys import public_key
+from taciturn.proposal import Proposal
+from taciturn.tables import Source, load_table
+from taciturn.training import divide, train
+from taciturn_federation import Coordinator, Journal, Site, derive
+from taciturn_federation.keys import public_key
 
 SEED = 7
 

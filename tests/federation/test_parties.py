@@ -9,13 +9,13 @@ import pytest
 from tests.federation.studies import make_study
 from tests.federation.wire import KilledError, answers_seen, envelopes, meet
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine import run
-from tacit.errors import InputError
-from tacit.proposal import StructureRequest
-from tacit_federation.envelope import Kind
-from tacit_federation.journal import Journal
-from tacit_federation.local import Local, charge_for
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine import run
+from taciturn.errors import InputError
+from taciturn.proposal import StructureRequest
+from taciturn_federation.envelope import Kind
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import Local, charge_for
 
 RING = {"network": "ring"}
 METHODS = [

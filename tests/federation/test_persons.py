@@ -9,10 +9,10 @@ from tests.federation.studies import make_study
 from tests.federation.test_parties import all_finished
 from tests.federation.wire import local_of, meet
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine import charge_of
-from tacit.training import train
-from tacit_federation.local import charge_for
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine import charge_of
+from taciturn.training import train
+from taciturn_federation.local import charge_for
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from tests.federation.hubs import free_port
 from tests.federation.leaks import leaked, needles
 from tests.federation.studies import BOUNDS, write_records
 
-from tacit.cli.main import main
-from tacit.problems import Draw
-from tacit.tables import Source, load_table
-from tacit.training import divide, train
-from tacit_federation import SignedProposal
+from taciturn.cli.main import main
+from taciturn.problems import Draw
+from taciturn.tables import Source, load_table
+from taciturn.training import divide, train
+from taciturn_federation import SignedProposal
 
 pytest.importorskip("nats")
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ ROUNDS = 2000
 
 
 def environment(folder):
-    own = {"XDG_DATA_HOME": str(folder / "data"), "TACIT_STATE_DIR": str(folder / "state")}
+    own = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
     return {**os.environ, **own}
 
 
@@ -61,7 +61,7 @@ class Processes:
         self.words.setdefault(name, words)
         with (self.folder / f"{name}.out").open("ab") as out:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "tacit.cli", *self.words[name]],
+                [sys.executable, "-m", "taciturn.cli", *self.words[name]],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder,
                 env=environment(self.folder),
             )  # fmt: skip

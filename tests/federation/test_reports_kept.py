@@ -6,12 +6,12 @@ import pytest
 from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet
 
-from tacit.engine import Charged
-from tacit.engine.charging import purpose_of
-from tacit.errors import InputError
-from tacit_federation import Ended
-from tacit_federation.commands.running import Shows, _report
-from tacit_federation.local import charge_for
+from taciturn.engine import Charged
+from taciturn.engine.charging import purpose_of
+from taciturn.errors import InputError
+from taciturn_federation import Ended
+from taciturn_federation.commands.running import Shows, _report
+from taciturn_federation.local import charge_for
 
 SHOWS = Shows(None, force=False, quiet=True, log=None, json=True)
 

@@ -13,18 +13,18 @@ from tests.federation.test_parties import (
 )
 from tests.federation.wire import answers_seen, envelopes, local_of, meet, site_of
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine.running import check_certificate
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import Sum, certify
-from tacit_federation import journal as journal_module
-from tacit_federation.checking import Check
-from tacit_federation.envelope import COORDINATOR, Kind, Seal
-from tacit_federation.journal import Journal
-from tacit_federation.local import charge_for, masked_trust
-from tacit_federation.masking import Masked, Unmasked, key_file
-from tacit_federation.masks import MaskKey, Masks
-from tacit_federation.party import Packet
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine.running import check_certificate
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import Sum, certify
+from taciturn_federation import journal as journal_module
+from taciturn_federation.checking import Check
+from taciturn_federation.envelope import COORDINATOR, Kind, Seal
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import charge_for, masked_trust
+from taciturn_federation.masking import Masked, Unmasked, key_file
+from taciturn_federation.masks import MaskKey, Masks
+from taciturn_federation.party import Packet
 
 
 @pytest.fixture(scope="session")
@@ -445,7 +445,7 @@ def _soak(study, tmp_path, monkeypatch, seeds):
             continue
         folder = tmp_path / str(seed)
         folder.mkdir()
-        monkeypatch.setenv("TACIT_STATE_DIR", str(folder / "state"))
+        monkeypatch.setenv("TACITURN_STATE_DIR", str(folder / "state"))
         monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
         faults = under_faults(study, folder, seed, private=bool(seed % 2))
         happened |= set(faults.happened)

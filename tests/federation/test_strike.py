@@ -11,9 +11,9 @@ import pytest
 from tests.federation.hubs import admitted_study, free_port, joined, proposed
 from tests.federation.studies import key_of
 
-from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit_federation import (
+from taciturn.cli.main import main
+from taciturn.errors import InputError
+from taciturn_federation import (
     admit,
     hub_configuration,
     renew_site,
@@ -22,12 +22,12 @@ from tacit_federation import (
     server_program,
     strike,
 )
-from tacit_federation.keys import write_key
-from tacit_federation.server import is_free
+from taciturn_federation.keys import write_key
+from taciturn_federation.server import is_free
 
 HUB = """
 import sys, pathlib, time
-from tacit_federation import open_study, run_hub, server_program
+from taciturn_federation import open_study, run_hub, server_program
 study = open_study(pathlib.Path(sys.argv[1]))
 print = lambda *words: (sys.stdout.write(" ".join(map(str, words)) + "\\n"), sys.stdout.flush())
 run_hub(study, server_program(), host="127.0.0.1", port=None, stopped=lambda: False,
@@ -142,9 +142,9 @@ def test_the_command_fails_where_the_hub_does_not_take_the_configuration(
 ):
     made, _ = study
     proposed(made)
-    monkeypatch.setattr("tacit_federation.server.Server.reload", lambda self: False)
+    monkeypatch.setattr("taciturn_federation.server.Server.reload", lambda self: False)
     quickly = functools.partial(seen_struck, patience=1.0)
-    monkeypatch.setattr("tacit_federation.commands.study.seen_struck", quickly)
+    monkeypatch.setattr("taciturn_federation.commands.study.seen_struck", quickly)
     with RunningHub(made) as hub:
         code, said = struck(made, capsys)
         until(lambda: "hub_stale" in hub.events)
@@ -185,7 +185,7 @@ def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monke
 
     with RunningHub(made) as hub:
         with monkeypatch.context() as patched:
-            patched.setattr("tacit_federation.hub.write_text", full)
+            patched.setattr("taciturn_federation.hub.write_text", full)
             signed = proposed(made)
             until(lambda: "hub_stale" in hub.events)
             assert hub.thread.is_alive()

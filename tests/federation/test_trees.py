@@ -8,13 +8,13 @@ from tests.federation.test_parties import all_finished, model_of, said_once
 from tests.federation.test_secure_sums import carried, on_disk, words
 from tests.federation.wire import answers_seen, envelopes, meet, messages_of
 
-from tacit.engine import run
-from tacit.errors import InputError
-from tacit_federation.along_tree import TreeExchange
-from tacit_federation.envelope import Kind
-from tacit_federation.journal import Journal
-from tacit_federation.masking import Masked
-from tacit_federation.party import Packet
+from taciturn.engine import run
+from taciturn.errors import InputError
+from taciturn_federation.along_tree import TreeExchange
+from taciturn_federation.envelope import Kind
+from taciturn_federation.journal import Journal
+from taciturn_federation.masking import Masked
+from taciturn_federation.party import Packet
 
 __all__ = ["carried"]
 PATH = {"network": "path"}

@@ -3,12 +3,12 @@
 import functools
 from collections import defaultdict
 
-from tacit_federation.coordinator import Coordinator
-from tacit_federation.envelope import Kind
-from tacit_federation.journal import Journal
-from tacit_federation.local import derive
-from tacit_federation.site import Site
-from tacit_federation.subjects import matches
+from taciturn_federation.coordinator import Coordinator
+from taciturn_federation.envelope import Kind
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import derive
+from taciturn_federation.site import Site
+from taciturn_federation.subjects import matches
 
 
 class KilledError(BaseException):

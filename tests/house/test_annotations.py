@@ -11,14 +11,14 @@ import jaxtyping
 import numpy as np
 import pytest
 
-import tacit
-import tacit_federation
-import tacit_papers
-import tacit_power
-from tacit.problems import L2
-from tacit.typing import Array, HostArray
+import taciturn
+import taciturn_federation
+import taciturn_papers
+import taciturn_power
+from taciturn.problems import L2
+from taciturn.typing import Array, HostArray
 
-PACKAGES = (tacit, tacit_federation, tacit_power, tacit_papers)
+PACKAGES = (taciturn, taciturn_federation, taciturn_power, taciturn_papers)
 FILES = [path for package in PACKAGES for path in sorted(Path(package.__path__[0]).rglob("*.py"))]
 SHAPED = ("Bool", "Float", "Int", "Num", "Shaped")
 NAMES = {**vars(jaxtyping), "Array": Array, "HostArray": HostArray, "np": np}
@@ -26,7 +26,7 @@ FALSE = """
 from __future__ import annotations
 from dataclasses import dataclass
 from jaxtyping import Float
-from tacit.typing import HostArray
+from taciturn.typing import HostArray
 
 def halves(x: Float[HostArray, "n"]) -> Float[HostArray, "n"]:
     return x[::2]

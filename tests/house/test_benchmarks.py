@@ -6,7 +6,7 @@ from urllib.error import URLError
 import pytest
 from bench import __main__ as bench
 
-from tacit.errors import DataError, MissingPackageError
+from taciturn.errors import DataError, MissingPackageError
 
 
 def raising(error):

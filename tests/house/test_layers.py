@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
-import tacit
-import tacit_federation
-import tacit_papers
-import tacit_power
+import taciturn
+import taciturn_federation
+import taciturn_papers
+import taciturn_power
 
-ROOT = Path(tacit.__file__).parent
+ROOT = Path(taciturn.__file__).parent
 # each with the packages that it may import: the core knows none of those that extend it
-EXTENSIONS = {tacit_federation: set(), tacit_power: set(), tacit_papers: {"tacit_power"}}
+EXTENSIONS = {
+    taciturn_federation: set(),
+    taciturn_power: set(),
+    taciturn_papers: {"taciturn_power"},
+}
 # of the engine, what a site does of a run; a public door will take their place
 ENGINE = {
-    f"tacit.engine.{module}"
+    f"taciturn.engine.{module}"
     for module in (
         "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay",
         "running", "supply", "targets", "tree",
@@ -53,7 +57,7 @@ def imported_rooms(tree: ast.AST) -> list[str]:
             names.append(node.module)
         elif isinstance(node, ast.Import):
             names.extend(alias.name for alias in node.names)
-    rooms = [name.split(".") for name in names if name.startswith("tacit.")]
+    rooms = [name.split(".") for name in names if name.startswith("taciturn.")]
     return [parts[1] for parts in rooms]
 
 
@@ -75,9 +79,9 @@ def test_no_import_points_up(path):
 
 
 def test_a_planted_upward_import_is_caught():
-    planted = ast.parse("from tacit.engine import run")
+    planted = ast.parse("from taciturn.engine import run")
     assert rising("oracles", planted) == ["engine"]
-    assert rising("privacy", ast.parse("import tacit.problems")) == ["problems"]
+    assert rising("privacy", ast.parse("import taciturn.problems")) == ["problems"]
 
 
 def files_of(package):
@@ -97,13 +101,13 @@ def reaching_in(tree, allowed=frozenset()):
     """What is imported from below a room of the core, or is not among its public names."""
     for module, name in imported_names(tree):
         rooms = module.split(".")
-        if rooms[0] != "tacit" or module in allowed:
+        if rooms[0] != "taciturn" or module in allowed:
             continue
         if name is None:
             wrong = len(rooms) > 1
         else:
             room = importlib.import_module(module)
-            if room is tacit and (ROOT / f"{name}.py").exists():  # a module of the ground floor
+            if room is taciturn and (ROOT / f"{name}.py").exists():  # a module of the ground floor
                 continue
             wrong = len(rooms) > 2 or name not in set(getattr(room, "__all__", vars(room)))
         if wrong:
@@ -112,7 +116,7 @@ def reaching_in(tree, allowed=frozenset()):
 
 @pytest.mark.parametrize("package", EXTENSIONS, ids=lambda package: package.__name__)
 def test_an_extension_rests_on_the_public_interface_of_the_core(package):
-    allowed = ENGINE if package is tacit_federation else frozenset()
+    allowed = ENGINE if package is taciturn_federation else frozenset()
     for path in files_of(package):
         assert list(reaching_in(ast.parse(path.read_text()), allowed)) == [], path
 
@@ -120,10 +124,10 @@ def test_an_extension_rests_on_the_public_interface_of_the_core(package):
 @pytest.mark.parametrize(
     "planted",
     [
-        "from tacit.engine.planning import plan",
-        "import tacit.engine",
-        "from tacit.engine import no_such_name",
-        "def late():\n    from tacit.cli.console import emit",
+        "from taciturn.engine.planning import plan",
+        "import taciturn.engine",
+        "from taciturn.engine import no_such_name",
+        "def late():\n    from taciturn.cli.console import emit",
     ],
 )
 def test_a_planted_import_from_within_is_caught(planted):
@@ -132,7 +136,7 @@ def test_a_planted_import_from_within_is_caught(planted):
 
 def test_no_package_imports_one_that_it_may_not():
     names = {package.__name__ for package in EXTENSIONS}
-    for package, may in {tacit: set(), **EXTENSIONS}.items():
+    for package, may in {taciturn: set(), **EXTENSIONS}.items():
         for path in files_of(package):
             modules = imported_names(ast.parse(path.read_text()))
             used = {module.partition(".")[0] for module, _ in modules}
@@ -145,15 +149,15 @@ POWER = ("conic", "methods", "cases", "grids", "models", "balance", "moment", "d
 
 def rising_in_power(room, tree):
     modules = (module.split(".") for module, _ in imported_names(tree))
-    used = [parts[1] for parts in modules if parts[0] == "tacit_power" and len(parts) > 1]
+    used = [parts[1] for parts in modules if parts[0] == "taciturn_power" and len(parts) > 1]
     return [one for one in used if one in POWER and POWER.index(one) > POWER.index(room)]
 
 
 @pytest.mark.parametrize("room", POWER)
 def test_no_import_points_up_in_power_flow(room):
-    for path in (Path(tacit_power.__path__[0]) / room).glob("*.py"):
+    for path in (Path(taciturn_power.__path__[0]) / room).glob("*.py"):
         assert rising_in_power(room, ast.parse(path.read_text())) == [], path
-    assert rising_in_power("conic", ast.parse(f"from tacit_power.{room} import x")) == (
+    assert rising_in_power("conic", ast.parse(f"from taciturn_power.{room} import x")) == (
         [] if room == "conic" else [room]
     )
 
@@ -174,18 +178,18 @@ def lazy_rooms(room, tree):
     ]
     names = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     names += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
-    inside = [(name or "").split(".") for name in names if (name or "").split(".")[0] == "tacit"]
+    inside = [(name or "").split(".") for name in names if (name or "").split(".")[0] == "taciturn"]
     return [".".join(name) for name in inside if name[1:2] != [room]]
 
 
 def test_a_planted_lazy_import_is_caught():
-    planted = ast.parse("def f():\n    from tacit.engine import run\n    import scipy.signal")
-    assert lazy_rooms("privacy", planted) == ["tacit.engine"]
+    planted = ast.parse("def f():\n    from taciturn.engine import run\n    import scipy.signal")
+    assert lazy_rooms("privacy", planted) == ["taciturn.engine"]
     assert lazy_rooms("engine", planted) == []
 
 
 def test_every_public_name_imports():
-    for package in (tacit, *EXTENSIONS):
+    for package in (taciturn, *EXTENSIONS):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             loaded = importlib.import_module(module.name)
             for name in getattr(loaded, "__all__", ()):
@@ -204,5 +208,5 @@ def test_files_and_functions_stay_short():
 
 
 def test_the_package_imports_without_touching_the_test_tools():
-    code = "import sys, tacit.cli.main; assert not {'pytest', 'hypothesis'} & set(sys.modules)"
+    code = "import sys, taciturn.cli.main; assert not {'pytest', 'hypothesis'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError, TacitError, told_anew
-from tacit.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
-from tacit.problems import MultinomialLogistic, pack
-from tacit.proposal import Request
-from tacit.tables import (
+from taciturn.errors import InputError, TaciturnError, told_anew
+from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
+from taciturn.problems import MultinomialLogistic, pack
+from taciturn.proposal import Request
+from taciturn.tables import (
     Bounds,
     Categories,
     Form,
@@ -24,7 +24,7 @@ from tacit.tables import (
     load_table,
     read_table,
 )
-from tacit.training import train_on
+from taciturn.training import train_on
 
 SECRET, NUMBER = "HIV+8731", 8731.25
 BUDGET = {"epsilon": 1.0, "delta": 1e-3, "rounds": 2, "bounds": (0, 1)}
@@ -53,7 +53,7 @@ def everything_said(error):
 def refusal(work, *arguments, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises((TacitError, ValueError, TypeError)) as seen:
+        with pytest.raises((TaciturnError, ValueError, TypeError)) as seen:
             work(*arguments, **settings)
     return everything_said(seen.value)
 

@@ -66,8 +66,8 @@ def wheels(tmp_path_factory):
     if any(words in done.stderr for words in OFFLINE):
         pytest.skip("hatchling builds the wheels, and the package index cannot be reached")
     assert done.returncode == 0, done.stderr
-    (library,) = folder.glob("tacit-*.whl")
-    return {"": library, **{part: next(folder.glob(f"tacit_{part}-*.whl")) for part in PARTS}}
+    (library,) = folder.glob("taciturn-*.whl")
+    return {"": library, **{part: next(folder.glob(f"taciturn_{part}-*.whl")) for part in PARTS}}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def installed(wheels, tmp_path_factory):
 
 
 def test_the_library_alone_trains_on_adult_and_writes_its_page(installed):
-    done = installed.run("tacit", *ADULT, "--out", "report")
+    done = installed.run("taciturn", *ADULT, "--out", "report")
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert (values["agents"], values["rounds"]) == (10, 5)
@@ -100,11 +100,11 @@ COMMANDS = {
 @pytest.mark.parametrize("part", PARTS)
 def test_each_extension_brings_its_commands_to_the_library_alone(wheels, part, tmp_path, installed):
     command, held = COMMANDS[part]
-    before = installed.run("tacit", *command)
+    before = installed.run("taciturn", *command)
     assert (before.returncode, before.stdout, before.stderr.count("\n")) == (2, "", 1)
     assert f"pip install -e {part}" in before.stderr
     environment = Environment(tmp_path)
     environment.install(wheels[""], *([wheels["power"]] if part == "papers" else []), wheels[part])
-    after = environment.run("tacit", *command)
+    after = environment.run("taciturn", *command)
     assert after.returncode == 0, after.stderr
     assert held is None or held in json.loads(after.stdout)

@@ -11,13 +11,13 @@ import json
 
 import numpy as np
 
-from tacit.errors import InputError
-from tacit.problems import *
-import tacit_power as power
-from tacit.algorithms import NoisyGradient
-from tacit.engine import plan
-from tacit.oracles import Gradient
-from tacit.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.errors import InputError
+from taciturn.problems import *
+import taciturn_power as power
+from taciturn.algorithms import NoisyGradient
+from taciturn.engine import plan
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 
 class Hinge(MarginLoss):
     smoothness = float("inf")

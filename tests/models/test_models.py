@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.estimators import PrivateLogisticRegression
-from tacit.models import (
+from taciturn.errors import InputError
+from taciturn.estimators import PrivateLogisticRegression
+from taciturn.models import (
     Model,
     Term,
     load_model,
@@ -22,8 +22,8 @@ from tacit.models import (
     save_model,
     table_terms,
 )
-from tacit.problems import Logistic
-from tacit.tables import Bounds, Categories, Numeric, encode
+from taciturn.problems import Logistic
+from taciturn.tables import Bounds, Categories, Numeric, encode
 
 COLUMNS = {
     "age": Numeric(20.0, 70.0),
@@ -60,7 +60,7 @@ def model_for(task, **changes):
         "terms": table_terms(bounds, weights_for(task)),
         "certificate": {"epsilon": 1.0},
         "statement": ("epsilon = 1.0000",),
-        "tacit_version": "0",
+        "taciturn_version": "0",
     }
     return Model(**{**values, **changes})
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from tacit.errors import InputError
-from tacit.network import (
+from taciturn.errors import InputError
+from taciturn.network import (
     Graph,
     Mixing,
     Walk,

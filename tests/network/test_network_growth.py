@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 
-from tacit.engine.tree import OnTree
-from tacit.network import (
+from taciturn.engine.tree import OnTree
+from taciturn.network import (
     Graph,
     Mixing,
     Tree,
@@ -18,8 +18,8 @@ from tacit.network import (
     spanning_tree,
     star,
 )
-from tacit.network import tree as tree_module
-from tacit.network import walk as walk_module
+from taciturn.network import tree as tree_module
+from taciturn.network import walk as walk_module
 
 SIZES = (100, 1_000)
 

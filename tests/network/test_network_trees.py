@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.network import (
+from taciturn.errors import InputError
+from taciturn.network import (
     Graph,
     Tree,
     complete,

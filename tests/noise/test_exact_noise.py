@@ -9,12 +9,12 @@ import pytest
 from mpmath import mp, mpf
 from scipy import special, stats
 
-from tacit.errors import InputError
-from tacit.noise import Label, Stream, discrete_gaussian, discrete_laplace
-from tacit.noise import gaussian as gaussian_module
-from tacit.noise import laplace as laplace_module
-from tacit.noise.gaussian import Uniform
-from tacit.noise.stream import Use
+from taciturn.errors import InputError
+from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
+from taciturn.noise import gaussian as gaussian_module
+from taciturn.noise import laplace as laplace_module
+from taciturn.noise.gaussian import Uniform
+from taciturn.noise.stream import Use
 
 KEY = bytes(range(32))
 HERE = [Label(0, 0, 0)]

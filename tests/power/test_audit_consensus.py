@@ -8,21 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.audit import log_likelihood_ratio, lower_bound, replay, residual_report
-from tacit.engine import simulate
-from tacit.engine.door import Live, Pair, Private, Rival
-from tacit.engine.planning import plan
-from tacit.oracles import Residual, TargetGradient, Targets
-from tacit.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
-from tacit.problems import (
+from taciturn.audit import log_likelihood_ratio, lower_bound, replay, residual_report
+from taciturn.engine import simulate
+from taciturn.engine.door import Live, Pair, Private, Rival
+from taciturn.engine.planning import plan
+from taciturn.oracles import Residual, TargetGradient, Targets
+from taciturn.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
+from taciturn.problems import (
     Shard,
 )
-from tacit.spec import Spec
-from tacit_power.conic import (
+from taciturn.spec import Spec
+from taciturn_power.conic import (
     AgentSets,
     polyhedron,
 )
-from tacit_power.methods import (
+from taciturn_power.methods import (
     GeneralConsensus,
     lifts,
     shared_coordinates,

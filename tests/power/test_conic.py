@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.engine.planning import describe
-from tacit.errors import InputError, SolverError
-from tacit.problems import (
+from taciturn.engine.planning import describe
+from taciturn.errors import InputError, SolverError
+from taciturn.problems import (
     L1,
     Ball,
     Box,
@@ -21,13 +21,13 @@ from tacit.problems import (
     Simplex,
     WholeSpace,
 )
-from tacit_power.conic import (
+from taciturn_power.conic import (
     AgentSets,
     ConicSet,
     polyhedron,
 )
-from tacit_power.conic.cones import product_cone
-from tacit_power.conic.solver import FEASIBLE, ConicSolver, Optimality, Quadratic
+from taciturn_power.conic.cones import product_cone
+from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, Quadratic
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])

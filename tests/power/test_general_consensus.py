@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from conftest import just_below
-from tacit.engine import run
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import Point, Residual, TargetGradient, Targets
-from tacit.privacy import (
+from taciturn.engine import run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import Point, Residual, TargetGradient, Targets
+from taciturn.privacy import (
     Adjacency,
     BoundedChange,
     Messages,
@@ -21,17 +21,17 @@ from tacit.privacy import (
     Terms,
     ZeroOut,
 )
-from tacit.problems import (
+from taciturn.problems import (
     Origin,
     Shard,
     Shards,
 )
-from tacit.spec import Spec
-from tacit_power.conic import (
+from taciturn.spec import Spec
+from taciturn_power.conic import (
     AgentSets,
     polyhedron,
 )
-from tacit_power.methods import (
+from taciturn_power.methods import (
     GeneralConsensus,
     lifts,
     shared_coordinates,

@@ -30,7 +30,7 @@ from bench.randomised import (
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from tacit.privacy.gaussian import gaussian_multiplier
+from taciturn.privacy.gaussian import gaussian_multiplier
 
 DELTA = 1 / 14
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
-from tacit.errors import DataError, InputError, MissingPackageError
-from tacit_power import (
+from taciturn.cli.main import main
+from taciturn.errors import DataError, InputError, MissingPackageError
+from taciturn_power import (
     bundled_case,
     chosen_case,
     chosen_zones,
@@ -16,7 +16,7 @@ from tacit_power import (
     read_case,
     ties,
 )
-from tacit_power.cases import pandapower_net
+from taciturn_power.cases import pandapower_net
 
 TWO = """function mpc = two  % a comment with mpc.bus = [9 9];
 mpc.version = '2'; mpc.baseMVA = 50.0; % 100% of it

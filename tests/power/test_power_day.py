@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from tacit.audit import log_likelihood_ratio, lower_bound, replay
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live, Pair, Private, Rival
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import TargetsAt
-from tacit.privacy import Messages
-from tacit_power import bundled_case, chosen_zones, network
-from tacit_power.day import results as results_room
-from tacit_power.day.page import day_page
-from tacit_power.day.results import DayReport, day_told, day_warnings
-from tacit_power.day.series import Series
-from tacit_power.day.study import DayProposal, day_at, solve_day
-from tacit_power.delivery import folder_texts
-from tacit_power.models.cost import costs
-from tacit_power.moment import asking as asking_room
-from tacit_power.moment.asking import (
+from taciturn.audit import log_likelihood_ratio, lower_bound, replay
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live, Pair, Private, Rival
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import TargetsAt
+from taciturn.privacy import Messages
+from taciturn_power import bundled_case, chosen_zones, network
+from taciturn_power.day import results as results_room
+from taciturn_power.day.page import day_page
+from taciturn_power.day.results import DayReport, day_told, day_warnings
+from taciturn_power.day.series import Series
+from taciturn_power.day.study import DayProposal, day_at, solve_day
+from taciturn_power.delivery import folder_texts
+from taciturn_power.models.cost import costs
+from taciturn_power.moment import asking as asking_room
+from taciturn_power.moment.asking import (
     demand_shards,
     hidden_adjacency,
     noise_of,
@@ -32,7 +32,7 @@ from tacit_power.moment.asking import (
     records,
     shares,
 )
-from tacit_power.moment.opf import OpfProposal
+from taciturn_power.moment.opf import OpfProposal
 
 BETA, DELTA = 0.01, 1e-3
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])
@@ -332,7 +332,7 @@ def test_a_proposal_is_read_back_and_plans_the_same_without_any_demand(fourteen,
     again = DayProposal.from_json(study.proposal.to_json())
     assert again == study.proposal
     assert again.plan().digest == study.run.plan.digest
-    with pytest.raises(InputError, match=r"format is 'tacit\.opf\.day'"):
+    with pytest.raises(InputError, match=r"format is 'taciturn\.opf\.day'"):
         OpfProposal.from_json(study.proposal.to_json())
 
 

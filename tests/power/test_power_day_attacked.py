@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from tacit.engine import run
-from tacit.errors import InputError
-from tacit.privacy import epsilon_of
-from tacit_power import bundled_case, chosen_zones, network
-from tacit_power.day.series import Series
-from tacit_power.day.smoothing import smoothed
-from tacit_power.day.study import DayProposal, solve_day
-from tacit_power.models.cost import costs
-from tacit_power.moment import asking
-from tacit_power.moment.asking import demand_shards, noise_of, plan_demand
+from taciturn.engine import run
+from taciturn.errors import InputError
+from taciturn.privacy import epsilon_of
+from taciturn_power import bundled_case, chosen_zones, network
+from taciturn_power.day.series import Series
+from taciturn_power.day.smoothing import smoothed
+from taciturn_power.day.study import DayProposal, solve_day
+from taciturn_power.models.cost import costs
+from taciturn_power.moment import asking
+from taciturn_power.moment.asking import demand_shards, noise_of, plan_demand
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])

@@ -7,13 +7,13 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from tacit_power import bundled_case, network
-from tacit_power.day import dispatching as room
-from tacit_power.day.dispatching import dispatched, needed_by_day
-from tacit_power.day.smoothing import smoothed
-from tacit_power.models.cost import costs
-from tacit_power.models.dc_network import dc_model, state_at
-from tacit_power.models.recourse import line_spread, realised
+from taciturn_power import bundled_case, network
+from taciturn_power.day import dispatching as room
+from taciturn_power.day.dispatching import dispatched, needed_by_day
+from taciturn_power.day.smoothing import smoothed
+from taciturn_power.models.cost import costs
+from taciturn_power.models.dc_network import dc_model, state_at
+from taciturn_power.models.recourse import line_spread, realised
 
 STEPS = 24
 HOURS = np.arange(STEPS)

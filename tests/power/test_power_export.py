@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.cli.main import main
-from tacit.errors import DataError, InputError
-from tacit_power import (
+from taciturn.cli.main import main
+from taciturn.errors import DataError, InputError
+from taciturn_power import (
     bundled_case,
     chosen_case,
     chosen_zones,
@@ -24,15 +24,15 @@ from tacit_power import (
     parse_case,
     solve_dc,
 )
-from tacit_power import opf_command as command_room
-from tacit_power.charging import Carried
-from tacit_power.delivery import Keeper, folder_texts
-from tacit_power.models.binding import binding, binding_lines
-from tacit_power.moment import export as export_room
-from tacit_power.moment import results as results_room
-from tacit_power.moment.opf import OpfProposal, solve_opf
-from tacit_power.moment.results import OpfReport, narrow, opf_told, opf_warnings
-from tacit_power.opf_command import opf_report, proposed
+from taciturn_power import opf_command as command_room
+from taciturn_power.charging import Carried
+from taciturn_power.delivery import Keeper, folder_texts
+from taciturn_power.models.binding import binding, binding_lines
+from taciturn_power.moment import export as export_room
+from taciturn_power.moment import results as results_room
+from taciturn_power.moment.opf import OpfProposal, solve_opf
+from taciturn_power.moment.results import OpfReport, narrow, opf_told, opf_warnings
+from taciturn_power.opf_command import opf_report, proposed
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}

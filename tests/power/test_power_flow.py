@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from tacit.audit import replay
-from tacit.engine import behind_the_door, run
-from tacit.engine.door import Private
-from tacit.engine.planning import plan
-from tacit.errors import InputError
-from tacit.oracles import TargetGradient
-from tacit.privacy import Adjacency, Messages, TargetChange, Terms
-from tacit_papers.attacks import infer_demand
-from tacit_power import (
+from taciturn.audit import replay
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.door import Private
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.oracles import TargetGradient
+from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn_papers.attacks import infer_demand
+from taciturn_power import (
     Settings,
     bundled_case,
     chosen_zones,

@@ -11,33 +11,33 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.audit import log_likelihood_ratio, lower_bound, replay
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live, Pair, Private, Rival
-from tacit.engine.planning import plan
-from tacit.errors import DataError, InputError
-from tacit.oracles import Targets
-from tacit.privacy import Messages, Terms
-from tacit_power import bundled_case, chosen_zones, network, parse_case
-from tacit_power.delivery import folder_texts
-from tacit_power.methods import (
+from taciturn.audit import log_likelihood_ratio, lower_bound, replay
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live, Pair, Private, Rival
+from taciturn.engine.planning import plan
+from taciturn.errors import DataError, InputError
+from taciturn.oracles import Targets
+from taciturn.privacy import Messages, Terms
+from taciturn_power import bundled_case, chosen_zones, network, parse_case
+from taciturn_power.delivery import folder_texts
+from taciturn_power.methods import (
     TargetsOnce,
     shared_coordinates,
 )
-from tacit_power.models.cost import costs
-from tacit_power.moment import export as export_room
-from tacit_power.moment.asking import (
+from taciturn_power.models.cost import costs
+from taciturn_power.moment import export as export_room
+from taciturn_power.moment.asking import (
     demand_shards,
     hidden_adjacency,
     noise_of,
     plan_demand,
     records,
 )
-from tacit_power.moment.hidden import read_beta, size_warning
-from tacit_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from tacit_power.moment.page import opf_page
-from tacit_power.moment.price import price_of_privacy
-from tacit_power.moment.results import OpfReport, opf_rows, opf_told, opf_warnings
+from taciturn_power.moment.hidden import read_beta, size_warning
+from taciturn_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
+from taciturn_power.moment.page import opf_page
+from taciturn_power.moment.price import price_of_privacy
+from taciturn_power.moment.results import OpfReport, opf_rows, opf_told, opf_warnings
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
 BUDGET = {"beta": BETA, "epsilon": EPSILON, "delta": DELTA}

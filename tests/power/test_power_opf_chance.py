@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from tacit.errors import InputError
-from tacit_power import bundled_case, network
-from tacit_power.models.cost import costs
-from tacit_power.models.dc import solve_dc, widest
-from tacit_power.models.dc_network import dc_model
-from tacit_power.models.recourse import (
+from taciturn.errors import InputError
+from taciturn_power import bundled_case, network
+from taciturn_power.models.cost import costs
+from taciturn_power.models.dc import solve_dc, widest
+from taciturn_power.models.dc_network import dc_model
+from taciturn_power.models.recourse import (
     line_spread,
     multiplier_of,
     of_multiplier,

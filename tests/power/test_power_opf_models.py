@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit.errors import DataError
-from tacit_power import bundled_case, network, parse_case, read_case, relax
-from tacit_power.models.cost import costs, has_costs
-from tacit_power.models.dc import restored, solve_dc
-from tacit_power.models.dc_network import dc_model
-from tacit_power.models.soc import solve_soc
+from taciturn.errors import DataError
+from taciturn_power import bundled_case, network, parse_case, read_case, relax
+from taciturn_power.models.cost import costs, has_costs
+from taciturn_power.models.dc import restored, solve_dc
+from taciturn_power.models.dc_network import dc_model
+from taciturn_power.models.soc import solve_soc
 
-FILES = Path(os.environ.get("TACIT_DATA_DIR", "")) / "power"
+FILES = Path(os.environ.get("TACITURN_DATA_DIR", "")) / "power"
 PUBLISHED = {  # PGLib-OPF's baseline: the AC cost, and the gap of its relaxation in per cent
     "pglib/pglib_opf_case14_ieee": (2.1781e3, 0.11),
     "pglib/pglib_opf_case30_ieee": (8.2085e3, 18.84),
@@ -36,7 +36,7 @@ PANDAPOWER = {  # rundcopp of pandapower 3.5.6, which solves by PYPOWER's interi
 def of_file(name):
     file = FILES / f"{name}.m"
     if not file.is_file():
-        pytest.skip("the case is not under TACIT_DATA_DIR")
+        pytest.skip("the case is not under TACITURN_DATA_DIR")
     return read_case(file)
 
 

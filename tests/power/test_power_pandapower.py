@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import DataError, InputError
-from tacit_power import (
+from taciturn.errors import DataError, InputError
+from taciturn_power import (
     bundled_case,
     chosen_case,
     chosen_zones,
@@ -25,7 +25,7 @@ from tacit_power import (
     read_case,
     solve_dc,
 )
-from tacit_power.moment.opf import OpfProposal, solve_opf
+from taciturn_power.moment.opf import OpfProposal, solve_opf
 
 pp = pytest.importorskip("pandapower")
 nets = pytest.importorskip("nets")

@@ -6,8 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from tacit.errors import DataError
-from tacit_power import bundled_case, central, network, parse_case, relax
+from taciturn.errors import DataError
+from taciturn_power import bundled_case, central, network, parse_case, relax
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tacit.engine.planning import compact
-from tacit.privacy import Gaussian, Ledger, Messages, Sum
-from tacit.privacy.folding import folded, thin
+from taciturn.engine.planning import compact
+from taciturn.privacy import Gaussian, Ledger, Messages, Sum
+from taciturn.privacy.folding import folded, thin
 
 SMALL = st.sampled_from([0.0, 0.5, 1.0])
 SHAPES = hnp.array_shapes(min_dims=3, max_dims=3, max_side=4)
@@ -58,7 +58,7 @@ def test_a_ledger_of_views_is_that_of_full_arrays(data):
 
 
 PLANNED = """
-from tacit.proposal import DataFacts, Request, propose
+from taciturn.proposal import DataFacts, Request, propose
 facts = DataFacts(
     name="mine", task="binary", classes=2, columns=100, record_norm=1.0, table=None
 )

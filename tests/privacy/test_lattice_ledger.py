@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import (
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import (
     Adjacency,
     Gaussian,
     GaussianAnswer,
@@ -26,10 +26,10 @@ from tacit.privacy import (
     certify,
     lattice_epsilon,
 )
-from tacit.privacy import certificate as certificate_module
-from tacit.privacy import mechanisms as lattice_module
-from tacit.privacy.gaussian import true_positive_rate
-from tacit.privacy.mechanisms import SHARE, budget_left, lattice_rate
+from taciturn.privacy import certificate as certificate_module
+from taciturn.privacy import mechanisms as lattice_module
+from taciturn.privacy.gaussian import true_positive_rate
+from taciturn.privacy.mechanisms import SHARE, budget_left, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tacit.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne, certify
-from tacit.privacy import certificate as certificate_module
-from tacit.privacy import ledger as ledger_module
+from taciturn.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne, certify
+from taciturn.privacy import certificate as certificate_module
+from taciturn.privacy import ledger as ledger_module
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 100])

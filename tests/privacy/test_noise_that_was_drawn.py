@@ -11,20 +11,20 @@ import pytest
 from scipy.special import gammaincc
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import NIDS, NoisyGradient, Walkman
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.budget.caps import ARITHMETIC_SHARE, caps_of
-from tacit.engine import run
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.engine.supply import Supply
-from tacit.errors import PrivacyError
-from tacit.network import metropolis, ring, spanning_tree, uniform_walk
-from tacit.noise import Label, Stream
-from tacit.oracles import Gradient
-from tacit.privacy import Gaussian, Laplace, Sum, delta_of, joined
-from tacit.privacy.drawn import LEAST_NUMBERS, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
-from tacit.problems import (
+from taciturn.algorithms import NIDS, NoisyGradient, Walkman
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.budget.caps import ARITHMETIC_SHARE, caps_of
+from taciturn.engine import run
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.engine.supply import Supply
+from taciturn.errors import PrivacyError
+from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
+from taciturn.noise import Label, Stream
+from taciturn.oracles import Gradient
+from taciturn.privacy import Gaussian, Laplace, Sum, delta_of, joined
+from taciturn.privacy.drawn import LEAST_NUMBERS, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
+from taciturn.problems import (
     Devices,
     Logistic,
     NoRegulariser,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     Adjacency,
     Gaussian,
     Laplace,
@@ -20,7 +20,7 @@ from tacit.privacy import (
     epsilon_of,
     mean_gradient_bound,
 )
-from tacit.spec import Spec
+from taciturn.spec import Spec
 
 SPEC = Spec((6, 60), (4,), record_norm=1.0, gradient_bound=0.7, smoothness=1.0)
 

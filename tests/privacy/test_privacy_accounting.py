@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     BoundedChange,
     Exact,
     GaussianAnswer,

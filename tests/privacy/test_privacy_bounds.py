@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     Adjacency,
     BoundedChange,
     Messages,
@@ -17,7 +17,7 @@ from tacit.privacy import (
     observer_named,
     relation_named,
 )
-from tacit.spec import Spec
+from taciturn.spec import Spec
 
 COUNTS, C, D = (5, 12), 0.7, 4
 SPEC = Spec(COUNTS, (D,), record_norm=1.0, gradient_bound=C, smoothness=1.0)

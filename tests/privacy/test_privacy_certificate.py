@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     Adjacency,
     Gaussian,
     Laplace,

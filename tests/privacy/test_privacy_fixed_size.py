@@ -7,8 +7,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     FixedSize,
     GaussianAnswer,
     LaplaceAnswer,

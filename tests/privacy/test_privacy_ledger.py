@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import (
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import (
     Exact,
     Gaussian,
     GaussianAnswer,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import (
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import (
     Exact,
     Gaussian,
     GaussianAnswer,

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from tacit.errors import InputError
-from tacit.privacy import (
+from taciturn.errors import InputError
+from taciturn.privacy import (
     GaussianAnswer,
     PerturbedAnswer,
     ReplaceOne,
@@ -18,7 +18,7 @@ from tacit.privacy import (
     delta_of,
     objective_deltas,
 )
-from tacit.privacy.objective import _smooth_tail
+from taciturn.privacy.objective import _smooth_tail
 
 
 def curve(shift, jacobian, *, replaced, step=0.01, reach=600):

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from conftest import make_shards, make_terms
-from tacit.algorithms import NoisyGradient
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.engine import run
-from tacit.engine.credit import certificate_of
-from tacit.engine.planning import plan
-from tacit.errors import InputError, PrivacyError
-from tacit.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
-from tacit.privacy import (
+from taciturn.algorithms import NoisyGradient
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.engine import run
+from taciturn.engine.credit import certificate_of
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
+from taciturn.privacy import (
     Gaussian,
     Laplace,
     Ledger,
@@ -27,7 +27,7 @@ from tacit.privacy import (
     Terms,
     mean_gradient_bound,
 )
-from tacit.problems import (
+from taciturn.problems import (
     L2,
     ClassWeighted,
     Logistic,
@@ -37,7 +37,7 @@ from tacit.problems import (
     WholeSpace,
     public_facts,
 )
-from tacit.problems.losses import RegressionLoss
+from taciturn.problems.losses import RegressionLoss
 
 PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
 NAME = f"{__name__}:"
@@ -281,7 +281,7 @@ def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatc
     monkeypatch.setattr(Gradient, "bound", smaller)
     certificate = planned(Gradient(PROBLEM.loss, 1.0)).certificate
     assert certificate.conditional
-    assert "tacit.oracles.gradient:Gradient" in certificate.conditions[0]
+    assert "taciturn.oracles.gradient:Gradient" in certificate.conditions[0]
 
 
 def test_a_class_that_was_put_into_a_module_of_the_library_is_somebody_elses(monkeypatch):

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from conftest import make_plan, make_shards, make_terms
-from tacit.algorithms import AnswerMessages, NoisyGradient
-from tacit.engine import simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import plan
-from tacit.engine.running import behind_the_door, run
-from tacit.errors import InputError, PrivacyError
-from tacit.noise.gaussian import Uniform, mp
-from tacit.oracles import (
+from taciturn.algorithms import AnswerMessages, NoisyGradient
+from taciturn.engine import simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import plan
+from taciturn.engine.running import behind_the_door, run
+from taciturn.errors import InputError, PrivacyError
+from taciturn.noise.gaussian import Uniform, mp
+from taciturn.oracles import (
     AddedNoise,
     Gradient,
     MinibatchGradient,
@@ -25,7 +25,7 @@ from tacit.oracles import (
     Point,
     TargetGradient,
 )
-from tacit.privacy import (
+from taciturn.privacy import (
     Adjacency,
     Laplace,
     NoNoise,
@@ -34,7 +34,7 @@ from tacit.privacy import (
     TargetChange,
     Terms,
 )
-from tacit.problems import (
+from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,

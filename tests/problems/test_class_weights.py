@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.conftest import make_shards
 
-from tacit.audit import check_oracle
-from tacit.errors import InputError
-from tacit.oracles import Gradient
-from tacit.problems import (
+from taciturn.audit import check_oracle
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient
+from taciturn.problems import (
     L2,
     ClassWeighted,
     HuberHinge,

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.oracles import margins, record_sum
-from tacit.oracles.sums import power_of_two
-from tacit.problems import Shard, Shards, for_exact_sums, pack
-from tacit.problems.grid import (
+from taciturn.errors import InputError
+from taciturn.oracles import margins, record_sum
+from taciturn.oracles.sums import power_of_two
+from taciturn.problems import Shard, Shards, for_exact_sums, pack
+from taciturn.problems.grid import (
     DIGITS,
     Grid,
     cut,

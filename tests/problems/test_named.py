@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.oracles import Gradient, Point
-from tacit.problems import (
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, Point
+from taciturn.problems import (
     L1,
     L2,
     Ball,
@@ -24,7 +24,7 @@ from tacit.problems import (
     WholeSpace,
     named,
 )
-from tacit.proposal import Named
+from taciturn.proposal import Named
 
 
 def regulariser_named(text):

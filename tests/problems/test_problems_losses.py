@@ -7,8 +7,8 @@ import pytest
 import scipy.special
 import sklearn.metrics
 
-from tacit.errors import InputError
-from tacit.problems import (
+from taciturn.errors import InputError
+from taciturn.problems import (
     ClassWeighted,
     ClippedLoss,
     HuberHinge,

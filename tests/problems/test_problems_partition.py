@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import InputError
-from tacit.problems import (
+from taciturn.errors import InputError
+from taciturn.problems import (
     Draw,
     Persons,
     contiguous_partition,

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.problems import (
+from taciturn.errors import InputError
+from taciturn.problems import (
     L1,
     L2,
     Ball,

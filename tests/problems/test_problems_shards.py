@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.errors import InputError, PrivacyError
-from tacit.problems import (
+from taciturn.errors import InputError, PrivacyError
+from taciturn.problems import (
     L2,
     Logistic,
     MultinomialLogistic,
@@ -23,8 +23,8 @@ from tacit.problems import (
     within_norm,
     zero_record,
 )
-from tacit.problems import shards as shards_module
-from tacit.problems.memory import aligned_zeros, own_array
+from taciturn.problems import shards as shards_module
+from taciturn.problems.memory import aligned_zeros, own_array
 
 
 def packed(features, targets, parts, **changes):

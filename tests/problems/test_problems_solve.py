@@ -6,8 +6,8 @@ import pytest
 import scipy.special
 from sklearn.linear_model import LogisticRegression
 
-from tacit.errors import InputError
-from tacit.problems import (
+from taciturn.errors import InputError
+from taciturn.problems import (
     L1,
     L2,
     Ball,

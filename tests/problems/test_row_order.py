@@ -8,11 +8,11 @@ what two agents sum with what each file would make them sum.
 import numpy as np
 import pytest
 
-from tacit.datasets import Dataset
-from tacit.errors import InputError, PrivacyError
-from tacit.estimators.charged import divided
-from tacit.estimators.records import owned_rows
-from tacit.problems import (
+from taciturn.datasets import Dataset
+from taciturn.errors import InputError, PrivacyError
+from taciturn.estimators.charged import divided
+from taciturn.estimators.records import owned_rows
+from taciturn.problems import (
     Draw,
     Origin,
     Persons,
@@ -23,7 +23,7 @@ from tacit.problems import (
     pack,
     random_partition,
 )
-from tacit.training import divide
+from taciturn.training import divide
 
 ROWS, AGENTS, ATTEMPTS = 2000, 10, 80
 # noise of one answer in units of the sum of labels: mu of one round is 2 / NOISE

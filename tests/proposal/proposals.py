@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from tacit.algorithms import METHODS
-from tacit.proposal import (
+from taciturn.algorithms import METHODS
+from taciturn.proposal import (
     DataFacts,
     Named,
     NetworkRequest,
@@ -14,7 +14,7 @@ from tacit.proposal import (
     TableFacts,
     propose,
 )
-from tacit.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
+from taciturn.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
 
 COLUMNS = 4
 CLASSES = {"binary": 2, "multiclass": 3, "regression": None}
@@ -57,7 +57,7 @@ def _of_method(name):
 
 
 def _rows_of_a():
-    from tacit.proposal import Structure
+    from taciturn.proposal import Structure
 
     rows = tuple(map(tuple, np.eye(COLUMNS).tolist()))
     return Structure(

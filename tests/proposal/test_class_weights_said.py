@@ -9,11 +9,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.proposal.proposals import facts, proposed, table_facts
 
-from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit.estimators import PrivateLogisticRegression, PrivateSVC
-from tacit.models import load_model
-from tacit.proposal import Proposal, weights_by_label
+from taciturn.cli.main import main
+from taciturn.errors import InputError
+from taciturn.estimators import PrivateLogisticRegression, PrivateSVC
+from taciturn.models import load_model
+from taciturn.proposal import Proposal, weights_by_label
 
 PRIOR = {"no": 0.95, "yes": 0.05}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from conftest import trained_on
-from tacit.datasets import load
-from tacit.errors import InputError
-from tacit.network import Mixing, closed_route, grid, metropolis, spanning_tree, uniform_walk
-from tacit.proposal import (
+from taciturn.datasets import load
+from taciturn.errors import InputError
+from taciturn.network import Mixing, closed_route, grid, metropolis, spanning_tree, uniform_walk
+from taciturn.proposal import (
     DataFacts,
     NetworkRequest,
     Proposal,
@@ -18,8 +18,8 @@ from tacit.proposal import (
     network_values,
     propose,
 )
-from tacit.report.sections import settings
-from tacit.training import divide, proposal_for, train
+from taciturn.report.sections import settings
+from taciturn.training import divide, proposal_for, train
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)

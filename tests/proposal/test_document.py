@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from mutants import mutated
 from proposals import examples, facts, proposed, table_facts
 
-from tacit.algorithms import METHODS
-from tacit.cli.main import main
-from tacit.errors import InputError
-from tacit.estimators import (
+from taciturn.algorithms import METHODS
+from taciturn.cli.main import main
+from taciturn.errors import InputError
+from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateStructuredClassifier,
     PrivateSVC,
 )
-from tacit.proposal import Named, Proposal
+from taciturn.proposal import Named, Proposal
 
 # the accountants of batches and of noise inside an objective take seconds for each plan
 QUICK = sorted(
@@ -169,7 +169,7 @@ def test_the_proposal_of_an_estimator_reads_back_as_itself(estimator, settings, 
         (PLAIN.replace('"version":4', '"version":5'), "version is 5"),
         (PLAIN.replace('"version":4', '"version":4.0'), "version is 4.0"),
         (PLAIN.replace('"version":4', '"version":true'), "version is True"),
-        (PLAIN.replace('"tacit.proposal"', '"tacit.plan"'), "format is 'tacit.plan'"),
+        (PLAIN.replace('"taciturn.proposal"', '"taciturn.plan"'), "format is 'taciturn.plan'"),
         (PLAIN.replace('"name":"mine"', '"name":"\\ud800"'), "cannot be read as JSON"),
     ],
 )  # fmt: skip
@@ -231,7 +231,7 @@ def test_the_command_line_refuses_a_document_with_a_fault_in_one_line(number, tm
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     assert main(["train", "breast_cancer", "--proposal", str(path), "--quiet"]) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith("tacit: error: ")
+    assert printed.err.startswith("taciturn: error: ")
     assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
@@ -242,13 +242,13 @@ def test_a_file_that_is_no_proposal_is_one_line(content, tmp_path, capsys):
     for name in (path, tmp_path, tmp_path / "missing.json", Path("/dev/null")):
         assert main(["train", "breast_cancer", "--proposal", str(name)]) == 2
         printed = capsys.readouterr()
-        assert printed.err.startswith("tacit: error: ")
+        assert printed.err.startswith("taciturn: error: ")
         assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 OTHER_PROCESS = """
 import sys
-from tacit.proposal import Proposal
+from taciturn.proposal import Proposal
 for text in sys.stdin.read().splitlines():
     proposal = Proposal.from_json(text)
     print(proposal.digest, proposal.plan().digest)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from conftest import just_above, just_below
-from tacit.cli.main import main
-from tacit.engine import behind_the_door, sweep
-from tacit.engine.door import Live
-from tacit.engine.program import stack
-from tacit.errors import InputError
-from tacit.oracles import Gradient, Point
-from tacit.privacy import mu_of
-from tacit.problems import (
+from taciturn.cli.main import main
+from taciturn.engine import behind_the_door, sweep
+from taciturn.engine.door import Live
+from taciturn.engine.program import stack
+from taciturn.errors import InputError
+from taciturn.oracles import Gradient, Point
+from taciturn.privacy import mu_of
+from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
@@ -28,8 +28,8 @@ from tacit.problems import (
     pack,
     public_facts,
 )
-from tacit.proposal import NONE, DataFacts, Named, Request, propose
-from tacit.proposal.forecast import (
+from taciturn.proposal import NONE, DataFacts, Named, Request, propose
+from taciturn.proposal.forecast import (
     batch_variance,
     floor,
     forecast,
@@ -43,7 +43,7 @@ from tacit.proposal.forecast import (
     statistics_risk,
     worse_than_zero,
 )
-from tacit.tables import Bounds, Numeric
+from taciturn.tables import Bounds, Numeric
 
 LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
 LINEAR = Problem(Squared(), NoRegulariser(), WholeSpace())

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tacit
+import taciturn
 from conftest import published
-from tacit import datasets
-from tacit.algorithms import METHODS
-from tacit.cli.main import BUILT_IN, commands, main
-from tacit.cli.options import method_options
-from tacit.datasets import FACTS
-from tacit.errors import InputError
-from tacit.estimators import (
+from taciturn import datasets
+from taciturn.algorithms import METHODS
+from taciturn.cli.main import BUILT_IN, commands, main
+from taciturn.cli.options import method_options
+from taciturn.datasets import FACTS
+from taciturn.errors import InputError
+from taciturn.estimators import (
     PrivateLogisticRegression,
 )
-from tacit.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
-from tacit.proposal import request as requests
-from tacit.training import data as training_data
+from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
+from taciturn.proposal import request as requests
+from taciturn.training import data as training_data
 
-ROOT = Path(tacit.__file__).parent
+ROOT = Path(taciturn.__file__).parent
 BUDGET = "--epsilon 2 --delta 1e-4"
 ROADS = {
     "star": "--agents 5 --rounds 6",
@@ -38,7 +38,7 @@ RUNS_DIFFER = {"seconds", "out"}
 
 
 @pytest.fixture
-def tacit_(capsys):
+def taciturn_(capsys):
     def call(command, code=0):
         assert main(command.split()) == code
         return capsys.readouterr()
@@ -66,12 +66,12 @@ def results(text):
     return {name: value for name, value in values.items() if name not in RUNS_DIFFER}
 
 
-def both_roads(tacit_, files, planned, trained, options):
+def both_roads(taciturn_, files, planned, trained, options):
     """The results of a training by its options, and by the proposal that `plan` wrote of them."""
     file = files / "p.json"
-    digest = json.loads(tacit_(f"plan {planned} {BUDGET} {options} --out {file} --json").out)
-    direct = results(tacit_(f"train {trained[0]} {BUDGET} {options} --seed 1 --json").out)
-    carried = results(tacit_(f"train {trained[1]} --proposal {file} --seed 1 --json").out)
+    digest = json.loads(taciturn_(f"plan {planned} {BUDGET} {options} --out {file} --json").out)
+    direct = results(taciturn_(f"train {trained[0]} {BUDGET} {options} --seed 1 --json").out)
+    carried = results(taciturn_(f"train {trained[1]} --proposal {file} --seed 1 --json").out)
     assert carried["proposal"] == digest["proposal"]
     return direct, carried
 
@@ -84,18 +84,18 @@ def both_roads(tacit_, files, planned, trained, options):
         for road in ROADS
     ],
 )
-def test_a_proposal_trains_as_its_options_do(road, tacit_, files):
+def test_a_proposal_trains_as_its_options_do(road, taciturn_, files):
     options, name = ROADS[road].format(edges=files / "edges.csv"), "breast_cancer"
-    direct, carried = both_roads(tacit_, files, name, (name, name), options)
+    direct, carried = both_roads(taciturn_, files, name, (name, name), options)
     assert direct == carried
     assert {"proposal", "plan", "test_error", "epsilon"} <= direct.keys()
 
 
 @pytest.mark.slow
-def test_the_proposal_of_a_table_trains_as_its_options_do(tacit_, files):
+def test_the_proposal_of_a_table_trains_as_its_options_do(taciturn_, files):
     bounds, table = f"--bounds {files / 'bounds.toml'}", files / "table.csv"
     direct, carried = both_roads(
-        tacit_, files,
+        taciturn_, files,
         f"{bounds} --records 60", (f"{table} --target ill {bounds}", table),
         "--agents 4 --rounds 5",
     )  # fmt: skip
@@ -103,11 +103,11 @@ def test_the_proposal_of_a_table_trains_as_its_options_do(tacit_, files):
 
 
 @pytest.mark.slow
-def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(tacit_, files):
+def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(taciturn_, files):
     bounds = f"--bounds {files / 'bounds.toml'}"
     owned = f"{files / 'owned.csv'} --agent-column clinic"
     direct, carried = both_roads(
-        tacit_, files,
+        taciturn_, files,
         f"{bounds} --counts 15,15,15,15", (f"{owned} --target ill {bounds}", owned),
         "--rounds 5",
     )  # fmt: skip
@@ -119,10 +119,10 @@ def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(tacit_, fi
     ["--rounds 3", "--epsilon 1", "--algorithm pvp", "--target x", "--graph-from test",
      "--graph-weight 0.1", "--split-seed 1", "--rho 1", "--agents 5", "--bounds b.toml"],
 )  # fmt: skip
-def test_a_proposal_comes_without_other_options(more, tacit_, files):
+def test_a_proposal_comes_without_other_options(more, taciturn_, files):
     file = files / "p.json"
-    tacit_(f"plan breast_cancer {BUDGET} --rounds 2 --out {file}")
-    printed = tacit_(f"train breast_cancer --proposal {file} {more}", 2)
+    taciturn_(f"plan breast_cancer {BUDGET} --rounds 2 --out {file}")
+    printed = taciturn_(f"train breast_cancer --proposal {file} {more}", 2)
     assert more.split()[0] in printed.err
     assert printed.err.count("\n") == 1
 
@@ -138,9 +138,9 @@ def test_a_proposal_comes_without_other_options(more, tacit_, files):
         (("data", "table", "target", "name"), lambda name: "gone", "gone"),
     ],
 )
-def test_a_proposal_for_other_records_trains_nothing(path, change, words, tacit_, files):
+def test_a_proposal_for_other_records_trains_nothing(path, change, words, taciturn_, files):
     file, bounds = files / "p.json", files / "bounds.toml"
-    tacit_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
+    taciturn_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
     values = json.loads(file.read_text())
     *way, last = path
     node = values
@@ -148,22 +148,24 @@ def test_a_proposal_for_other_records_trains_nothing(path, change, words, tacit_
         node = node[key]
     node[last] = change(node[last])
     file.write_text(json.dumps(values))
-    printed = tacit_(f"train {files / 'table.csv'} --proposal {file}", 2)
+    printed = taciturn_(f"train {files / 'table.csv'} --proposal {file}", 2)
     assert re.search(words, printed.err)
     assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
-def test_bounds_that_differ_in_the_last_place_are_other_facts(tacit_, files):
+def test_bounds_that_differ_in_the_last_place_are_other_facts(taciturn_, files):
     """A proposal carries its bounds, so a table is read by those: the certificate is theirs."""
     file, bounds = files / "p.json", files / "bounds.toml"
-    tacit_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
+    taciturn_(f"plan --bounds {bounds} --records 60 {BUDGET} --agents 4 --rounds 2 --out {file}")
     values = json.loads(file.read_text())
     first = values["data"]["table"]["columns"][0]
     first["range"][1] += 2**-50
     file.write_text(json.dumps(values))
-    changed = results(tacit_(f"train {files / 'table.csv'} --proposal {file} --seed 1 --json").out)
+    changed = results(
+        taciturn_(f"train {files / 'table.csv'} --proposal {file} --seed 1 --json").out
+    )
     direct = f"train {files / 'table.csv'} --target ill --bounds {bounds} {BUDGET} --agents 4"
-    other = results(tacit_(f"{direct} --rounds 2 --seed 1 --json").out)
+    other = results(taciturn_(f"{direct} --rounds 2 --seed 1 --json").out)
     assert changed["proposal"] != other["proposal"]
     assert changed["epsilon"] == other["epsilon"]
 
@@ -301,12 +303,12 @@ def test_an_estimator_takes_any_option_of_its_method_by_name():
 
 
 @pytest.mark.parametrize("option", sorted(method_options()))
-def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, tacit_):
+def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, taciturn_):
     title = option.replace("_", "-")
     able = [name for name, method in METHODS.items() if method.has(option)]
     value = "fixed" if option == "batches" else "1"
     for command in (f"train breast_cancer {BUDGET} --algorithm", "audit"):
-        printed = tacit_(f"{command} noisy-gradient --{title} {value}", 2)
+        printed = taciturn_(f"{command} noisy-gradient --{title} {value}", 2)
         assert f"has no option {title}" in printed.err
         assert all(name in printed.err for name in able)
         assert printed.err.count("\n") == 1
@@ -316,7 +318,9 @@ def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, ta
 
 
 @pytest.mark.slow
-def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(tacit_, monkeypatch):
+def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(
+    taciturn_, monkeypatch
+):
     calls = []
 
     def counted(name, function):
@@ -329,7 +333,7 @@ def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(t
     monkeypatch.setattr(requests, "learned_edges", counted("graph", graphs.learned_edges))
     monkeypatch.setattr(training_data, "split", counted("split", datasets.split))
     options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
-    done = json.loads(tacit_(f"train breast_cancer {options}").out)
+    done = json.loads(taciturn_(f"train breast_cancer {options}").out)
     assert sorted(calls) == ["graph", "split"]
     assert any("learned from the test records" in line for line in done["conditions"])
 
@@ -337,7 +341,7 @@ def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(t
 # a method of one's own
 
 MINE = """
-from tacit.algorithms import NoisyGradient
+from taciturn.algorithms import NoisyGradient
 
 class Mine(NoisyGradient):
     "A star method of one's own."
@@ -363,26 +367,26 @@ def mine(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_star_method_of_ones_own_is_planned_trained_and_audited(mine, tacit_):
+def test_a_star_method_of_ones_own_is_planned_trained_and_audited(mine, taciturn_):
     data = f"breast_cancer {BUDGET} --agents 5 --rounds 4"
-    tacit_(f"plan {data} --algorithm {mine} --out p.json")
-    direct = results(tacit_(f"train {data} --algorithm {mine} --seed 1 --json").out)
-    library = results(tacit_(f"train {data} --seed 1 --json").out)
+    taciturn_(f"plan {data} --algorithm {mine} --out p.json")
+    direct = results(taciturn_(f"train {data} --algorithm {mine} --seed 1 --json").out)
+    library = results(taciturn_(f"train {data} --seed 1 --json").out)
     assert direct["test_error"] == library["test_error"]
     assert direct["algorithm"] == mine
     carried = f"train breast_cancer --proposal p.json --algorithm {mine} --seed 1 --json"
-    assert results(tacit_(carried).out) == direct
-    report = json.loads(tacit_(f"audit {mine} --runs 100 --json").out)
+    assert results(taciturn_(carried).out) == direct
+    report = json.loads(taciturn_(f"audit {mine} --runs 100 --json").out)
     assert report["verdict"] == "consistent"
-    planted = json.loads(tacit_(f"audit {mine} --runs 100 --fault halved-noise --json").out)
+    planted = json.loads(taciturn_(f"audit {mine} --runs 100 --fault halved-noise --json").out)
     assert planted["verdict"] == "violated"
 
 
-def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, tacit_, monkeypatch):
-    tacit_(f"plan breast_cancer {BUDGET} --rounds 2 --algorithm {mine} --out p.json")
+def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, taciturn_, monkeypatch):
+    taciturn_(f"plan breast_cancer {BUDGET} --rounds 2 --algorithm {mine} --out p.json")
     for name in ("", "--algorithm noisy-gradient", "--algorithm mine_of_a_test:number"):
-        monkeypatch.setattr("tacit.cli.options._imported", pytest.fail)
-        printed = tacit_(f"train breast_cancer --proposal p.json {name}", 2)
+        monkeypatch.setattr("taciturn.cli.options._imported", pytest.fail)
+        printed = taciturn_(f"train breast_cancer --proposal p.json {name}", 2)
         assert f"--algorithm {mine}" in printed.err
         assert printed.err.count("\n") == 1
 
@@ -402,9 +406,9 @@ def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, tacit_, 
     ],
 )
 @pytest.mark.parametrize("command", ["train breast_cancer", "plan breast_cancer", "audit"])
-def test_what_is_no_method_of_ones_own_is_one_line(mine, name, words, command, tacit_):
+def test_what_is_no_method_of_ones_own_is_one_line(mine, name, words, command, taciturn_):
     options = name if command == "audit" else f"{BUDGET} --algorithm {name}"
-    printed = tacit_(f"{command} {options}", 2)
+    printed = taciturn_(f"{command} {options}", 2)
     assert words in printed.err
     assert printed.err.count("\n") == 1
 
@@ -423,25 +427,25 @@ def test_the_facts_are_those_of_the_data_set(name):
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_planning_reads_no_record(name, tacit_, monkeypatch):
+def test_planning_reads_no_record(name, taciturn_, monkeypatch):
     def refuse(*args, **kwargs):
         pytest.fail("planning reads a file")
 
     command = f"plan {name} --epsilon 1 --delta 1e-7 --rounds 3 --json"
-    tacit_(f"plan breast_cancer {BUDGET} --rounds 3")  # imports happen here
+    taciturn_(f"plan breast_cancer {BUDGET} --rounds 3")  # imports happen here
     known = commands()  # which look into the installed packages
     monkeypatch.setattr(sys.modules[main.__module__], "commands", lambda: known)
     for where in ("builtins.open", "io.open", "pathlib.Path.open", "pathlib.Path.read_text"):
         monkeypatch.setattr(where, refuse)
-    monkeypatch.setattr("tacit.cli.records.load", refuse)
-    monkeypatch.setattr("tacit.datasets.load", refuse)
+    monkeypatch.setattr("taciturn.cli.records.load", refuse)
+    monkeypatch.setattr("taciturn.datasets.load", refuse)
     counts = " --counts 5,9" if FACTS[name].train_rows is None else ""
-    assert json.loads(tacit_(command + counts).out)["records"] > 0
+    assert json.loads(taciturn_(command + counts).out)["records"] > 0
 
 
 @pytest.mark.slow
-def test_the_regulariser_of_a_plain_problem_is_any_of_the_table(tacit_):
+def test_the_regulariser_of_a_plain_problem_is_any_of_the_table(taciturn_):
     texts = ("none", "l2:0.1", "l1:0.001", "elastic:0.001,0.2")
     command = f"train breast_cancer {BUDGET} --rounds 2 --seed 1 --json --regulariser"
-    losses = {json.loads(tacit_(f"{command} {text}").out)["train_loss"] for text in texts}
+    losses = {json.loads(taciturn_(f"{command} {text}").out)["train_loss"] for text in texts}
     assert len(losses) == len(texts)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from conftest import published
-from tacit.algorithms import METHODS
-from tacit.cli.main import main
-from tacit.datasets import load
-from tacit.errors import InputError
-from tacit.problems import Logistic
-from tacit.problems.graphs import learned_edges
-from tacit.proposal import (
+from taciturn.algorithms import METHODS
+from taciturn.cli.main import main
+from taciturn.datasets import load
+from taciturn.errors import InputError
+from taciturn.problems import Logistic
+from taciturn.problems.graphs import learned_edges
+from taciturn.proposal import (
     DataFacts,
     Named,
     Request,
@@ -21,7 +21,7 @@ from tacit.proposal import (
     graph_warning,
     propose,
 )
-from tacit.proposal.request import read_edges, read_matrix
+from taciturn.proposal.request import read_edges, read_matrix
 
 NAMES = ("a", "b", "c")
 NOTHING = np.zeros((0, 3))

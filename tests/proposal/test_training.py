@@ -8,13 +8,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from conftest import just_below, trained_on
-from tacit.datasets import load, split
-from tacit.errors import InputError, PrivacyError
-from tacit.privacy import Certificate, delta_warning
-from tacit.privacy.certificate import DEALT
-from tacit.problems import Draw
-from tacit.proposal import Request, StructureRequest
-from tacit.training import DividedData, divide, proposal_for, train
+from taciturn.datasets import load, split
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import Certificate, delta_warning
+from taciturn.privacy.certificate import DEALT
+from taciturn.problems import Draw
+from taciturn.proposal import Request, StructureRequest
+from taciturn.training import DividedData, divide, proposal_for, train
 
 REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}
 

@@ -23,7 +23,7 @@ LEFT_OUT = {
     "version",
     "plan",
     "proposal",
-    "tacit_version",
+    "taciturn_version",
     "data",
     "drawn_p_values",  # of what is drawn without a seed
 }
@@ -31,7 +31,7 @@ LEFT_OUT = {
 
 def command(text: str, folder: Path, names: dict[str, str]) -> dict[str, Any]:
     """Return what a command line prints, and the weights of its model."""
-    from tacit.cli.main import main
+    from taciturn.cli.main import main
 
     arguments = text.format(**names).split()
     out = folder / "report"
@@ -73,7 +73,7 @@ def fit(name: str) -> dict[str, Any]:
 
 
 def _estimators(kind: str) -> Any:
-    return getattr(importlib.import_module("tacit.estimators"), kind)
+    return getattr(importlib.import_module("taciturn.estimators"), kind)
 
 
 def outcome(name: str, folder: Path, tables: dict[str, str]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tacit.errors import InputError
-from tacit.report import certificates, numbered, write_folder
+from taciturn.errors import InputError
+from taciturn.report import certificates, numbered, write_folder
 
 # the package hands on a function of that name
-saving = importlib.import_module("tacit.report.save")
+saving = importlib.import_module("taciturn.report.save")
 
 NAMES = ("plan.json", "model.json", "report.html")
 
@@ -177,7 +177,7 @@ def test_a_certificate_that_cannot_be_written_leaves_the_report_as_it_was(tmp_pa
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from tacit.report import write_folder
+from taciturn.report import write_folder
 replace, calls = Path.replace, []
 def dying(path, target):
     calls.append(path)

@@ -9,25 +9,25 @@ import pytest
 from tests.federation.studies import make_study
 
 from conftest import trained_on
-from tacit.datasets import load
-from tacit.report import page as page_room
-from tacit.report.page import Bars, Details, Drawing, Items, Note, Page, Section, Table
-from tacit.report.training import training_page
-from tacit_federation import Ended
-from tacit_federation.party import Outcome
-from tacit_federation.reports import ended_page
-from tacit_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
-from tacit_power.balance.flow import run_proposal
-from tacit_power.balance.page import GridStudy, grid_page
-from tacit_power.balance.proposal import GridProposal
-from tacit_power.day.page import day_page
-from tacit_power.day.results import DayReport
-from tacit_power.day.series import Series
-from tacit_power.day.study import DayProposal, solve_day
-from tacit_power.models.cost import costs
-from tacit_power.moment.opf import OpfProposal, solve_opf
-from tacit_power.moment.page import opf_page
-from tacit_power.moment.results import OpfReport
+from taciturn.datasets import load
+from taciturn.report import page as page_room
+from taciturn.report.page import Bars, Details, Drawing, Items, Note, Page, Section, Table
+from taciturn.report.training import training_page
+from taciturn_federation import Ended
+from taciturn_federation.party import Outcome
+from taciturn_federation.reports import ended_page
+from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
+from taciturn_power.balance.flow import run_proposal
+from taciturn_power.balance.page import GridStudy, grid_page
+from taciturn_power.balance.proposal import GridProposal
+from taciturn_power.day.page import day_page
+from taciturn_power.day.results import DayReport
+from taciturn_power.day.series import Series
+from taciturn_power.day.study import DayProposal, solve_day
+from taciturn_power.models.cost import costs
+from taciturn_power.moment.opf import OpfProposal, solve_opf
+from taciturn_power.moment.page import opf_page
+from taciturn_power.moment.results import OpfReport
 
 HOSTILE = "<script>alert(1)</script>"
 BUDGET = {"beta": 0.01, "epsilon": 1.0, "delta": 1e-3}
@@ -101,7 +101,7 @@ def page_of_a_coordinator(folder):
 
 def ended_page_of(ended):
     with pytest.MonkeyPatch.context() as patched:  # sites of a test have no certificates
-        patched.setattr("tacit_federation.reports._fingerprint", str)
+        patched.setattr("taciturn_federation.reports._fingerprint", str)
         return ended_page(ended)
 
 

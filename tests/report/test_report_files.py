@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from conftest import just_below, trained_on
-from tacit.datasets import load
-from tacit.errors import InputError
-from tacit.models import model_to_dict
-from tacit.report import check_out, results, save, strict
-from tacit.report.save import CURVES, FILES
-from tacit.report.training import training_page
-from tacit.training import Metrics, Training, released
+from taciturn.datasets import load
+from taciturn.errors import InputError
+from taciturn.models import model_to_dict
+from taciturn.report import check_out, results, save, strict
+from taciturn.report.save import CURVES, FILES
+from taciturn.report.training import training_page
+from taciturn.training import Metrics, Training, released
 
 # the package hands on a function of that name
-saving = importlib.import_module("tacit.report.save")
+saving = importlib.import_module("taciturn.report.save")
 
 
 def page(training):

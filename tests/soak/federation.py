@@ -15,7 +15,10 @@ from tests.federation.faults import RUNS, make_studies, soaked
 def own_places(folder):
     """Let heads and accounts be in a folder of this run alone."""
     folder.mkdir()
-    os.environ |= {"TACIT_STATE_DIR": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
+    os.environ |= {
+        "TACITURN_STATE_DIR": str(folder / "state"),
+        "XDG_DATA_HOME": str(folder / "data"),
+    }
     return folder
 
 

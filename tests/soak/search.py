@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.conftest import make_shards, make_terms
 
-from tacit.algorithms import (
+from taciturn.algorithms import (
     DPADMM,
     EXTRA,
     NIDS,
@@ -22,16 +22,16 @@ from tacit.algorithms import (
     NoisyGradient,
     Walkman,
 )
-from tacit.audit import replay
-from tacit.engine import behind_the_door, run, simulate
-from tacit.engine.door import Live
-from tacit.engine.planning import Plan, plan
-from tacit.engine.protocol import KEPT
-from tacit.errors import InputError
-from tacit.network import complete, cyclic_walk, metropolis, path, ring, star, uniform_walk
-from tacit.oracles import Gradient, MinibatchGradient, ProximalStep
-from tacit.privacy import Messages, ReplaceOne, Sum, ZeroOut
-from tacit.problems import (
+from taciturn.audit import replay
+from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine.door import Live
+from taciturn.engine.planning import Plan, plan
+from taciturn.engine.protocol import KEPT
+from taciturn.errors import InputError
+from taciturn.network import complete, cyclic_walk, metropolis, path, ring, star, uniform_walk
+from taciturn.oracles import Gradient, MinibatchGradient, ProximalStep
+from taciturn.privacy import Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.problems import (
     L2,
     ElasticNet,
     HuberHinge,
@@ -46,7 +46,7 @@ from tacit.problems import (
     replace_record,
     zero_record,
 )
-from tacit_papers.methods import GossipADMM
+from taciturn_papers.methods import GossipADMM
 
 RHO = 0.5
 GRAPHS = {"ring": ring, "path": path, "star": star, "complete": complete}

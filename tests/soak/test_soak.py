@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.soak.search import broken, case, search
 
-from tacit.privacy import ReplaceOne
-from tacit.problems import replace_record
+from taciturn.privacy import ReplaceOne
+from taciturn.problems import replace_record
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.errors import InputError
-from tacit.tables import Source, read_files, table_of
+from taciturn.errors import InputError
+from taciturn.tables import Source, read_files, table_of
 
 
 @dataclass(frozen=True, eq=False)

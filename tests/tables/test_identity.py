@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import Source, read_files
-from tacit.tables.form import Form
-from tacit.tables.identity import canonical
+from taciturn.errors import InputError
+from taciturn.tables import Source, read_files
+from taciturn.tables.form import Form
+from taciturn.tables.identity import canonical
 
 BOUNDS = """
 source = "public"

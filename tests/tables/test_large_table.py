@@ -28,7 +28,7 @@ def test_a_million_rows_are_trained_on_within_what_their_numbers_need(tmp_path):
         for _ in range(ROWS // len(some)):
             file.write("\n".join(some) + "\n")
     code = (
-        "import re, sys\nfrom pathlib import Path\nfrom tacit.cli.main import main\n"
+        "import re, sys\nfrom pathlib import Path\nfrom taciturn.cli.main import main\n"
         "try:\n    main()\nfinally:\n"
         # ru_maxrss would be at least that of the process which started this one
         "    status = Path('/proc/self/status').read_text()\n"

@@ -15,7 +15,7 @@ import pytest
 from neighbours import Read, fuzzed, reader
 from pyarrow import parquet
 
-from tacit.tables import read_bounds
+from taciturn.tables import read_bounds
 
 BOUNDS = """source = "public"
 [target]

@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from tacit.problems import Draw, for_exact_sums
-from tacit.tables import Source, load_table
-from tacit.tables.bounds import bounds_from_dict
-from tacit.training.data import divide
+from taciturn.problems import Draw, for_exact_sums
+from taciturn.tables import Source, load_table
+from taciturn.tables.bounds import bounds_from_dict
+from taciturn.training.data import divide
 
 KNOWN = bounds_from_dict(
     {
@@ -79,9 +79,9 @@ def test_rows_of_one_person_change_no_place_of_another(
     people = {who: [record(draw, who) for _ in range(draw.randrange(1, 4))] for who in PERSONS}
     whole = places(tmp_path / "t.csv", people, **how)
     for size in (200, 3_000, 2**21):
-        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", size)
-        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", draw.choice([1, 7, 2048]))
-        monkeypatch.setattr("tacit.problems.memory._ROWS", draw.choice([1, 7, 8192]))
+        monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", draw.choice([1, 7, 2048]))
+        monkeypatch.setattr("taciturn.problems.memory._ROWS", draw.choice([1, 7, 8192]))
         who = draw.choice(PERSONS)
         rows = [record(draw, who, odd=True) for _ in range(draw.randrange(1, 6))]
         found = places(tmp_path / "t.csv", {**people, who: rows}, **how)

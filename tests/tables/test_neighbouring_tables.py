@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from neighbours import Read, compared, fuzzed, reader
 
-from tacit.errors import InputError
-from tacit.models import Model, predict, table_terms
-from tacit.tables import encoded_names, read_bounds, read_table
+from taciturn.errors import InputError
+from taciturn.models import Model, predict, table_terms
+from taciturn.tables import encoded_names, read_bounds, read_table
 
 BOUNDS = """source = "public"
 ignore = ["note"]
@@ -256,7 +256,7 @@ def test_predictions_of_other_rows_do_not_depend_on_a_cell(known, tmp_path):
     model = Model(
         data="t", task="binary", loss="logistic", clip=1.0, target="ill", labels=("no", "yes"),
         bounds=known, terms=table_terms(known, weights), certificate={}, statement=(),
-        tacit_version="0",
+        taciturn_version="0",
     )  # fmt: skip
     draw, path, place = random.Random(3), tmp_path / "new.csv", 5
 

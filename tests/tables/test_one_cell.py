@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
-from tacit.tables.numbers import read_number, read_numbers
+from taciturn.errors import InputError
+from taciturn.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
+from taciturn.tables.numbers import read_number, read_numbers
 
 ILL = Categories(("no", "yes"))
 ODD = ["", " 7 ", "1_000", "x", "\u0663", "nan", "1" * 1001, "\u00a01", "0x1", "\x1c1", "1e400"]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import bounds_of_ill
-from tacit.errors import InputError
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.tables import (
     Bounds,
     Categories,
     Numeric,

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import bounds_of_ill
-from tacit.errors import InputError
-from tacit.features import feature_map_named
-from tacit.models import Model, load_model, predict, save_model, table_terms
-from tacit.proposal import DataFacts
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.features import feature_map_named
+from taciturn.models import Model, load_model, predict, save_model, table_terms
+from taciturn.proposal import DataFacts
+from taciturn.tables import (
     Bounds,
     Categories,
     Numeric,
@@ -28,9 +28,9 @@ from tacit.tables import (
     inputs_of,
     read_bounds,
 )
-from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
+from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
 
-module = import_module("tacit.tables.encode")
+module = import_module("taciturn.tables.encode")
 LABELS = Categories(("no", "yes"))
 FILE = bounds_of_ill(
     pay='min = 1\nmax = 1000\nscale = "log"\nbins = 3\nmissing = "indicator"',
@@ -204,7 +204,7 @@ def test_predictions_and_model_files_encode_as_training_does(bounds, tmp_path):
     model = Model(
         data="t", task="binary", loss="logistic", clip=1.0, target="ill", labels=("no", "yes"),
         bounds=bounds, terms=table_terms(bounds, weights), certificate={}, statement=(),
-        tacit_version="0",
+        taciturn_version="0",
     )  # fmt: skip
     save_model(model, tmp_path / "model.json")
     loaded = load_model(tmp_path / "model.json")

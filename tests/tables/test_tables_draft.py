@@ -1,11 +1,11 @@
-"""What `tacit bounds` makes of a messy table, and what it says about each column."""
+"""What `taciturn bounds` makes of a messy table, and what it says about each column."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.tables import (
     Categories,
     Form,
     Numeric,
@@ -14,7 +14,7 @@ from tacit.tables import (
     encode,
     read_bounds,
 )
-from tacit.tables.facts import USUAL_MISSING
+from taciturn.tables.facts import USUAL_MISSING
 
 ROWS = 300
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import InputError
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.tables import (
     Bounds,
     Categories,
     Numeric,
@@ -173,7 +173,7 @@ def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("x,y\n3,4\n")
     (tmp_path / "c.Parquet").write_bytes(b"PAR1")
     table = pd.DataFrame({"x": [5], "y": [6]})
-    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda *_: iter([table]))
+    monkeypatch.setattr("taciturn.tables.pieces.stored_pieces", lambda *_: iter([table]))
     found = read_agents(tmp_path)
     assert [(file.name, len(frame)) for file, frame in found.items()] == [
         ("a.csv", 1), ("b.CSV", 1), ("c.Parquet", 1),
@@ -184,7 +184,7 @@ def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
 def test_a_parquet_table_is_read_as_the_same_text(tmp_path, monkeypatch):
     table = pd.DataFrame({"a": [1.5, None], "b": ["x ", "y"], "c": [1, 2]})
     monkeypatch.setattr(
-        "tacit.tables.pieces.stored_pieces", lambda *_: iter([table[:1], table[1:]])
+        "taciturn.tables.pieces.stored_pieces", lambda *_: iter([table[:1], table[1:]])
     )
     (tmp_path / "t.parquet").touch()
     frame = read_table(tmp_path / "t.parquet")

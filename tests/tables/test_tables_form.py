@@ -5,8 +5,8 @@ import codecs
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.tables import (
     Bounds,
     Categories,
     Form,
@@ -170,7 +170,7 @@ def test_an_excel_file_among_those_of_agents_is_not_passed_over(tmp_path):
 
 def test_numbers_of_a_parquet_file_are_the_numbers_that_they_are(tmp_path, monkeypatch):
     table = pd.DataFrame({"pay": [1.5, 1234.25], "town": ["a", "b"], "y": ["0", "1"]})
-    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda *_: iter([table]))
+    monkeypatch.setattr("taciturn.tables.pieces.stored_pieces", lambda *_: iter([table]))
     (tmp_path / "t.parquet").touch()
     frame = read_table(tmp_path / "t.parquet", CONTINENTAL)
     bounds = Bounds(

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import Source, load_table, read_bounds
+from taciturn.errors import InputError
+from taciturn.tables import Source, load_table, read_bounds
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,8 @@ def outcome_of(tmp_path, monkeypatch):
 
     def outcome(raw, size=2**24, rows=2**20, **how):
         path.write_bytes(raw)
-        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", size)
-        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", rows)
         try:
             table = load_table(Source(path=path, target="ill", bounds=None, **how), known)
         except InputError as error:
@@ -165,7 +165,7 @@ def test_what_is_no_table_is_refused_in_the_same_words_whatever_the_blocks(raw, 
 @pytest.mark.parametrize("before", range(9))
 def test_a_row_is_too_long_whatever_stands_before_it(quote, before, outcome_of, monkeypatch):
     """Planted fault: a limit on what is left of a block, which depends on where that ends."""
-    monkeypatch.setattr("tacit.tables.pieces.LONGEST_ROW", 120)
+    monkeypatch.setattr("taciturn.tables.pieces.LONGEST_ROW", 120)
     some = [f"{'1' * 7 * k}7,-3.5,a,no" for k in range(before)]
     for length, refused in ((119, False), (120, True), (170, True)):
         row = ",".join(["1", quote + "2" * (length - 7 - 2 * len(quote)) + quote, "a", "no"])
@@ -176,7 +176,7 @@ def test_a_row_is_too_long_whatever_stands_before_it(quote, before, outcome_of, 
 
 
 def test_an_open_quote_does_not_take_a_file_into_memory(outcome_of, monkeypatch):
-    monkeypatch.setattr("tacit.tables.pieces.LONGEST_ROW", 120)
+    monkeypatch.setattr("taciturn.tables.pieces.LONGEST_ROW", 120)
     said = outcome_of(written(ROW, f'1,2,"{SECRET},no', *[ROW] * 20), 50)
     assert "a row of more than 119 bytes; is a quote left open?" in said
 

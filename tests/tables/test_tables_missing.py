@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import bounds_of_ill
-from tacit.errors import InputError
-from tacit.models import Model, predict, table_terms
-from tacit.proposal import DataFacts
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.models import Model, predict, table_terms
+from taciturn.proposal import DataFacts
+from taciturn.tables import (
     Bounds,
     Categories,
     Numeric,
@@ -26,10 +26,10 @@ from tacit.tables import (
     encoded_norm,
     read_bounds,
 )
-from tacit.tables.bounds import bounds_from_dict, bounds_to_dict
-from tacit.tables.facts import USUAL_MISSING
+from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
+from taciturn.tables.facts import USUAL_MISSING
 
-module = import_module("tacit.tables.encode")
+module = import_module("taciturn.tables.encode")
 DATES = 'date = "%d.%m.%Y"\nmin = 2020-01-01\nmax = 2020-12-31\n'
 FILE = bounds_of_ill(
     age='min = 20\nmax = 70\nmissing = "indicator"',
@@ -261,7 +261,7 @@ def test_predictions_treat_missing_cells_as_training_does(bounds):
         terms=table_terms(bounds, weights),
         certificate={},
         statement=(),
-        tacit_version="0",
+        taciturn_version="0",
         clip=1.0,
     )
     rows = [

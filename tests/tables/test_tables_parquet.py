@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tacit.errors import InputError
-from tacit.proposal import Request
-from tacit.tables import Source, encoded_norm, load_table
-from tacit.tables.pieces import stored_pieces
-from tacit.tables.read import read_table
-from tacit.training import train_on
+from taciturn.errors import InputError
+from taciturn.proposal import Request
+from taciturn.tables import Source, encoded_norm, load_table
+from taciturn.tables.pieces import stored_pieces
+from taciturn.tables.read import read_table
+from taciturn.training import train_on
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def frame():
 
 @pytest.fixture
 def loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", 64)
     (tmp_path / "bounds.toml").write_text(BOUNDS)
 
     def load(file, **how):

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.problems import pack
-from tacit.proposal import Request
-from tacit.tables import (
+from taciturn.errors import InputError
+from taciturn.problems import pack
+from taciturn.proposal import Request
+from taciturn.tables import (
     Source,
     count_table,
     encode,
@@ -21,7 +21,7 @@ from tacit.tables import (
     read_table,
     table_of,
 )
-from tacit.training import train_on
+from taciturn.training import train_on
 
 BOUNDS = """source = "public"
 [target]
@@ -42,8 +42,8 @@ ROWS = (
 @pytest.fixture
 def pieces_of(monkeypatch):
     def set_size(rows):
-        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", rows)
-        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", 16 * rows)
+        monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", 16 * rows)
 
     return set_size
 
@@ -157,7 +157,7 @@ def test_rows_are_packed_once_for_a_run_and_for_what_is_measured_of_it(source_of
         packed.append(len(rows))
         return pack(rows, *given, **how)
 
-    monkeypatch.setattr("tacit.training.data.pack", counted)
+    monkeypatch.setattr("taciturn.training.data.pack", counted)
     train_on(load_table(source_of(ROWS * 3)), Request(epsilon=1.0, delta=1e-3, rounds=3), agents=2)
     assert packed == [21]
 
@@ -249,7 +249,7 @@ def test_numbers_that_a_parquet_file_stores_are_those_of_their_text(form, tmp_pa
     path = tmp_path / "t.parquet"
     path.touch()
     parts = [stored[:1], stored[1:3], stored[3:]]
-    monkeypatch.setattr("tacit.tables.pieces.stored_pieces", lambda *_: iter(parts))
+    monkeypatch.setattr("taciturn.tables.pieces.stored_pieces", lambda *_: iter(parts))
     source = Source(path=path, target="ill", bounds=tmp_path / "bounds.toml")
     bounds = read_bounds(source.bounds)
     truth = encode(read_table(path, bounds.form), bounds, with_target=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import Source, read_files
+from taciturn.errors import InputError
+from taciturn.tables import Source, read_files
 
 BOUNDS = """source = "public"
 [target]

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables import Bounds, Categories, Numeric, bounds_text, encode, read_bounds
+from taciturn.errors import InputError
+from taciturn.tables import Bounds, Categories, Numeric, bounds_text, encode, read_bounds
 
 GOOD = """
 source = "public"

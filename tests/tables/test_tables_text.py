@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.errors import InputError
-from tacit.tables.form import Form
-from tacit.tables.pieces import text_pieces
+from taciturn.errors import InputError
+from taciturn.tables.form import Form
+from taciturn.tables.pieces import text_pieces
 
 FORM = Form()
 # what cells are made of, the plain and the strange
@@ -52,8 +52,8 @@ def pieces(raw, form=FORM, numbers=()):
 @pytest.fixture
 def bytes_of(monkeypatch):
     def set_size(size):
-        monkeypatch.setattr("tacit.tables.pieces.BYTES_AT_ONCE", size)
-        monkeypatch.setattr("tacit.tables.pieces.ROWS_AT_ONCE", 2)
+        monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", size)
+        monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", 2)
 
     return set_size
 

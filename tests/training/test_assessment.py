@@ -12,9 +12,9 @@ from scipy.special import softmax
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import balanced_accuracy_score, r2_score, recall_score, roc_auc_score
 
-from tacit.datasets import Dataset
-from tacit.models import Model, predict, table_terms
-from tacit.problems import (
+from taciturn.datasets import Dataset
+from taciturn.models import Model, predict, table_terms
+from taciturn.problems import (
     ClassWeighted,
     Logistic,
     MultinomialLogistic,
@@ -23,9 +23,9 @@ from tacit.problems import (
     Squared,
     WholeSpace,
 )
-from tacit.tables import Source, load_table
-from tacit.training import divide
-from tacit.training.assessment import MOST_NAMED, assess, measure
+from taciturn.tables import Source, load_table
+from taciturn.training import divide
+from taciturn.training.assessment import MOST_NAMED, assess, measure
 
 
 @pytest.fixture
@@ -224,7 +224,8 @@ def test_the_error_of_a_regression_is_that_of_what_predict_answers(tmp_path):
     found = measure(problem, data, data.shards("float64"), weights)
     model = Model(
         data="t", task="regression", loss="squared", target="y", labels=None, bounds=table.bounds,
-        terms=table_terms(table.bounds, weights), certificate={}, statement=(), tacit_version="0",
+        terms=table_terms(table.bounds, weights), certificate={}, statement=(),
+        taciturn_version="0",
     )  # fmt: skip
     for name, error in (("u.csv", found.test_error), ("t.csv", found.train_error)):
         frame = pd.read_csv(tmp_path / name, dtype=str)

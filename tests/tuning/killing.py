@@ -1,4 +1,4 @@
-"""`tacit tune`, to be killed: `python -m tests.tuning.killing WITNESS ERRORS ARGUMENT...`.
+"""`taciturn tune`, to be killed: `python -m tests.tuning.killing WITNESS ERRORS ARGUMENT...`.
 
 For each line of standard input a process is forked, before anything is compiled, that runs the
 command with the arguments; its number is written. The witness hears of every round of every
@@ -11,8 +11,8 @@ import sys
 
 from tests.budget.crashing import answer, forked
 
-from tacit.cli.main import main as command
-from tacit.tuning import tuning
+from taciturn.cli.main import main as command
+from taciturn.tuning import tuning
 
 
 def watched(log):

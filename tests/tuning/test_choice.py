@@ -8,9 +8,9 @@ import pytest
 from scipy.special import expit, ndtri
 from scipy.stats import chisquare, norm
 
-from tacit.errors import InputError
-from tacit.noise import Label, Stream, exponential_choice
-from tacit.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice, rate_of_choice
+from taciturn.errors import InputError
+from taciturn.noise import Label, Stream, exponential_choice
+from taciturn.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice, rate_of_choice
 
 
 def law(costs, rate):

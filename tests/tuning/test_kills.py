@@ -1,4 +1,4 @@
-"""`tacit tune` killed between its trainings and within them: what was answered stays charged."""
+"""`taciturn tune` killed between its trainings and within them: what was answered stays charged."""
 
 import os
 import random
@@ -11,8 +11,8 @@ import pytest
 from tests.budget.test_account import PURPOSE, charge
 from tests.budget.test_crashes import alive, driver, environment, kill
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.accounts import account_given
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.accounts import account_given
 
 TRAININGS, ROUNDS, KILLS = 3, 8, 12
 BOUNDS = """
@@ -30,7 +30,7 @@ posix = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="process
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
     account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path / "accounts")
     (tmp_path / "b.toml").write_text(BOUNDS)
@@ -78,7 +78,7 @@ def test_tuning_that_is_killed_is_charged_for_what_was_answered_and_begins_anew(
     ends = [ROUNDS * done for done in range(TRAININGS)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     died = told = 0
-    state_folder = os.environ["TACIT_STATE_DIR"]
+    state_folder = os.environ["TACITURN_STATE_DIR"]
     with subprocess.Popen(command, env=environment(state_folder), **pipes) as server:
         assert server.stdout.readline() == b"ready\n"
         for attempt in range(100):

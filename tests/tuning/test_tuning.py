@@ -9,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacit.budget import AccountTerms, Guarantee, open_account
-from tacit.cli.main import main
-from tacit.cli.tune import candidates_in
-from tacit.datasets import Dataset
-from tacit.errors import AccountError, InputError, PrivacyError
-from tacit.noise import Stream
-from tacit.oracles import ClippedErrors, Tally
-from tacit.privacy import mu_of_choice
-from tacit.problems import Draw, Shard, Shards
-from tacit.proposal import Named, Proposal, Request, StructureRequest
-from tacit.training import data_facts, divide, train
-from tacit.tuning import (
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.cli.tune import candidates_in
+from taciturn.datasets import Dataset
+from taciturn.errors import AccountError, InputError, PrivacyError
+from taciturn.noise import Stream
+from taciturn.oracles import ClippedErrors, Tally
+from taciturn.privacy import mu_of_choice
+from taciturn.problems import Draw, Shard, Shards
+from taciturn.proposal import Named, Proposal, Request, StructureRequest
+from taciturn.training import data_facts, divide, train
+from taciturn.tuning import (
     TuneProposal,
     choose,
     errors_of,
@@ -203,7 +203,7 @@ def test_votes_are_weighed_by_public_counts():
 
 @pytest.mark.slow
 def test_an_account_is_charged_once_for_everything_or_refuses_it(tmp_path, monkeypatch, proposal):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(3.2, 1e-4), AccountTerms(), folder=tmp_path)
     found = tune(made(), proposal, account=account)
     charged = found.training.charged
@@ -247,7 +247,7 @@ def test_the_command_says_what_it_costs_picks_one_and_writes_its_report(tmp_path
     assert results["choice"]["candidates"] == ["rounds 2", "rounds 4"]
     assert results["epsilon"] <= 3.0 * (1 + 1e-9)
     document = TuneProposal.from_json(
-        json.dumps({"format": "tacit.tune", "version": 1, **results["choice"]["proposal"]})
+        json.dumps({"format": "taciturn.tune", "version": 1, **results["choice"]["proposal"]})
     )
     assert document.digest == results["choice"]["digest"]
 
@@ -302,7 +302,7 @@ max = 1.0
 def test_a_seed_beside_an_account_is_refused_before_anything_is_charged_or_read(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     (tmp_path / "b.toml").write_text(BOUNDS)
     (tmp_path / "c.toml").write_text("rounds = [2, 4]\n")
@@ -332,7 +332,7 @@ def test_the_certificate_names_the_conditions_of_those_that_lost():
 
 @pytest.mark.slow
 def test_a_table_is_charged_before_its_cells_are_read(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     (tmp_path / "b.toml").write_text(BOUNDS)
     (tmp_path / "c.toml").write_text('features = ["bins:4", "bins:8"]\n')
@@ -384,7 +384,7 @@ def test_the_picked_proposal_is_planned_again_as_it_was_trained(agents, features
 
 @pytest.mark.slow
 def test_the_report_of_a_choice_is_trained_again_by_its_proposal(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TACIT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     open_account("t", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     (tmp_path / "b.toml").write_text(BOUNDS)
     (tmp_path / "c.toml").write_text('features = ["bins:4", "bins:8"]\n')

@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy import stats
 
-from tacit.errors import InputError, PrivacyError
-from tacit_federation.masks import MaskKey, Masks, Participants, opened
+from taciturn.errors import InputError, PrivacyError
+from taciturn_federation.masks import MaskKey, Masks, Participants, opened
 
 RUN, HEARD = bytes(range(32)), b"h" * 32
 # what passes by chance once in a million times
@@ -221,15 +221,15 @@ def test_the_words_are_those_of_the_protocol_written_out():
     whole = participants(2)
     shared = key_of(0).shared_with(key_of(1).public)
     secret = hmac.digest(RUN, shared, "sha256")
-    info = b"tacit masks: pair 1\n" + (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
+    info = b"taciturn masks: pair 1\n" + (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
     pair = hmac.digest(secret, info + whole.digest + b"\x01", "sha256")
-    label = b"tacit masks: stream 1\n" + (7).to_bytes(4, "little") + HEARD + b"training"
+    label = b"taciturn masks: stream 1\n" + (7).to_bytes(4, "little") + HEARD + b"training"
     key = hmac.digest(pair, label + b"\x01", "sha256")
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(80))
     words, values = np.frombuffer(stream, "<u8"), plain(2, words=10)
     first, second = sent(masks_of(2, whole), values, turn=7)
     np.testing.assert_array_equal(first, values[0] + words)
     np.testing.assert_array_equal(second, values[1] - words)
-    text = b"tacit masks: participants 1\n" + (2).to_bytes(4, "little") + RUN
+    text = b"taciturn masks: participants 1\n" + (2).to_bytes(4, "little") + RUN
     text += b"".join((*whole.signers, *whole.keys))
     assert whole.digest == hashlib.sha256(text).digest()

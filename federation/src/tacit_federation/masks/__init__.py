@@ -1,8 +1,0 @@
-"""Masks of pairs of participants: words that look random alone and cancel in the sum over all."""
-
-from tacit_federation.masks.keys import KEY_BYTES, MaskKey
-from tacit_federation.masks.masks import Masks
-from tacit_federation.masks.participants import Participants
-from tacit_federation.masks.sums import opened, opened_total
-
-__all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "opened", "opened_total"]

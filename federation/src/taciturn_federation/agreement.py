@@ -1,0 +1,328 @@
+"""What a study agrees on before a run: the proposal, who takes part, and the coordinator's word."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from pydantic import Field, model_validator
+
+import taciturn
+from taciturn import checks
+from taciturn.errors import InputError, PrivacyError, install_with
+from taciturn.proposal import Document, Part, Proposal
+from taciturn_federation.credentials import check_nkey, nkey_bytes
+from taciturn_federation.envelope import COORDINATOR, Opener, read_values
+from taciturn_federation.keys import (
+    Label,
+    fingerprint,
+    is_signed,
+    public_key,
+    public_text,
+    sign_labelled,
+)
+from taciturn_federation.subjects import Subjects, check_token
+
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
+
+
+class Member(Part):
+    """Somebody who takes part in a study: what is public.
+
+    Attributes
+    ----------
+    key
+        The Ed25519 key of the signatures, 32 bytes in hexadecimal digits.
+    nkey
+        The public key with which it connects, as NATS writes it. Nothing that is believed rests on
+        it: envelopes are signed with `key`.
+    certified
+        The signature with `key` by which it says so, in hexadecimal digits.
+    """
+
+    name: str
+    key: Hex
+    nkey: Annotated[str, Field(max_length=56)]
+    certified: Hex
+
+    @model_validator(mode="after")
+    def _named(self) -> Member:
+        check_token("participant", self.name)
+        if not re.fullmatch("[0-9a-f]{64}", self.key):
+            raise InputError(f"the signing key of {self.name} is not 32 bytes; make a key anew")
+        return self
+
+    @property
+    def public_key(self) -> Ed25519PublicKey:
+        """The key of the signatures."""
+        return public_key(self.key)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the key of the signatures, in groups that can be read aloud."""
+        return fingerprint(bytes.fromhex(self.key))
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """Both public keys, 32 bytes each."""
+        return frozenset({bytes.fromhex(self.key), nkey_bytes(self.nkey)})
+
+    def check_nkey(self, study: str) -> None:
+        """Raise `InputError` unless its signing key certified its nkey for this study."""
+        check_nkey(self.key, study, self.name, self.nkey, self.certified)
+
+
+class Participant(Member):
+    """The owner of an agent's records.
+
+    Attributes
+    ----------
+    count
+        How many records the file has; of persons, how many places.
+    """
+
+    count: Annotated[int, Field(ge=1, lt=2**53)]
+
+
+class SignedProposal(Document):
+    """A proposal with those who take part, signed by the coordinator of the study.
+
+    Attributes
+    ----------
+    study
+        Its name.
+    taciturn
+        The version of the library that all parties must have.
+    nonce
+        Random: two runs of one proposal are two runs.
+    participants
+        In the order of the agents.
+    patience
+        Seconds that somebody is waited for before the run is abandoned.
+    release_abandoned
+        Whether the model so far is released if the run is abandoned.
+    signature
+        Of the coordinator over the canonical JSON without it.
+
+    Raises
+    ------
+    InputError
+        If the counts are not those of the proposal, two participants share a name or a key, the
+        nkey of one is not certified by its signing key, the data are no table, or the model of an
+        abandoned run is to be released where no party has it.
+
+    Notes
+    -----
+    **Guarantee.** None by itself: a site derives from `proposal` what it would answer, and believes
+    nobody. The signature says who asks.
+    """
+
+    FORMAT: ClassVar[str] = "taciturn.signed-proposal"
+    VERSION: ClassVar[int] = 1
+
+    study: str
+    taciturn: str
+    nonce: Hex
+    proposal: Proposal
+    coordinator: Member
+    participants: tuple[Participant, ...]
+    patience: float
+    release_abandoned: bool
+    signature: Hex
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SignedProposal:
+        check_token("study", self.study)
+        checks.positive("patience", self.patience)
+        counts = tuple(member.count for member in self.participants)
+        if counts != self.proposal.all_counts:
+            raise InputError(
+                "the participants' counts are not those of the proposal; propose again with the "
+                "counts of their requests"
+            )
+        everyone = (self.coordinator, *self.participants)
+        if len({member.name for member in everyone}) < len(everyone):
+            raise InputError("two who take part have the same name; admit each once")
+        for member in everyone:
+            member.check_nkey(self.study)
+        if len(frozenset().union(*(member.keys for member in everyone))) < 2 * len(everyone):
+            raise InputError("two who take part have the same key; admit each once")
+        check_table(self.proposal)
+        check_network(self.proposal)
+        if self.release_abandoned and self.proposal.network is not None:
+            raise InputError(
+                "without an aggregator no party has the model so far, and none can be released of "
+                "an abandoned run; leave --release-abandoned out"
+            )
+        return self
+
+    @property
+    def run(self) -> bytes:
+        """The digest, 32 bytes."""
+        return bytes.fromhex(self.digest)
+
+    @property
+    def code(self) -> str:
+        """What owners compare by telephone where they rest on each other: 40 hexadecimal digits.
+
+        The coordinator signs the proposal and names the keys in it, so it could name its own for
+        all sites but one. Every owner finds its own key in the proposal that it holds; if all hold
+        the same one, the keys in it are the owners'. For two proposals with one code the
+        coordinator would have about 2^80 to try.
+        """
+        digits = self.digest[:40]
+        return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
+
+    def check_agreed(self, code: str | None) -> None:
+        """Raise `InputError` unless an owner says that the others have this proposal, too."""
+        given = "".join(one for one in code or "" if one.isalnum()).lower()
+        if given != self.digest[:40]:
+            what = "is another proposal's" if given else "is not given"
+            raise InputError(
+                f"the code that the owners agreed on {what}: under the observer sum a coordinator "
+                "who stands in for the other sites could read this one's answers; compare the code "
+                "that taciturn site check prints with the other owners by telephone, then add "
+                "--agreed CODE"
+            )
+
+    @property
+    def subjects(self) -> Subjects:
+        """The subjects of the run."""
+        return Subjects(self.study, self.digest[:16])
+
+    @property
+    def opener(self) -> Opener:
+        """What opens the envelopes of everybody who takes part."""
+        members = dict(enumerate(self.participants)) | {COORDINATOR: self.coordinator}
+        return Opener(
+            self.run,
+            {number: member.name for number, member in members.items()},
+            {number: member.public_key for number, member in members.items()},
+        )
+
+    def neighbours(self, agent: int) -> tuple[int, ...]:
+        """Return the agents to whom one may write; none on a star, along a tree those on it."""
+        network = self.proposal.network
+        if network is None:
+            return ()
+        along = network.network(len(self.participants)).along
+        return tuple(along.neighbours()[agent].tolist())
+
+    def agent_of(self, key: Ed25519PublicKey) -> int:
+        """Return the agent whose signing key this is; `InputError` if none has it."""
+        text = public_text(key)
+        for agent, member in enumerate(self.participants):
+            if member.key == text:
+                return agent
+        raise InputError(
+            "none of the participants of the proposal has this site's signing key; ask the "
+            "coordinator to admit the site and to propose again"
+        )
+
+    def check(self, coordinator: Ed25519PublicKey) -> None:
+        """Raise unless it was signed by this coordinator, with this version of the library.
+
+        Raises
+        ------
+        PrivacyError
+            If another key is named, or the signature is not right.
+        InputError
+            If it needs another version of the library.
+        """
+        check_version(self.taciturn)
+        if self.coordinator.key != public_text(coordinator):
+            raise PrivacyError(
+                f"the proposal is signed by another coordinator than that of study {self.study!r}; "
+                "ask the coordinator for the right file, and compare fingerprints by telephone"
+            )
+        if not is_signed(coordinator, Label.PROPOSAL, self.signature, _signed_part(self)):
+            raise PrivacyError(
+                "the signature of the proposal is not right: it was changed since it was signed; "
+                "ask the coordinator for the file again"
+            )
+
+    @classmethod
+    def from_json(cls, text: str) -> SignedProposal:
+        """Return the signed proposal that JSON describes; its version is looked at first.
+
+        Raises
+        ------
+        InputError
+            As `Document.from_json`, or if it needs another version of the library.
+        """
+        version = None
+        # `taciturn` is what another version would still write
+        with contextlib.suppress(InputError):  # what is no JSON is told of below
+            version = read_values(text.encode()).get("taciturn")
+        if isinstance(version, str):
+            check_version(version)
+        return super().from_json(text)
+
+
+def sign(  # noqa: PLR0913 - what is agreed on, and who signs
+    study: str,
+    proposal: Proposal,
+    participants: Sequence[Participant],
+    *,
+    coordinator: Member,
+    key: Ed25519PrivateKey,
+    nonce: str,
+    patience: float,
+    release_abandoned: bool,
+) -> SignedProposal:
+    """Return a proposal, signed with the coordinator's key.
+
+    Parameters
+    ----------
+    nonce
+        Fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
+    """
+    unsigned = SignedProposal(
+        study=study,
+        taciturn=taciturn.__version__,
+        nonce=nonce,
+        proposal=proposal,
+        coordinator=coordinator,
+        participants=tuple(participants),
+        patience=patience,
+        release_abandoned=release_abandoned,
+        signature="",
+    )
+    signature = sign_labelled(key, Label.PROPOSAL, _signed_part(unsigned)).hex()
+    return unsigned.model_copy(update={"signature": signature})
+
+
+def check_version(version: str, who: str = "the proposal needs") -> None:
+    """Raise `InputError` unless this is the version of the library that somebody needs or runs."""
+    if version != taciturn.__version__:
+        raise InputError(
+            f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all parties "
+            "need "
+            f"the same: check out one commit and {install_with('federation')}"
+        )
+
+
+def check_table(proposal: Proposal) -> None:
+    """Raise `InputError` for what a study cannot read."""
+    if proposal.data.table is None:
+        raise InputError(
+            "a study is proposed for tables with a bounds file, not for a data set by name or bare "
+            "numbers; propose with --bounds FILE"
+        )
+
+
+def check_network(proposal: Proposal) -> None:
+    """Raise `InputError` for a network along which a study does not send."""
+    network = proposal.network
+    if network is not None and network.exchanges > 1:
+        raise InputError("a study exchanges each message once; leave the exchanges out")
+
+
+def _signed_part(signed: SignedProposal) -> bytes:
+    return signed.model_copy(update={"signature": ""}).to_json().encode()

@@ -1,0 +1,10 @@
+"""What this package adds to the command line of taciturn."""
+
+from taciturn.cli import Command
+
+COMMANDS = (
+    Command("study", "Coordinate a study among machines: invite, admit, propose, run.",
+            "taciturn_federation.commands.study:study"),
+    Command("site", "Take part in a study with a file that stays here: join, check, run.",
+            "taciturn_federation.commands.site:site"),
+)  # fmt: skip

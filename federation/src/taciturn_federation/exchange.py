@@ -1,0 +1,289 @@
+"""How an agent's messages travel: what it needs before a round, and where its answer goes.
+
+One class for each kind of network, those without a coordinator's answer in `among`, `along_tree`.
+All of it follows from the plan.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from taciturn.algorithms import Centred
+from taciturn.engine import Plan
+from taciturn.typing import PyTree
+from taciturn_federation.answering import Layouts, layouts_of
+from taciturn_federation.codec import Layout
+from taciturn_federation.envelope import COORDINATOR, Kind
+from taciturn_federation.last_question import LastQuestion
+from taciturn_federation.party import Packet, Released
+from taciturn_federation.subjects import Subjects
+
+
+class Need(NamedTuple):
+    """One envelope that somebody waits for."""
+
+    kind: Kind
+    sender: int
+    round: int
+
+
+class Past(NamedTuple):
+    """What an agent still has of earlier rounds.
+
+    Attributes
+    ----------
+    own
+        Returns the agent's message of a round.
+    heard
+        Its last inbox, if `Exchange.keeps` says so; else ().
+    """
+
+    own: Callable[[int], PyTree]
+    heard: PyTree
+
+
+class Exchange(ABC):
+    """The way of the messages in a run, as one agent or the coordinator sees it.
+
+    Attributes
+    ----------
+    one_chain
+        Whether all agents hear the same in every round, so that there is one chain of it.
+    agent
+        Whose view it is; `COORDINATOR` for the coordinator.
+    last
+        What held-out records are asked after the rounds; None if none are.
+    """
+
+    one_chain: ClassVar[bool] = False
+
+    def __init__(
+        self, plan: Plan, subjects: Subjects, agent: int, last: LastQuestion | None = None
+    ) -> None:
+        self.plan, self.subjects, self.agent, self.last = plan, subjects, agent, last
+        self.network: Any = plan.program.network
+        self.algorithm: Any = plan.program.executed
+        self.layouts: Layouts = layouts_of(plan.program)
+
+    @property
+    @abstractmethod
+    def listens(self) -> tuple[str, ...]:
+        """The subjects that an agent listens to."""
+
+    @abstractmethod
+    def needs(self, turn: int) -> tuple[Need, ...]:
+        """Return what must be heard before the agent answers in a round."""
+
+    def turn_of(self, need: Need) -> int | None:
+        """Return the round for which something is heard, or None if it is not due.
+
+        T stands for the end of the training, T + 1 for that of the last question.
+        """
+        if need.kind == Kind.SCORE:
+            return self.plan.rounds + 1 if need in self.scores else None
+        return self._turn_of(need)
+
+    @abstractmethod
+    def _turn_of(self, need: Need) -> int | None:
+        """Return the round of the training for which something is heard."""
+
+    def heard_for(self, turn: int) -> tuple[Need, ...]:
+        """Return `needs` of a round, or at T what the model follows from."""
+        return self.finals if turn == self.plan.rounds else self.needs(turn)
+
+    @abstractmethod
+    def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
+        """Return what the agent hears in a round.
+
+        Parameters
+        ----------
+        bodies
+            What `needs` names, read.
+        """
+
+    @property
+    def keeps(self) -> Layout:
+        """The layout of what the agent heard last, where the next round needs it; else of none."""
+        return Layout.of(())
+
+    def in_common(self, turn: int) -> tuple[Need, ...]:
+        """Return what of `needs` all agents hear that hear the same; here everything."""
+        return self.needs(turn)
+
+    @property
+    def says(self) -> Kind:
+        """What the agent's message of a round is."""
+        return Kind.MESSAGE
+
+    def added(self, message: bytes, bodies: Sequence[PyTree]) -> bytes:
+        """Return what leaves in a round, of the agent's own message as it may: here just this."""
+        del bodies
+        return message
+
+    def hands_on(self, turn: int) -> Need | None:
+        """Return what of `needs` is handed on as it was signed, before the round is answered."""
+        del turn
+        return None
+
+    def handed_on(self, sealed: bytes) -> list[Packet]:
+        """Return what is handed on, on its way."""
+        del sealed
+        return []
+
+    def layout(self, need: Need) -> Layout:
+        """Return the layout of what is needed."""
+        if need.kind == Kind.SCORE and self.last is not None:
+            return self.last.layout
+        return self._layout(need)
+
+    @abstractmethod
+    def _layout(self, need: Need) -> Layout:
+        """Return the layout of what is needed in the training."""
+
+    @abstractmethod
+    def packets(self, turn: int, sealed: bytes) -> list[Packet]:
+        """Return the agent's message of a round on its way."""
+
+    def wish(self, need: Need) -> str:
+        """Return the subject on which the agent asks for what it needs."""
+        del need
+        return self.subjects.ask(self.agent)
+
+    @property
+    @abstractmethod
+    def finals(self) -> tuple[Need, ...]:
+        """What must be heard before the model is known."""
+
+    @property
+    def scores(self) -> tuple[Need, ...]:
+        """The answers to the last question; none without one."""
+        if self.last is None:
+            return ()
+        return tuple(Need(Kind.SCORE, agent, self.plan.rounds) for agent in self.last.agents)
+
+    def final(self, state: PyTree, past: Past) -> bytes | None:
+        """Return what the agent tells all others at the end; None for nothing."""
+        del state, past
+        return None
+
+    @property
+    def trained(self) -> Layout:
+        """The layout of what `model` returns."""
+        return Layout.of(self._zeros())
+
+    @property
+    def released(self) -> Layout:
+        """The layout of all that the run releases."""
+        released = self._zeros()
+        if self.last is not None:
+            (leaf,) = self.last.layout.leaves
+            released = released._replace(totals=np.zeros(leaf.shape))
+        return Layout.of(released)
+
+    def _zeros(self) -> Released:
+        (leaf,) = self.layouts.model.leaves
+        weights = np.zeros(leaf.shape, leaf.dtype)
+        if not isinstance(self.plan.program.algorithm, Centred):
+            return Released(weights)
+        return Released(weights, np.zeros(leaf.shape[0] - 1))
+
+    @abstractmethod
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        """Return the model that follows from `finals`, read, with its centre."""
+
+    def scored(self, released: Released, answers: Sequence[PyTree]) -> Released:
+        """Return what is released with the answers to `scores`, read."""
+        if self.last is None:
+            return released
+        return released._replace(totals=self.last.totals([np.asarray(one) for one in answers]))
+
+
+class StarExchange(Exchange):
+    """The coordinator publishes what all hear, and every agent answers it."""
+
+    one_chain: ClassVar[bool] = True
+
+    @property
+    @override
+    def listens(self) -> tuple[str, ...]:
+        everyone = (self.subjects.proposal, self.subjects.public())
+        if not self.scores:
+            return everyone
+        return (*everyone, self.subjects.ask(), self.subjects.state())
+
+    @override
+    def needs(self, turn: int) -> tuple[Need, ...]:
+        return (Need(Kind.PUBLIC, COORDINATOR, turn),)
+
+    @override
+    def _turn_of(self, need: Need) -> int | None:
+        due = need.sender == COORDINATOR and need.kind == Kind.PUBLIC
+        return need.round if due and need.round <= self.plan.rounds else None
+
+    @override
+    def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
+        return bodies[0]
+
+    @override
+    def _layout(self, need: Need) -> Layout:
+        return self.layouts.inbox
+
+    @override
+    def packets(self, turn: int, sealed: bytes) -> list[Packet]:
+        return [Packet(self.subjects.answer(self.agent), sealed)]
+
+    @property
+    @override
+    def finals(self) -> tuple[Need, ...]:
+        return (Need(Kind.PUBLIC, COORDINATOR, self.plan.rounds),)
+
+    @override
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        return model_of(self.plan, finals[0])
+
+
+class AmongAgents(Exchange):
+    """A network without aggregator: messages go along edges, and the end is told to all."""
+
+    @property
+    @override
+    def listens(self) -> tuple[str, ...]:
+        everyone = (self.subjects.proposal, self.subjects.ask(), self.subjects.state())
+        return (*everyone, self.subjects.edge(receiver=self.agent))
+
+    @override
+    def _turn_of(self, need: Need) -> int | None:
+        if need.kind == Kind.FINAL:
+            return self.plan.rounds if need in self.finals else None
+        turn = need.round + 1
+        due = turn < self.plan.rounds and self.takes_part(turn) and need in self.needs(turn)
+        return turn if due else None
+
+    @abstractmethod
+    def takes_part(self, turn: int) -> bool:
+        """Whether the agent is heard in a round."""
+
+    @override
+    def wish(self, need: Need) -> str:
+        if need.kind == Kind.MESSAGE:
+            return self.subjects.edge(self.agent, need.sender)
+        return super().wish(need)
+
+
+def model_of(plan: Plan, public: PyTree) -> Released:
+    """Return the model that a last public value is, with its centre."""
+    last = jax.tree.map(jnp.asarray, public)
+    executed: Any = plan.program.executed
+    weights = np.asarray(executed.model(last))
+    if not isinstance(plan.program.algorithm, Centred):
+        return Released(weights)
+    # without the place of the constant
+    centre = plan.program.algorithm.centre(last)
+    return Released(weights, np.asarray(centre, np.float64)[:-1])

@@ -1,0 +1,254 @@
+"""What each end writes when a run is over.
+
+The coordinator's report has no private number; each site's has its own account and its own epsilon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import taciturn
+from taciturn.engine import Charged, Plan
+from taciturn.evaluation import PrivateScore
+from taciturn.features import AroundCentre
+from taciturn.models import Model, model_text
+from taciturn.privacy import Certificate
+from taciturn.report import (
+    CERTIFIED,
+    NOT_PROTECTED,
+    UNPROTECTED,
+    Items,
+    Page,
+    Section,
+    Table,
+    account_section,
+    certificate_section,
+    certificate_text,
+    charged_line,
+    charged_values,
+    counted,
+    json_text,
+    score_sections,
+    settings_section,
+    stamps,
+    strict,
+    write_folder,
+)
+from taciturn.training import model_of, table_model_terms, warnings_of
+from taciturn.typing import HostArray
+from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.last_question import last_question
+from taciturn_federation.local import certificate_for
+from taciturn_federation.party import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that is over, as one party knows it.
+
+    Attributes
+    ----------
+    outcome
+        How it ended; with a model, weights and certificate.
+    plan
+        As this party derived it.
+    score
+        How good the model is by noised counts of held-out records; None without an evaluation.
+    seconds
+        Wall time of the run.
+    agent
+        The number of the site whose report this is; None for the coordinator's.
+    charged
+        Where the site's run was charged; None if nowhere.
+    """
+
+    signed: SignedProposal
+    plan: Plan
+    outcome: Outcome
+    score: PrivateScore | None
+    seconds: float
+    agent: int | None = None
+    charged: Charged | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the run; without a model that of the plan."""
+        stated: Certificate | None = self.outcome.certificate
+        if stated is not None:
+            return stated
+        proposal = self.signed.proposal
+        return certificate_for(proposal, self.plan, last_question(proposal, self.plan))
+
+    @property
+    def who(self) -> str:
+        """Whose report it is."""
+        if self.agent is None:
+            return "the coordinator"
+        return self.signed.participants[self.agent].name
+
+    @property
+    def model(self) -> Model | None:
+        """The released model in the units of the columns; None without one."""
+        weights: HostArray | None = self.outcome.model
+        if weights is None:
+            return None
+        proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
+        if self.outcome.centre is not None:
+            inputs = proposal.data.inputs
+            features = AroundCentre(inputs, features, np.asarray(self.outcome.centre))
+        terms = table_model_terms(proposal, features, weights)
+        score = None if self.score is None else self.score.to_dict()
+        return model_of(
+            proposal,
+            terms,
+            self.certificate,
+            features=features,
+            data=self.signed.study,
+            private_score=score,
+        )
+
+
+def ended_values(ended: Ended, out: Path | None) -> dict[str, Any]:
+    """Return the results as strictly valid JSON values.
+
+    Notes
+    -----
+    **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what was
+    released. A site's has its own account besides, which is its owner's to show.
+    """
+    signed, proposal, certificate = ended.signed, ended.signed.proposal, ended.certificate
+    values: dict[str, Any] = strict(
+        {
+            "study": signed.study,
+            "run": signed.subjects.run,
+            "ending": ended.outcome.ending,
+            "said": ended.outcome.line,
+            "algorithm": proposal.method.name,
+            "sites": [site.name for site in signed.participants],
+            **counted(proposal),
+            "rounds": ended.plan.rounds,
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "conditions": certificate.conditions,
+            "conditional": proposal.conditional,
+            "private_score": None if ended.score is None else ended.score.to_dict(),
+            "seconds": ended.seconds,
+            "out": None if out is None else str(out),
+            "warnings": warnings_of(proposal),
+            "proposal": signed.digest,
+            "plan": ended.plan.digest,
+            "version": taciturn.__version__,
+        }
+    )
+    if ended.agent is None:
+        return values
+    own = {"site": ended.who, "own_epsilon": certificate.per_agent_epsilon[ended.agent]}
+    account: dict[str, Any] = strict({**own, "account": charged_values(ended.charged)})
+    return values | account
+
+
+def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
+    """Write the report of a run into a folder, whole or not at all.
+
+    Returns
+    -------
+    Path or None
+        The file of the certificate; None without a model.
+
+    Raises
+    ------
+    InputError
+        As `taciturn.report.write_folder`.
+    """
+    signed, model = ended.signed, ended.model
+    texts = {
+        "results.json": json_text(ended_values(ended, out)),
+        "proposal.json": signed.to_json() + "\n",
+        "plan.json": json_text(strict({**ended.plan.to_dict(), "digest": ended.plan.digest})),
+        "report.html": ended_page(ended).html(),
+    }
+    certificate = None
+    if model is not None:
+        texts["model.json"] = model_text(model)
+        certificate = certificate_text(
+            ended.plan,
+            ended.certificate,
+            data=signed.study,
+            proposal=signed.digest,
+            algorithm=signed.proposal.method.name,
+        )
+    return write_folder(texts, out, force=force, obsolete=("model.json",), certificate=certificate)
+
+
+def ended_page(ended: Ended) -> Page:
+    """Return the page of a run of a study, as one party knows it."""
+    signed, certificate = ended.signed, ended.certificate
+    return Page(
+        title=f"Study {signed.study}, as {ended.who} reports it",
+        story=(_story(ended),),
+        stamps=stamps(certificate, warnings_of(signed.proposal)),
+        sections=(
+            *([] if ended.outcome.model is None else [certificate_section(certificate)]),
+            *_local_sections(ended),
+            *score_sections(ended.score),
+            Section("Sites", (Table(_sites(signed)),)),
+            settings_section(signed.proposal, ended.plan, certificate),
+            Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
+        ),
+        footer=f"{ended.seconds:.1f} s. Run {signed.digest}, plan {ended.plan.digest}.",
+    )
+
+
+def lines_of(ended: Ended, certificate: Path | None) -> list[str]:
+    """Return what is said on the terminal when a run is over."""
+    told = [_capital(ended.outcome.line)]
+    if ended.outcome.model is not None:
+        told += ["", "Certificate", *(f"  {line}" for line in ended.certificate.lines()), ""]
+    if ended.agent is not None:
+        told.append(charged_line(ended.charged))
+    told += [] if ended.score is None else [*ended.score.lines(), ""]
+    told.append(f"Took {ended.seconds:.1f} s")
+    if certificate is not None:
+        out = certificate.parent
+        told += [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
+        told.append(f"Certificate: {certificate}")
+    return told
+
+
+def _story(ended: Ended) -> str:
+    signed, proposal = ended.signed, ended.signed.proposal
+    return (
+        f"{len(signed.participants)} sites, each with a signing key of its own, trained one model "
+        f"together on {proposal.units_text}, in {ended.plan.rounds} rounds of "
+        f"{proposal.method.name}. What they sent are answers with noise that each draws itself, "
+        "and no records. On which machines they ran is not known here. "
+        f"{_capital(ended.outcome.line)}."
+    )
+
+
+def _local_sections(ended: Ended) -> tuple[Section, ...]:
+    """Return what a site's report has besides: its answers, its epsilon and its account."""
+    if ended.agent is None:
+        return ()
+    asked = ended.plan.ledger.asked[ended.agent]
+    rows = [
+        ("site", ended.who),
+        ("answers", f"{int(asked.sum())} of {asked.size} questions of the plan"),
+        ("epsilon of this site", f"{ended.certificate.per_agent_epsilon[ended.agent]:.4g}"),
+    ]
+    return (Section("This site", (Table(rows),)), account_section(ended.charged))
+
+
+def _sites(signed: SignedProposal) -> list[tuple[str, str]]:
+    """Return who took part: all of it stands in the proposal."""
+    return [
+        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
+        for site in signed.participants
+    ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

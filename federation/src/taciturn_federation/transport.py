@@ -1,0 +1,339 @@
+"""A party over NATS: the thin shell around a machine without input and output.
+
+The party computes in a thread of its own, so that the connection lives on meanwhile. Messages may
+be lost, for whoever waits asks again; so nothing is kept for a hub that is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from taciturn.errors import InputError, MissingPackageError, install_with
+from taciturn_federation.credentials import Nkey, client_context
+from taciturn_federation.party import Outcome, Packet, Party, Progress
+
+try:
+    from nats import errors as nats_errors
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+except ModuleNotFoundError:
+    Client = None  # type: ignore[assignment,misc]
+
+TICK = 0.1
+# between attempts to reach the hub, and when it does not let this party write or hear
+_AGAIN, _ALLOWED = 0.2, 1.0
+_CONNECT = 10.0
+_FAREWELL = 2
+# waiting messages of a party that computes; further ones are asked for again
+_MOST_WAITING = 4096
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where the hub is, and with what a party comes to it.
+
+    Attributes
+    ----------
+    address
+        Host and port.
+    certificate
+        That of the hub, PEM, from the invitation.
+    nkey
+        Of the party.
+    """
+
+    address: str
+    certificate: str
+    nkey: Nkey
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told what happens.
+
+    Attributes
+    ----------
+    event
+        Called with the name of an event and plain values: what a log line holds.
+    progress
+        Called about once a second.
+    """
+
+    event: Callable[..., None] = lambda _name, **_values: None
+    progress: Callable[[Progress], None] = lambda _progress: None
+
+
+def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
+    """Return the outcome of a party that runs until it ends; None if it was interrupted.
+
+    SIGINT and SIGTERM end it cleanly: what is being computed is finished, nothing is lost. In the
+    end the party is closed.
+
+    Raises
+    ------
+    MissingPackageError, InputError
+        As `serve`.
+    """
+    # it warns of every connection that a server closes
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+    async def until_the_end() -> Outcome | None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        return await serve(party, link, watch, stop)
+
+    try:
+        return asyncio.run(until_the_end())
+    finally:
+        party.close()
+
+
+def serve(
+    party: Party, link: Link, watch: Watch, stop: asyncio.Event
+) -> Coroutine[Any, Any, Outcome | None]:
+    """Return the coroutine that runs a party until it ends; its result is the outcome.
+
+    Parameters
+    ----------
+    stop
+        Ends it cleanly where it stands; without an outcome the party can be resumed.
+
+    Raises
+    ------
+    MissingPackageError
+        If nats-py is not installed.
+    InputError
+        If the hub has another certificate than that of the invitation.
+    """
+    if Client is None:
+        raise MissingPackageError(
+            f"the connection needs the package nats-py; {install_with('federation')}"
+        )
+    context = client_context(link.certificate)
+    return _Shell(party, link, watch, stop, context).run()
+
+
+class _Shell:
+    """A party, its connection and its thread."""
+
+    def __init__(
+        self, party: Party, link: Link, watch: Watch, stop: asyncio.Event, context: ssl.SSLContext
+    ) -> None:
+        self.party, self.link, self.watch, self.stop = party, link, watch, stop
+        self.context = context
+        self.heard: list[Packet] = []
+        self.woken = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.why = ""
+        self.said = ""
+
+    async def run(self) -> Outcome | None:
+        """Return the outcome of the party; None if it was stopped before there was one."""
+        with ThreadPoolExecutor(1, "taciturn party") as thread:
+            connecting = asyncio.create_task(self._connected())
+            self.client: Client | None = None
+            try:
+                return await self._pumped(thread, connecting)
+            finally:
+                connecting.cancel()
+                with contextlib.suppress(asyncio.CancelledError, InputError):
+                    await connecting
+                await self._closed()
+
+    async def _pumped(
+        self, thread: ThreadPoolExecutor, connecting: asyncio.Task[None]
+    ) -> Outcome | None:
+        begun, ticked, shown = False, 0.0, 0.0
+        while not self.stop.is_set():
+            if connecting.done():
+                connecting.result()  # raises what cannot be mended by waiting
+            packets = await self._next(ticked)
+            if not begun and self.client is None:
+                continue
+            now = time.monotonic()
+            due = now - ticked >= TICK
+            ticked = now if due else ticked
+            sent = await self._said(thread, packets, now, first=not begun, due=due)
+            begun = True
+            await self._sent(sent)
+            if now - shown >= 1:
+                shown = now
+                self.watch.progress(self.party.progress())
+            if self.party.outcome is not None and not self.party.needed:
+                break
+        return self.party.outcome
+
+    async def _said(
+        self,
+        thread: ThreadPoolExecutor,
+        packets: list[Packet],
+        now: float,
+        *,
+        first: bool,
+        due: bool,
+    ) -> list[Packet]:
+        """Return what the party says, computed on its thread."""
+
+        def said() -> list[Packet]:
+            sent = self.party.start(now) if first else []
+            answers = [answer for packet in packets for answer in self.party.heard(packet, now)]
+            return [*sent, *answers, *(self.party.tick(now) if due else ())]
+
+        if not (first or packets or due):
+            return []
+        return await asyncio.get_running_loop().run_in_executor(thread, said)
+
+    async def _next(self, ticked: float) -> list[Packet]:
+        """Return the messages that wait; none if a tick is due before one comes."""
+        if not self.heard:
+            left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
+            # a timer, where asyncio.wait_for would make a task for every message
+            timer = asyncio.get_running_loop().call_later(left, self.woken.set)
+            try:
+                await self.woken.wait()
+            finally:
+                timer.cancel()
+        self.woken.clear()
+        packets, self.heard = self.heard, []
+        return packets
+
+    async def _sent(self, packets: list[Packet]) -> None:
+        for packet in packets:
+            client = self.client
+            if client is None:
+                return
+            try:
+                await client.publish(packet.subject, packet.payload)
+            except nats_errors.MaxPayloadError:
+                raise InputError(
+                    f"a message has {len(packet.payload):,} bytes, more than the hub allows; raise "
+                    "max_payload in its configuration"
+                ) from None
+            except nats_errors.Error as error:
+                self._lose(str(error))
+
+    async def _connected(self) -> None:
+        """Connect, and again whenever the connection is lost."""
+        while True:
+            self.lost.clear()
+            try:
+                client = await asyncio.wait_for(self._connect(), _CONNECT)
+            except ssl.SSLCertVerificationError as error:
+                raise InputError(
+                    f"the hub at {self.link.address} is not that of this study "
+                    f"({error.verify_message}): its certificate is another one than that in the "
+                    "invitation; check the address, or ask the coordinator whether there is a new "
+                    "study"
+                ) from None
+            except (OSError, TimeoutError, nats_errors.Error) as error:
+                self._say("hub_away", _reason(error))
+                await asyncio.sleep(_AGAIN)
+                continue
+            self.client = client
+            if not _forbidden(self.said):
+                self.said = ""
+                self.watch.event("connected", hub=self.link.address)
+            await self.lost.wait()
+            self.client = None
+            self._say("hub_lost", self.why)
+            await _close(client)
+            await asyncio.sleep(_ALLOWED if _forbidden(self.why) else _AGAIN)
+
+    async def _connect(self) -> Client:
+        """Return a connection that hears what the party listens to."""
+        client, nkey = Client(), self.link.nkey
+        # nats-py has no other way to name an nkey without giving it the secret half
+        client._public_nkey = nkey.public
+        await client.connect(
+            f"tls://{self.link.address}",
+            signature_cb=nkey.answer,
+            tls=self.context,
+            tls_handshake_first=True,
+            allow_reconnect=False,
+            connect_timeout=5,
+            ping_interval=5,
+            max_outstanding_pings=2,
+            no_echo=True,
+            error_cb=self._error,
+            disconnected_cb=self._gone,
+            closed_cb=self._gone,
+        )
+        try:
+            for subject in self.party.subjects:
+                await client.subscribe(subject, cb=self._hear)
+            await client.flush(timeout=5)
+        except BaseException:
+            await _close(client)
+            raise
+        return client
+
+    async def _hear(self, message: Msg) -> None:
+        if len(self.heard) < _MOST_WAITING:
+            self.heard.append(Packet(message.subject, message.data))
+        self.woken.set()
+
+    async def _error(self, error: Exception) -> None:
+        """Take note of an error that the client tells nobody else, as a violated permission."""
+        self._lose(_reason(error))
+
+    async def _gone(self) -> None:
+        self._lose("the connection ended")
+
+    def _lose(self, why: str) -> None:
+        if not self.lost.is_set():
+            self.why = why
+            self.lost.set()
+
+    def _say(self, event: str, why: str) -> None:
+        """Tell of trouble once, until it is another."""
+        if why != self.said:
+            self.said = why
+            self.watch.event(event, hub=self.link.address, reason=why)
+
+    async def _closed(self) -> None:
+        if self.client is not None:
+            client, self.client = self.client, None
+            with contextlib.suppress(Exception):  # whatever was lost is asked for again
+                await client.flush(timeout=_FAREWELL)
+            await _close(client)
+
+
+async def _close(client: Client) -> None:
+    with contextlib.suppress(Exception):  # it may be closed already
+        await asyncio.wait_for(client.close(), _FAREWELL)
+
+
+_FORBIDDEN = "the hub does not allow this"
+
+
+def _forbidden(why: str) -> bool:
+    return why.startswith(_FORBIDDEN)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why the hub cannot be used, and by whom that can be mended."""
+    text = str(error) or type(error).__name__
+    low = text.lower()
+    if "permissions violation" in low:
+        return (
+            f"{_FORBIDDEN} ({text.removeprefix('nats: ')}); the coordinator's hub "
+            "must know the proposal and its parties (taciturn study hub)"
+        )
+    if "authorization" in low:
+        return (
+            "the hub does not know this key; the coordinator must propose with this site, and not "
+            "have struck it off"
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there; the coordinator's hub must run (taciturn study hub)"
+    return text

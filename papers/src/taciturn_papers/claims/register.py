@@ -1,0 +1,53 @@
+"""The register of claims that were checked, in the order of their papers."""
+
+from __future__ import annotations
+
+from taciturn.errors import InputError
+from taciturn_papers.claims import (
+    huang2019_thm2,
+    liu2022_smoothing,
+    liu2022_thm1,
+    liu2022_thm2,
+    liu2022_thm4_rank,
+    ryu2023_obj_vs_out,
+    ryu2023_opf_sensitivity,
+    ryu2023_thm4_6,
+    wang2024_gossip_noise,
+    wang2024_lemma5,
+    wang2024_plf,
+    wang2024_tables,
+    wang2024_thm4,
+)
+from taciturn_papers.claims.claim import Claim
+
+REGISTER: tuple[Claim, ...] = (
+    huang2019_thm2.CLAIM,
+    ryu2023_thm4_6.CLAIM,
+    ryu2023_obj_vs_out.CLAIM,
+    ryu2023_opf_sensitivity.CLAIM,
+    wang2024_thm4.CLAIM,
+    wang2024_lemma5.CLAIM,
+    wang2024_tables.CLAIM,
+    wang2024_plf.CLAIM,
+    wang2024_gossip_noise.EXTRA_CLAIM,
+    wang2024_gossip_noise.NIDS_CLAIM,
+    liu2022_thm1.CLAIM,
+    liu2022_thm2.CLAIM,
+    liu2022_thm4_rank.CLAIM,
+    liu2022_smoothing.CLAIM,
+)
+
+
+def claim_named(identifier: str) -> Claim:
+    """Return the claim of that id.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists the ids.
+    """
+    for claim in REGISTER:
+        if claim.id == identifier:
+            return claim
+    known = ", ".join(claim.id for claim in REGISTER)
+    raise InputError(f"no claim is called {identifier!r}; the register holds: {known}")

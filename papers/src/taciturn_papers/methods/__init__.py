@@ -1,0 +1,26 @@
+"""Methods that papers compare with and that `taciturn` does not offer by name.
+
+They are planned, certified and run as those of `taciturn.algorithms`; but `decor`, whose noise is
+not independent between agents, has a certificate and a loop of its own.
+"""
+
+from taciturn_papers.methods.decor import CorrelatedNoise, calibrated, decor
+from taciturn_papers.methods.diging import DIGing
+from taciturn_papers.methods.fixed_point_admm import FixedPointADMM
+from taciturn_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+from taciturn_papers.methods.on_the_command_line import fixed_point_admm, gossip_admm, mr_admm
+from taciturn_papers.methods.rwadmm import RWADMM
+
+__all__ = [
+    "RWADMM",
+    "CorrelatedNoise",
+    "DIGing",
+    "FixedPointADMM",
+    "GossipADMM",
+    "RecycledADMM",
+    "calibrated",
+    "decor",
+    "fixed_point_admm",
+    "gossip_admm",
+    "mr_admm",
+]

@@ -1,0 +1,29 @@
+"""Reproductions: the experiments of a paper, run again, with what came out and what did not."""
+
+from taciturn_papers.reproductions.figure import Budget, Curve, Figure, Measured, Panel, Table
+from taciturn_papers.reproductions.ordering import RULE, Ordering, Pair, below, rising
+from taciturn_papers.reproductions.page import page, write
+from taciturn_papers.reproductions.register import PAPERS, reproduce
+from taciturn_papers.reproductions.reproduction import STAMP, Picture, Reproduction, plain
+
+__all__ = [
+    "PAPERS",
+    "RULE",
+    "STAMP",
+    "Budget",
+    "Curve",
+    "Figure",
+    "Measured",
+    "Ordering",
+    "Pair",
+    "Panel",
+    "Picture",
+    "Reproduction",
+    "Table",
+    "below",
+    "page",
+    "plain",
+    "reproduce",
+    "rising",
+    "write",
+]

@@ -1,0 +1,114 @@
+"""One self-contained page about a reproduction, for people who have not read the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from taciturn.report import (
+    Details,
+    Drawing,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    json_text,
+    write_folder,
+)
+from taciturn_papers.reproductions.draw import figure_svg
+from taciturn_papers.reproductions.figure import Curve, Figure
+from taciturn_papers.reproductions.figure import Table as Measurements
+from taciturn_papers.reproductions.ordering import RULE, Ordering
+from taciturn_papers.reproductions.reproduction import STAMP, Reproduction, plain
+
+_ORACLE = (
+    "Losses and errors are oracle metrics: computed from the records without noise, outside every "
+    "budget. They can be shown because the data set is published."
+)
+
+
+def page(made: Reproduction) -> str:
+    """Return the page as HTML; it loads nothing from elsewhere."""
+    machine = f" on {made.machine}" if made.machine else ""
+    return Page(
+        title=made.headline,
+        story=made.problem,
+        stamps=(STAMP,),
+        sections=(
+            Section("What came out", (Note(RULE),), made.outcome, "box"),
+            *(_figure(made, figure) for figure in made.figures),
+            *(Section(one.title, (one.text, Drawing(one.html))) for one in made.pictures),
+            *(_table(made, table) for table in made.tables),
+            _orderings(made),
+            Section("Notes", (Items((*made.notes, _ORACLE)),)),
+            Section("Settings", (Table(made.settings),)),
+        ),
+        footer=f"{made.seconds:.0f} s{machine}; every number is in results.json.",
+    ).html()
+
+
+def _orderings(made: Reproduction) -> Section:
+    theirs, ours = made.claims(), made.claims(whose="ours")
+    added = ("Comparisons that we add:", _verdicts(ours)) if ours else ()
+    stated = ("Orderings that the paper states:", _verdicts(theirs))
+    return Section("Every ordering", (*stated, *added))
+
+
+def _verdicts(orderings: list[Ordering]) -> Table:
+    rows = [[o.part, o.claim, o.verdict, o.count] for o in orderings]
+    return Table(rows, ("where", "claim", "verdict", "comparisons"), look="texts")
+
+
+def _figure(made: Reproduction, figure: Figure) -> Section:
+    values = [
+        _values(panel.curves, panel.x_label, panel.y_label)
+        for panel in figure.panels
+        if all(len(curve.x) <= 10 for curve in panel.curves)
+    ]
+    return Section(
+        figure.title,
+        (
+            figure.question,
+            Note(f"The paper: {figure.paper_shows}"),
+            Drawing(figure_svg(figure)),
+            *_evidence(made, figure.id),
+            *([Details("All numbers", values)] if values else []),
+        ),
+    )
+
+
+def _evidence(made: Reproduction, part: str) -> list[Details]:
+    return [
+        Details(
+            f"{'' if one.whose == 'paper' else 'Ours: '}{one.claim}: {one.verdict}, {one.count}",
+            (Items([str(pair) for pair in one.pairs]),),
+        )
+        for one in [*made.claims(part), *made.claims(part, whose="ours")]
+    ]
+
+
+def _values(curves: tuple[Curve, ...], x_label: str, y_label: str) -> Table:
+    rows = [
+        [curve.legend, f"{x:g}", str(curve.at(place)), str(value)]
+        for curve in curves
+        for place, (x, value) in enumerate(zip(curve.x, curve.y, strict=True))
+    ]
+    return Table(rows, ("curve", x_label, "budget", "measured"), y_label, look="texts")
+
+
+def _table(made: Reproduction, table: Measurements) -> Section:
+    rows = [[str(cell) for cell in row] for row in table.rows]
+    parts = (Table(rows, table.columns, look="texts"), Note(table.note))
+    return Section(table.title, (*parts, *_evidence(made, table.id)))
+
+
+def write(made: Reproduction, out: Path, *, force: bool) -> None:
+    """Write results.json and index.html into the folder `out`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the folder is not empty and `force` is not given, or cannot be written to.
+    """
+    texts = {"results.json": json_text(plain(made)), "index.html": page(made)}
+    write_folder(texts, out, force=force)

@@ -1,0 +1,75 @@
+"""Random-walk ADMM and gradient tracking: the certified optimum, caps, what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from taciturn.engine import plan, run
+from taciturn.errors import InputError
+from taciturn.network import grid, metropolis, ring, uniform_walk
+from taciturn.oracles import Gradient
+from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.problems import (
+    L2,
+    ElasticNet,
+    Logistic,
+    NoRegulariser,
+    Problem,
+    Squared,
+    WholeSpace,
+    minimise,
+    public_facts,
+)
+from taciturn_papers.methods import RWADMM, DIGing
+from taciturn_papers_tests.made_up import make_shards
+
+LASSO = Problem(Squared(), ElasticNet(0.02, 0.05), WholeSpace())
+LOGISTIC = Problem(Logistic(), L2(0.05), WholeSpace())
+SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
+
+
+def planned(algorithm, problem, shards, network, rounds, *, epsilon, clip):
+    return plan(
+        public_facts(problem, shards, clip=clip),
+        algorithm,
+        (Gradient(problem.loss, clip),),
+        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
+        rounds=rounds,
+        precision="float64",
+        network=network,
+    )
+
+
+def noiseless_model(algorithm, problem, network, rounds):
+    exact = planned(algorithm, problem, SHARDS, network, rounds, epsilon=math.inf, clip=math.inf)
+    return run(exact, SHARDS, runtime="simulate").model
+
+
+def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
+    walk = uniform_walk(grid(2, 4), 20_000, seed=0)
+    model, truth = (
+        noiseless_model(RWADMM(LASSO), LASSO, walk, 20_000),
+        minimise(LASSO, SHARDS, tol=1e-10),
+    )
+    assert np.linalg.norm(model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+    with pytest.raises(InputError, match=r"below .* = 1 / L"):
+        planned(RWADMM(LOGISTIC, step=9.0), LOGISTIC, SHARDS, walk, 20_000, epsilon=1.0, clip=1.0)
+
+
+def test_gradient_tracking_reaches_the_optimum_of_smooth_problems():
+    smooth = Problem(Squared(), NoRegulariser(), WholeSpace())
+    model = noiseless_model(DIGing(smooth), smooth, metropolis(ring(8)).lazy, 3000)
+    truth = minimise(smooth, SHARDS, tol=1e-10)
+    assert np.linalg.norm(model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
+    with pytest.raises(InputError, match="takes no regulariser"):
+        DIGing(LOGISTIC)
+
+
+@pytest.mark.slow
+def test_with_a_cap_the_last_half_of_the_random_walk_models_is_averaged():
+    walk, shards = uniform_walk(ring(4), 60, seed=0).capped(6), make_shards()
+    capped = planned(RWADMM(LOGISTIC), LOGISTIC, shards, walk, 60, epsilon=1.0, clip=1.0)
+    done = run(capped, shards, runtime="simulate", seed=0, keep=frozenset({"messages"}))
+    models = np.asarray(done.trace.messages.models)[:, 0].mean(axis=1)[walk.awake]
+    np.testing.assert_allclose(done.model, models[len(models) // 2 :].mean(axis=0), rtol=1e-9)

@@ -1,0 +1,370 @@
+"""Quadratics minimised over {x : b - A x in K}, on the host: interior point, Newton's method."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from jaxtyping import Bool, Float, Int
+
+from taciturn.errors import InputError, SolverError
+from taciturn.typing import Array, HostArray
+from taciturn_power.conic.cones import Cone, ProductCone, product_cone
+
+# of a projection: how far the data may have to move for the point to be exact
+TOLERANCE = 1e-9
+# of a step: how far the point may lie outside the set
+FEASIBLE = 1e-7
+# where the refinement ends; below it lies rounding
+ENOUGH = 1e-12
+NEWTON_STEPS = 25
+# keeps Newton's matrix regular where constraints are redundant; it moves no solution
+SHIFT = 1e-8
+
+# of a problem that is solved once; without the refinement large networks stop early
+_ONCE = {
+    "tol_gap_abs": 1e-7,
+    "tol_gap_rel": 1e-7,
+    "tol_feas": 1e-7,
+    "tol_ktratio": 1e-5,
+    "iterative_refinement_reltol": 1e-14,
+    "iterative_refinement_abstol": 1e-14,
+    "iterative_refinement_max_iter": 50,
+}
+
+Pair: TypeAlias = tuple[HostArray, HostArray]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """{x : b - A x in K}, with what Newton's matrix takes from it at every point.
+
+    The rows of a cone are divided by the largest of their norms, so that a slack is a distance.
+    With P the Hessian of the objective, D the derivative of the projection onto K and R = I - D
+    the matrix is
+
+        [[P, A'], [-R A, D + SHIFT R]] = diag(P, 0) + fixed + [0; D] moving.
+    """
+
+    A: sp.csc_array
+    b: HostArray
+    cone: ProductCone
+    transposed: sp.csr_array
+    fixed: sp.csc_array
+    moving: sp.csc_array
+
+    def outside(self, x: Float[HostArray, "D"]) -> float:
+        """Return by how much b - A x breaks a rule of K."""
+        return self.cone.violation(self.b - self.A @ x)
+
+
+def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
+    """Return the constraint with its rows scaled and its matrices prepared."""
+    weights = row_weights(A, cones)
+    A, b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
+    eye = sp.eye_array(b.size, format="csc")
+    fixed = sp.block_array([[None, A.T], [-A, SHIFT * eye]], format="csc")
+    moving = sp.hstack([A, (1 - SHIFT) * eye], format="csc")
+    return Constraint(A, b, product_cone(cones), sp.csr_array(A.T), fixed, moving)
+
+
+def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
+    """Return 1 / (norm of each row); rows of a second-order cone share the largest of theirs."""
+    norms = spl.norm(A, axis=1) if A.shape[0] else np.zeros(0)
+    start = 0
+    for kind, size in cones:
+        if kind == "second_order":  # its rows keep their proportions
+            norms[start : start + size] = norms[start : start + size].max()
+        start += size
+    weights: HostArray = 1 / np.where(norms > 0, norms, 1.0)
+    return weights
+
+
+@final
+class ConicSolver:
+    """argmin_{b - A x in K} x'(H + diag(metric))x / 2 - linear'x, with H and the set fixed.
+
+    Clarabel is set up once, here: between solves only `linear` changes, and the diagonal when the
+    metric does. Two solvers of the same data are equal, so that a compiled program serves both. A
+    solver may be called from any thread; what it returns depends on its arguments only.
+    """
+
+    def __init__(
+        self,
+        A: sp.csc_array,
+        b: Float[HostArray, "N"],
+        cones: Sequence[Cone],
+        hessian: sp.csc_array | None = None,
+    ) -> None:
+        self.constraint = constraint(A, b, cones)
+        self.hessian = hessian
+        self.digest = _digest(A, b, cones, hessian)
+        self._lock = threading.Lock()
+        self._upper = _upper(hessian, A.shape[1])
+        self._diagonal = self._upper.indptr[1:] - 1
+        # equilibrated with weights of 1; those of a solve are put in beside it
+        self._metric = np.ones(A.shape[1])
+        start = self._upper.copy()
+        start.data[self._diagonal] += 1
+        self._room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
+        self._solver = _set_up(start, self.constraint, cones)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConicSolver) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of x."""
+        return int(self.constraint.A.shape[1])
+
+    def contains(self, x: Float[HostArray, "D"], tol: float) -> bool:
+        """Return whether b - A x breaks no rule of K by more than `tol`."""
+        return self.constraint.outside(x) <= tol
+
+    def project(
+        self, x: Float[HostArray, "D"], metric: Float[HostArray, "D"]
+    ) -> Float[HostArray, "D"]:
+        """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2; see `ConicSet.project_in`."""
+        if not np.all((metric > 0) & np.isfinite(metric)):
+            raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
+        # a common factor of the metric is free: it brings multipliers and slacks to one size
+        metric = metric / max(metric.max(), np.abs(metric * x).max())
+        return self._solved(metric * x, metric, TOLERANCE)
+
+    def minimum(
+        self, linear: Float[HostArray, "D"], metric: Float[HostArray, "D"]
+    ) -> Float[HostArray, "D"]:
+        """Return the minimiser to the solver's tolerance; see `AgentSets.step`."""
+        if not np.all((metric >= 0) & np.isfinite(metric)):
+            raise InputError("a weight of the metric is below 0 or not finite; correct it")
+        return self._solved(linear, metric, FEASIBLE)
+
+    def _solved(self, linear: HostArray, metric: HostArray, tol: float) -> HostArray:
+        """Return a feasible minimiser; below `FEASIBLE`, one that is exact for data within tol."""
+        if not np.all(np.isfinite(linear)):
+            raise InputError("the point to be projected is not finite; look for a NaN before it")
+        point, solved = self._interior_point(linear, metric)
+        if tol == FEASIBLE and solved and self.constraint.outside(point[0]) <= self._room:
+            return point[0]
+        system = Optimality(self.constraint, Quadratic(self.hessian, metric, linear))
+        point, residual = system.refine(point)
+        if not residual <= tol:
+            raise SolverError(
+                f"a minimum over a conic set was found to a relative accuracy of {residual:.1g} "
+                f"only, {tol:g} is needed; rescale the variables to a size near 1"
+            )
+        return point[0]
+
+    def _interior_point(self, linear: HostArray, metric: HostArray) -> tuple[Pair, bool]:
+        with self._lock:
+            if not np.array_equal(metric, self._metric):
+                data = self._upper.data.copy()
+                data[self._diagonal] += metric
+                self._solver.update(P=data)
+                self._metric = metric
+            self._solver.update(q=-linear)
+            solution = self._solver.solve()
+        if "PrimalInfeasible" in str(solution.status):
+            raise InputError("the set is empty: no x has b - A x in the cones; relax a constraint")
+        solved = solution.status == clarabel.SolverStatus.Solved
+        return (np.array(solution.x), np.array(solution.z)), solved
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """x'(H + diag(metric))x / 2 - linear'x; H is 0 if it is None."""
+
+    hessian: sp.csc_array | None
+    metric: HostArray
+    linear: HostArray
+
+    def slope(self, x: Float[HostArray, "D"]) -> Float[HostArray, "D"]:
+        """Return the gradient."""
+        product = 0.0 if self.hessian is None else self.hessian @ x
+        return product + self.metric * x - self.linear
+
+    @property
+    def weight(self) -> HostArray:
+        """What errors of the gradient are divided by: the metric of a projection, else 1."""
+        return self.metric if self.hessian is None else np.ones_like(self.metric)
+
+    def padded(self, rows: int) -> sp.csc_array:
+        """Return its Hessian, with `rows` rows and columns of zeros at the end."""
+        hessian = sp.diags_array(self.metric)
+        if self.hessian is not None:
+            hessian = hessian + self.hessian
+        zeros = sp.csc_array((rows, rows))
+        padded: sp.csc_array = sp.block_diag([hessian, zeros], format="csc")
+        return padded
+
+
+@final
+class Optimality:
+    """The equations of a minimum in the point x and the multipliers z.
+
+        H x + metric x - linear + A'z = 0,        s - P_K(s - z) = 0,        s = b - A x.
+
+    By Moreau's decomposition the second says that s is in K, z in its dual cone and <s, z> = 0.
+    """
+
+    def __init__(self, constraint: Constraint, objective: Quadratic) -> None:
+        self.constraint, self.objective = constraint, objective
+        largest = np.abs(objective.linear / objective.weight).max()
+        self.unit = max(1.0, largest, np.abs(constraint.b).max(initial=0.0))
+
+    def refine(self, point: Pair) -> tuple[Pair, float]:
+        """Return the best pair of some Newton steps, and its relative residual.
+
+        A step may make things worse on the way; once the residual is small enough, the first
+        that does ends the search.
+        """
+        best, least = point, self.residual(point)
+        for _ in range(NEWTON_STEPS):
+            if least <= ENOUGH:
+                break
+            point = self._newton(point)
+            residual = self.residual(point)
+            if residual < least:
+                best, least = point, residual
+            elif least <= TOLERANCE:
+                break
+        return best, least
+
+    def _errors(self, point: Pair) -> Pair:
+        (x, z), one = point, self.constraint
+        slack = one.b - one.A @ x
+        return self.objective.slope(x) + one.transposed @ z, slack - one.cone.project(slack - z)
+
+    def residual(self, point: Pair) -> float:
+        """Return how far the data must move, relative to their size, for x to be exact.
+
+        With e the second error, b - e is the bound and z - e the multiplier of an exact optimum
+        (both cones are met and orthogonal), whose linear term differs by the slope there. Without
+        H that is measured at linear / metric, the point that is projected.
+        """
+        error = self._errors(point)[1]
+        x, z = point
+        slope = self.objective.slope(x) + self.constraint.transposed @ (z - error)
+        moved = np.abs(slope / self.objective.weight).max()
+        return float(max(moved, np.abs(error).max(initial=0.0)) / self.unit)
+
+    def _newton(self, point: Pair) -> Pair:
+        (x, z), one = point, self.constraint
+        derivative = one.cone.derivative(one.b - one.A @ x - z)
+        size = x.size + z.size
+        lowered = (derivative.data, derivative.indices + x.size, derivative.indptr)
+        matrix = self.objective.padded(z.size) + one.fixed
+        matrix = matrix + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
+        with warnings.catch_warnings():
+            # a singular matrix gives a step that is not finite, which `refine` turns down
+            warnings.simplefilter("ignore", spl.MatrixRankWarning)
+            step = spl.spsolve(matrix, -np.concatenate(self._errors(point)))
+        return x + step[: x.size], z + step[x.size :]
+
+
+def solve_rows(
+    solvers: tuple[ConicSolver, ...],
+    agents: Int[Array | HostArray, "*B"],
+    given: Float[Array | HostArray, "*B D"],
+    metric: Float[Array | HostArray, "*B D"],
+    *,
+    project: bool,
+) -> Float[HostArray, "*B D"]:
+    """Return the projections or minima of the rows of a batch, each on the set of its agent.
+
+    Rows are padded with 0; `given` holds points to project or linear terms.
+    """
+    agents, given, metric = np.asarray(agents), np.asarray(given), np.asarray(metric)
+    result = np.zeros_like(given)
+    for row in np.ndindex(agents.shape):
+        if not 0 <= agents[row] < len(solvers):
+            raise InputError(f"there is no agent {agents[row]}; there are {len(solvers)}")
+        one = solvers[int(agents[row])]
+        used = (*row, slice(one.dimension))
+        solve = one.project if project else one.minimum
+        result[used] = solve(given[used].astype(float), metric[used].astype(float))
+    return result
+
+
+def contains_rows(
+    solver: ConicSolver,
+    x: Float[Array | HostArray, "*B D"],
+    tol: Float[Array | HostArray, "*B"],
+) -> Bool[HostArray, "*B"]:
+    """Return for each row of x whether it is in the set."""
+    x, tol = np.asarray(x, float), np.asarray(tol)
+    inside = [solver.contains(x[row], float(tol[row])) for row in np.ndindex(x.shape[:-1])]
+    return np.array(inside).reshape(x.shape[:-1])
+
+
+def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
+    """Return the upper triangle of H, with every place of the diagonal stored."""
+    columns = np.arange(size)
+    if hessian is None:
+        return sp.csc_array((np.zeros(size), (columns, columns)), shape=(size, size))
+    upper_part = sp.coo_array(sp.triu(hessian))
+    values = np.concatenate([upper_part.data, np.zeros(size)])
+    places = [np.concatenate([part, columns]) for part in upper_part.coords]
+    # duplicates are added up and zeros are kept, sorted by row within a column
+    upper = sp.csc_array((values, (places[0], places[1])), shape=(size, size))
+    upper.sort_indices()
+    return upper
+
+
+def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
+    linear = np.zeros(upper.shape[1])
+    # presolve may drop rows, after which the solver's data can no longer be changed
+    return _clarabel(upper, linear, (within.A, within.b, cones), presolve_enable=False)
+
+
+def interior_point(
+    hessian: Any, linear: HostArray, within: tuple[Any, HostArray, Sequence[Cone]]
+) -> Any:
+    """Return Clarabel's solution of min x'H x / 2 + linear'x with b - A x in K, whatever it is."""
+    upper = sp.csc_array(sp.triu(hessian))
+    return _clarabel(upper, linear, within, **_ONCE).solve()
+
+
+def _clarabel(
+    upper: sp.csc_array,
+    linear: HostArray,
+    within: tuple[Any, HostArray, Sequence[Cone]],
+    **options: Any,
+) -> Any:
+    kinds = {
+        "zero": clarabel.ZeroConeT,
+        "nonnegative": clarabel.NonnegativeConeT,
+        "second_order": clarabel.SecondOrderConeT,
+    }
+    settings = clarabel.DefaultSettings()
+    for name, value in {"verbose": False, "max_threads": 1, **options}.items():
+        setattr(settings, name, value)
+    A, b, cones = within
+    rules = [kinds[kind](size) for kind, size in cones]
+    return clarabel.DefaultSolver(
+        sp.csc_matrix(upper), linear, sp.csc_matrix(A), b, rules, settings
+    )
+
+
+def _digest(
+    A: sp.csc_array, b: HostArray, cones: Sequence[Cone], hessian: sp.csc_array | None
+) -> str:
+    parts = [b]
+    for matrix in (A, hessian):
+        if matrix is not None:
+            parts += [matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data]
+    text = repr((A.shape, tuple(cones), hessian is None)).encode()
+    return hashlib.sha256(text + b"".join(part.tobytes() for part in parts)).hexdigest()

@@ -1,0 +1,214 @@
+"""What is handed over of a finished run of a grid: a folder of files, and JSON or sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+
+import taciturn
+from taciturn.cli import (
+    emit,
+    error_line,
+)
+from taciturn.engine import Plan, Run
+from taciturn.errors import InputError, reason
+from taciturn.proposal import Document
+from taciturn.report import (
+    CERTIFIED,
+    Page,
+    certificate_text,
+    charged_line,
+    charged_values,
+    json_text,
+    strict,
+    write_folder,
+)
+
+# what a folder has beside the files of every report; an earlier report's may hold true demands
+_FURTHER = (
+    "answers.json",
+    "buses.csv",
+    "dispatch.json",
+    "dispatch.m",
+    "generators.csv",
+    "lines.csv",
+    "state.json",
+    "steps.csv",
+    "ties.csv",
+)
+
+
+@dataclass
+class Keeper:
+    """Writes what a run answered before anything is computed from it.
+
+    Attributes
+    ----------
+    out
+        The folder of the report; None where none is wanted, and nothing is written.
+    certificate
+        The file of the certificate, once it is written.
+    """
+
+    out: Path | None
+    force: bool
+    certificate: Path | None = None
+
+    def keep(self, proposal: Document, data: str, run: Run) -> None:
+        """Write answers, proposal, plan and certificate; if that fails, `deliver` tries again."""
+        if self.out is None:
+            return
+        texts = {
+            "answers.json": json_text({"answers": np.asarray(run.model).tolist()}),
+            **_documents(run, proposal),
+        }
+        text = certificate_text(_stamped(run), data=data, proposal=proposal.digest)
+        obsolete = (*_FURTHER, "results.json", "report.html")
+        try:
+            self.certificate = write_folder(
+                texts, self.out, force=self.force, obsolete=obsolete, certificate=text
+            )
+        except InputError as error:
+            error_line(f"{error}; the run goes on", kind="warning: ")
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Say of an error what was written before."""
+        try:
+            yield
+        except Exception as error:
+            if self.certificate is None:
+                raise
+            told = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
+        else:
+            return
+        raise InputError(told)
+
+
+class Told(NamedTuple):
+    """What is told of a finished run.
+
+    Attributes
+    ----------
+    data
+        What the certificate calls the data.
+    results
+        The results for a folder, or for none.
+    files
+        The files beside those of every report, by name.
+    rows
+        The main results as (name, text).
+    head
+        The first lines for the terminal, with the names of results in braces.
+    took
+        What took the seconds of the run.
+    further
+        Values of `results.json` beside the results.
+    """
+
+    run: Run
+    proposal: Document
+    data: str
+    results: Callable[[Path | None], dict[str, Any]]
+    files: Callable[[], Mapping[str, str]]
+    rows: Callable[[], list[tuple[str, str]]]
+    head: str
+    took: str = " to ask"
+    further: Mapping[str, Any] = {}
+
+
+def run_values(
+    run: Run,
+    proposal: Document,
+    out: Path | None,
+    warnings: tuple[str, ...],
+    **further: Any,
+) -> dict[str, Any]:
+    """Return the last of the results of any run: certificate, charge, time, and what it was."""
+    return {
+        **{name: getattr(run.certificate, name) for name in CERTIFIED},
+        "account": charged_values(run.charged),
+        "seconds": run.seconds,
+        "out": None if out is None else str(out),
+        "warnings": warnings,
+        **further,
+        "proposal": proposal.digest,
+        "plan": run.plan.digest,
+        "version": taciturn.__version__,
+    }
+
+
+def folder_texts(told: Told, page: str, out: Path) -> tuple[dict[str, str], str]:
+    """Return the files of the folder by name, and the certificate.
+
+    No file holds a true demand, but where the results may show it.
+    """
+    texts = {
+        "results.json": json_text({**told.results(out), **told.further}),
+        **_documents(told.run, told.proposal),
+        "report.html": page,
+        **told.files(),
+    }
+    text = certificate_text(_stamped(told.run), data=told.data, proposal=told.proposal.digest)
+    return texts, text
+
+
+def _documents(run: Run, proposal: Document) -> dict[str, str]:
+    plan = _stamped(run)
+    return {
+        "proposal.json": proposal.to_json() + "\n",
+        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
+    }
+
+
+def _stamped(run: Run) -> Plan:
+    """Return the plan with the certificate of the run, which says whether a seed was given."""
+    return dataclasses.replace(run.plan, certificate=run.certificate)
+
+
+def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
+    """Write the folder, if one is wanted, and print the results.
+
+    Notes
+    -----
+    **Guarantee.** With `force` no file of an earlier report of a grid stays beside those of this
+    run: it may have been one without noise, with the true demands in it. Certificates stay.
+    """
+    out, kept = keeper.out, keeper.certificate is not None
+    if out is not None:
+        texts, certificate = folder_texts(told, page().html(), out)
+        write_folder(
+            texts,
+            out,
+            force=keeper.force or kept,
+            obsolete=_FURTHER,
+            certificate=None if kept else certificate,
+        )
+    if json:
+        emit(told.results(out))
+    else:
+        typer.echo(_sentences(told, out))
+
+
+def _sentences(told: Told, out: Path | None) -> str:
+    rows = told.rows()
+    width = max(len(name) for name, _ in rows)
+    lines = [
+        told.head.format_map(told.results(out)),
+        "",
+        "Certificate",
+        *(f"  {line}" for line in told.run.certificate.lines()),
+        "",
+        *(f"{name.ljust(width)}  {text}" for name, text in rows),
+        charged_line(told.run.charged),
+        f"Took {told.run.seconds:.1f} s{told.took}",
+        f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
+    ]
+    return "\n".join(lines)

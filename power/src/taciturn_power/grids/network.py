@@ -1,0 +1,253 @@
+"""A power network per unit: the grid, which is public, and the demand, which is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Complex, Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from taciturn.errors import DataError
+from taciturn.typing import HostArray
+from taciturn_power.cases.case import Case
+
+_ISOLATED = 4
+# per unit; the largest published networks stay below 50, and their admittances below 10^4
+_LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
+# what optimal power flow is solved per unit of
+SOLVER_MVA = 100.0
+_RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is no limit
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The elements that are in service; powers per unit of `base_mva`, angles in radians.
+
+    Attributes
+    ----------
+    numbers
+        The bus numbers of the file; everything else counts buses from 0.
+    demand
+        `(N, 2)`: active and reactive demand. The only private data.
+    shunt
+        `(N, 2)`: conductance g^s and susceptance b^s.
+    voltage
+        `(N, 2)`: least and largest magnitude.
+    generator_bus, generator_range
+        `(G,)` and `(G, 4)`: least and largest active, least and largest reactive power.
+    ends
+        `(L, 2)`: from bus and to bus of every line.
+    impedance, charging, tap, shift
+        `(L,)`: r + ix, total charging susceptance, tap ratio, phase shift.
+    limit
+        `(L,)`: thermal limit of apparent power; infinite if there is none.
+    angle
+        `(L, 2)`: least and largest angle difference; infinite if there is none.
+    """
+
+    name: str
+    base_mva: float
+    numbers: Int[HostArray, " N"]
+    demand: Float[HostArray, "N 2"]
+    shunt: Float[HostArray, "N 2"]
+    voltage: Float[HostArray, "N 2"]
+    generator_bus: Int[HostArray, " G"]
+    generator_range: Float[HostArray, "G 4"]
+    ends: Int[HostArray, "L 2"]
+    impedance: HostArray
+    charging: Float[HostArray, " L"]
+    tap: Float[HostArray, " L"]
+    shift: Float[HostArray, " L"]
+    limit: Float[HostArray, " L"]
+    angle: Float[HostArray, "L 2"]
+
+    @property
+    def buses(self) -> int:
+        """Number of buses, N."""
+        return len(self.numbers)
+
+    @property
+    def lines(self) -> int:
+        """Number of lines, L; parallel lines count one by one."""
+        return len(self.ends)
+
+
+def network(case: Case) -> Network:
+    """Return the network of a case: elements out of service and isolated buses are left out.
+
+    Raises
+    ------
+    DataError
+        If a bus number repeats or is unknown, a line has no impedance, a number is infinite or
+        beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the network
+        falls into islands.
+    """
+    bus = case.bus[case.bus[:, 1] != _ISOLATED]
+    numbers = bus[:, 0].astype(int)
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(numbers) < 2 or counts.max() > 1:
+        what = (
+            "fewer than two buses" if len(numbers) < 2 else f"bus {values[counts.argmax()]} twice"
+        )
+        raise DataError(f"{case.name}: mpc.bus has {what}; give every bus one row")
+    place = {number: k for k, number in enumerate(numbers.tolist())}
+    gen = case.gen[(case.gen[:, 7] > 0) & _known(case, case.gen[:, :1], place)]
+    branch = case.branch[(case.branch[:, 10] > 0) & _known(case, case.branch[:, :2], place)]
+    ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]], int).reshape(-1, 2)
+    net = Network(
+        name=case.name,
+        base_mva=case.base_mva,
+        numbers=numbers,
+        demand=bounded(bus[:, 2:4] / case.base_mva),
+        shunt=bus[:, 4:6] / case.base_mva,
+        voltage=bus[:, [12, 11]],
+        generator_bus=np.array([place[int(k)] for k in gen[:, 0]], int),
+        generator_range=gen[:, [9, 8, 4, 3]] / case.base_mva,
+        ends=ends,
+        impedance=branch[:, 2] + 1j * branch[:, 3],
+        charging=branch[:, 4],
+        tap=np.where(branch[:, 8] == 0, 1.0, branch[:, 8]),
+        shift=np.deg2rad(branch[:, 9]),
+        limit=np.where(branch[:, 5] == 0, np.inf, branch[:, 5] / case.base_mva),
+        angle=_angles(branch),
+    )
+    check_network(net)
+    return net
+
+
+def in_solver(net: Network) -> Network:
+    """Return the network per unit of `SOLVER_MVA`; powers in MW stay what they are.
+
+    A solver's accuracy is absolute where numbers are small. The base of a case file is free, and
+    with a huge one every power per unit would be lost in it.
+    """
+    factor = net.base_mva / SOLVER_MVA
+    if factor == 1:
+        return net
+    powers = ("demand", "shunt", "generator_range", "limit", "charging")
+    scaled = {name: factor * getattr(net, name) for name in powers}
+    return replace(net, base_mva=SOLVER_MVA, impedance=net.impedance / factor, **scaled)
+
+
+def bounded(demand: HostArray) -> HostArray:
+    """Return demands as answers are made of them: at most 10^6 per unit, 0 for what is no number.
+
+    **Guarantee.** No two demands are moved apart, so neighbours stay neighbours; and no size of a
+    demand need be refused, which would tell of it.
+    """
+    inside: HostArray = np.clip(np.nan_to_num(demand, nan=0.0), -_LARGEST, _LARGEST)
+    return inside
+
+
+def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
+    """Return which rows of `gen` the network has: those in service, at a bus in service."""
+    buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
+    at: Bool[HostArray, " G"] = (case.gen[:, 7] > 0) & np.isin(case.gen[:, 0], buses)
+    return at
+
+
+def lines_in_service(case: Case) -> Bool[HostArray, " L"]:
+    """Return which rows of `branch` the network has: those in service, between such buses."""
+    buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
+    between: Bool[HostArray, " L"] = np.all(np.isin(case.branch[:, :2], buses), axis=1)
+    return between & (case.branch[:, 10] > 0)
+
+
+def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
+    """Return which rows name buses in service only; a number that no bus has is an error."""
+    unknown = ~np.isin(buses, case.bus[:, 0])
+    if np.any(unknown):
+        raise DataError(
+            f"{case.name}: bus {buses[unknown][0]:g} is named by a generator or a line but not in "
+            "mpc.bus; add it there or correct the number"
+        )
+    inside: HostArray = np.all(np.isin(buses, list(place)), axis=1)
+    return inside
+
+
+def _angles(branch: HostArray) -> HostArray:
+    """Return the limits of the angle difference; 0 to 0 and right angles are none."""
+    if branch.shape[1] < 13:
+        return np.tile([-np.inf, np.inf], (len(branch), 1))
+    least, most = branch[:, 11], branch[:, 12]
+    none = (least == 0) & (most == 0)
+    low = np.where(none | (least <= -_RIGHT_ANGLE), -np.inf, np.deg2rad(least))
+    high = np.where(none | (most >= _RIGHT_ANGLE), np.inf, np.deg2rad(most))
+    return np.stack([low, high], axis=1)
+
+
+def check_network(net: Network) -> None:
+    """Raise `DataError` unless the network is one piece and its numbers make sense.
+
+    The demand is not looked at: a refusal would tell of it.
+    """
+    where = net.name
+    if not net.lines or np.any(net.impedance == 0) or np.any(net.ends[:, 0] == net.ends[:, 1]):
+        raise DataError(
+            f"{where}: a line needs two buses and r or x above 0; correct mpc.branch, "
+            "or the tables of lines"
+        )
+    _check_sizes(net)
+    ranges = (net.voltage, net.generator_range[:, :2], net.generator_range[:, 2:])
+    if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, net.angle)):
+        raise DataError(f"{where}: a lower limit lies above its upper limit; swap the two")
+    if np.any(net.voltage[:, 0] < 0) or np.any(net.limit < 0) or np.any(net.tap <= 0):
+        raise DataError(f"{where}: a voltage, a rating or a tap ratio is below 0; correct it")
+    islands, label = connected_components(adjacency(net), directed=False)
+    if islands > 1:
+        alone = net.numbers[label == np.bincount(label).argmin()]
+        raise DataError(
+            f"{where}: the network falls into {islands} islands (bus {alone[0]} is in a small "
+            "one); give each island its own file, or take its buses out of service (type 4 in "
+            "mpc.bus)"
+        )
+
+
+def _check_sizes(net: Network) -> None:
+    sizes = {
+        "shunt": (net.shunt, _LARGEST),
+        "voltage limit": (net.voltage, _LARGEST),
+        "line charging": (net.charging, _LARGEST),
+        "tap ratio": (net.tap, _LARGEST),
+        "phase shift": (net.shift, _LARGEST),
+        "impedance": (net.impedance, _LARGEST),
+        "admittance (1/impedance)": (1 / net.impedance, _LARGEST_ADMITTANCE),
+    }
+    for name, (values, most) in sizes.items():
+        if not np.all(np.abs(values) <= most):  # a NaN too
+            raise DataError(
+                f"{net.name}: a value of {name} is infinite or above {most:g} per unit of "
+                f"{net.base_mva:g} MVA; correct the case file"
+            )
+
+
+def adjacency(net: Network) -> coo_array:
+    """Return the sparse `(N, N)` matrix of which buses a line joins."""
+    one = np.ones(net.lines)
+    return coo_array((one, (net.ends[:, 0], net.ends[:, 1])), shape=(net.buses,) * 2)
+
+
+class Admittance(NamedTuple):
+    """The four entries of every line's matrix Y_l: currents (I_from, I_to) = Y_l (V_from, V_to)."""
+
+    ff: Complex[HostArray, " L"]
+    ft: Complex[HostArray, " L"]
+    tf: Complex[HostArray, " L"]
+    tt: Complex[HostArray, " L"]
+
+
+def admittance(network: Network) -> Admittance:
+    """Return Y_l of every line, per unit: appendix D of Ryu and Kim 2023, the standard pi model.
+
+    With y = 1/(r + ix), charging b, tap ratio tau and phase shift theta,
+
+        Y_ff = (y + i b/2) / tau^2,          Y_ft = -y / (tau exp(-i theta)),
+        Y_tf = -y / (tau exp(i theta)),      Y_tt = y + i b/2.
+    """
+    y = 1 / network.impedance
+    diagonal = y + 0.5j * network.charging
+    ratio = network.tap * np.exp(1j * network.shift)
+    return Admittance(diagonal / network.tap**2, -y / np.conj(ratio), -y / ratio, diagonal)

@@ -1,0 +1,285 @@
+"""The second-order cone relaxation (D.2) of Ryu and Kim 2023, as sparse matrices.
+
+Variables, in this order (per unit, n in all):
+
+    W   (N)  w_ii^RR + w_ii^II = |V_i|^2
+    c   (P)  w_ij^RR + w_ij^II = Re(V_i conj V_j), one per pair of buses that a line joins
+    s   (P)  w_ji^RI - w_ij^RI = Im(V_i conj V_j)
+    pF, qF, pT, qT (L each)  flows into the line at its from and its to end
+    pG, qG (G each)  generation
+
+The products w enter (D.2) through these sums only. **Demand is in no constraint.** It enters the
+balance residuals s_i = a_i'x + d_i of (D.2b) and (D.2c), which the objective (D.2a) squares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array, csr_array
+
+from taciturn.typing import HostArray
+from taciturn_power.grids.network import Network, admittance
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The positions of each kind of variable."""
+
+    buses: int
+    pairs: int
+    lines: int
+    generators: int
+
+    @property
+    def size(self) -> int:
+        """Number of variables, n."""
+        return self.buses + 2 * self.pairs + 4 * self.lines + 2 * self.generators
+
+    def cosine(self, pair: HostArray) -> HostArray:
+        """Return the positions of c."""
+        return self.buses + pair
+
+    def sine(self, pair: HostArray) -> HostArray:
+        """Return the positions of s."""
+        return self.buses + self.pairs + pair
+
+    def flow(self, kind: int, line: HostArray) -> HostArray:
+        """Return the positions of pF, qF, pT or qT (kind 0, 1, 2, 3)."""
+        return self.buses + 2 * self.pairs + kind * self.lines + line
+
+    def generation(self, kind: int, generator: HostArray) -> HostArray:
+        """Return the positions of pG or qG (kind 0, 1)."""
+        start = self.buses + 2 * self.pairs + 4 * self.lines
+        return start + kind * self.generators + generator
+
+
+@dataclass(frozen=True, eq=False)
+class Cones:
+    """Second-order cones of one kind and dimension k: constant + rows x lies in the k-cone.
+
+    Cone j owns rows j k to j k + k - 1 and belongs to line `line[j]`.
+    """
+
+    rows: csr_array
+    constant: Float[HostArray, " K"]
+    line: Int[HostArray, " J"]
+    dimension: int
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """Problem (D.2): min sum_i (a_i'x + d_i)^2 over the public convex set of the rest.
+
+    Attributes
+    ----------
+    balance
+        `(2N, n)`: rows a_i; (D.2b) of all buses, then (D.2c) of all buses. Entries of flows and
+        generation are +-1, those of W are shunts.
+    equal
+        `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
+    lower, upper
+        `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
+    angle, angle_line
+        (D.2k) as angle x <= 0, and the line each row belongs to.
+    cones
+        (D.2j) where there is a limit, and (D.2l).
+    pair
+        `(L,)`: the pair of buses of every line; `orientation` is -1 where the line runs against it.
+    """
+
+    network: Network
+    layout: Layout
+    balance: csr_array
+    equal: csr_array
+    lower: Float[HostArray, " n"]
+    upper: Float[HostArray, " n"]
+    angle: csr_array
+    angle_line: Int[HostArray, " K"]
+    cones: tuple[Cones, ...]
+    pair: Int[HostArray, " L"]
+    orientation: Float[HostArray, " L"]
+
+    @property
+    def demand(self) -> Float[HostArray, " B"]:
+        """The private d, `(2N,)`: active demand of all buses, then reactive."""
+        return self.network.demand.T.ravel()
+
+    def objective(self, x: Float[HostArray, " n"], demand: Float[HostArray, " B"]) -> float:
+        """Return (D.2a), the sum of squared balance residuals, per unit squared."""
+        return float(np.sum((self.balance @ x + demand) ** 2))
+
+    def violation(self, x: Float[HostArray, " n"]) -> float:
+        """Return the largest violation of any public constraint at x, per unit.
+
+        Of (D.2f) to (D.2i) and (D.2k), the distance to the plane: their coefficients are
+        admittances, which may be large.
+        """
+        worst = [np.abs(self.equal @ x) / _norms(self.equal), (self.angle @ x) / _norms(self.angle)]
+        worst += [self.lower - x, x - self.upper]
+        for cone in self.cones:
+            inside = (cone.constant + cone.rows @ x).reshape(-1, cone.dimension)
+            worst.append(np.linalg.norm(inside[:, 1:], axis=1) - inside[:, 0])
+        return max(float(np.max(part, initial=0.0)) for part in worst)
+
+    def flat(self) -> Float[HostArray, " n"]:
+        """Return a public starting point: |V| midway, no angle, the flows that follow from these.
+
+        Generation lies midway where it is bounded, at 0 otherwise.
+        """
+        layout, net = self.layout, self.network
+        magnitude = net.voltage.mean(axis=1)
+        x = np.zeros(layout.size)
+        x[: layout.buses] = magnitude**2
+        x[layout.cosine(self.pair)] = magnitude[net.ends].prod(axis=1)
+        start = int(layout.flow(0, np.arange(1))[0])
+        flows = slice(start, start + 4 * layout.lines)
+        x[flows] = -(self.equal @ x)  # the coefficient of each flow in its own equation is 1
+        lower, upper = self.lower[flows.stop :], self.upper[flows.stop :]
+        bounded = np.isfinite(lower) & np.isfinite(upper)
+        x[flows.stop :] = np.where(bounded, lower, 0) / 2 + np.where(bounded, upper, 0) / 2
+        return x
+
+
+def relax(network: Network) -> Relaxation:
+    """Return (D.2) for a network."""
+    ends = np.sort(network.ends, axis=1)
+    pairs, pair = np.unique(ends, axis=0, return_inverse=True)
+    orientation = np.where(network.ends[:, 0] == ends[:, 0], 1.0, -1.0)
+    generators = len(network.generator_bus)
+    layout = Layout(network.buses, len(pairs), network.lines, generators)
+    angle, angle_line = _angles(network, layout, pair, orientation)
+    lower, upper = _bounds(network, layout)
+    return Relaxation(
+        network=network,
+        layout=layout,
+        balance=_balance(network, layout),
+        equal=_flows(network, layout, pair, orientation),
+        lower=lower,
+        upper=upper,
+        angle=angle,
+        angle_line=angle_line,
+        cones=_cones(network, layout, pairs, pair),
+        pair=pair,
+        orientation=orientation,
+    )
+
+
+def _sparse(
+    entries: list[tuple[HostArray, HostArray, HostArray]], shape: tuple[int, int]
+) -> csr_array:
+    """Return a sparse matrix from (row, column, value) blocks; equal places add up."""
+    rows, columns, values = (
+        np.concatenate([np.broadcast_to(block[k], block[0].shape) for block in entries])
+        for k in range(3)
+    )
+    return csr_array(coo_array((values, (rows, columns)), shape=shape))
+
+
+def _norms(rows: csr_array) -> HostArray:
+    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.asarray(np.sqrt(squares))
+
+
+def _balance(network: Network, layout: Layout) -> csr_array:
+    """Return the rows a_i of (D.2b) and (D.2c), without the demand."""
+    line, generator = np.arange(layout.lines), np.arange(layout.generators)
+    bus, n = np.arange(layout.buses), layout.buses
+    entries, minus = [], -np.ones(layout.generators)
+    for kind, sign in ((0, 1.0), (1, -1.0)):  # active, reactive
+        at = kind * n
+        one = np.ones(layout.lines)
+        entries += [
+            (at + network.ends[:, 0], layout.flow(kind, line), one),
+            (at + network.ends[:, 1], layout.flow(kind + 2, line), one),
+            (at + network.generator_bus, layout.generation(kind, generator), minus),
+            (at + bus, bus, sign * network.shunt[:, kind]),
+        ]
+    rows = _sparse(entries, (2 * n, layout.size))
+    rows.eliminate_zeros()
+    return rows
+
+
+def _flows(network: Network, layout: Layout, pair: HostArray, orientation: HostArray) -> csr_array:
+    """Return (D.2f) to (D.2i): flow minus its expression in W, c and s."""
+    y, line = admittance(network), np.arange(layout.lines)
+    c, s = layout.cosine(pair), layout.sine(pair)
+    parts = (  # (flow, its bus's W, coefficient of W, of c, of s)
+        (0, 0, y.ff.real, y.ft.real, y.ft.imag),
+        (1, 0, -y.ff.imag, -y.ft.imag, y.ft.real),
+        (2, 1, y.tt.real, y.tf.real, -y.tf.imag),
+        (3, 1, -y.tt.imag, -y.tf.imag, -y.tf.real),
+    )
+    entries = []
+    for kind, end, of_w, of_c, of_s in parts:
+        row = kind * layout.lines + line
+        entries += [
+            (row, layout.flow(kind, line), np.ones(layout.lines)),
+            (row, network.ends[:, end], -of_w),
+            (row, c, -of_c),
+            (row, s, -of_s * orientation),
+        ]
+    return _sparse(entries, (4 * layout.lines, layout.size))
+
+
+def _bounds(network: Network, layout: Layout) -> tuple[HostArray, HostArray]:
+    lower, upper = np.full(layout.size, -np.inf), np.full(layout.size, np.inf)
+    lower[: layout.buses], upper[: layout.buses] = (network.voltage**2).T
+    generator = np.arange(layout.generators)
+    for kind in (0, 1):
+        place = layout.generation(kind, generator)
+        lower[place], upper[place] = network.generator_range[:, 2 * kind : 2 * kind + 2].T
+    return lower, upper
+
+
+def _angles(
+    network: Network, layout: Layout, pair: HostArray, orientation: HostArray
+) -> tuple[csr_array, HostArray]:
+    """Return (D.2k): tan(least) c <= s <= tan(most) c, where there is a limit."""
+    entries: list[tuple[HostArray, HostArray, HostArray]] = []
+    lines: list[HostArray] = []
+    for side, sign in ((0, -1.0), (1, 1.0)):
+        line = np.flatnonzero(np.isfinite(network.angle[:, side]))
+        row = sum(map(len, lines)) + np.arange(len(line))
+        slope = np.tan(network.angle[line, side])
+        entries += [
+            (row, layout.sine(pair[line]), sign * orientation[line]),
+            (row, layout.cosine(pair[line]), -sign * slope),
+        ]
+        lines.append(line)
+    limited = np.concatenate(lines)
+    return _sparse(entries, (len(limited), layout.size)), limited
+
+
+def _cones(
+    network: Network, layout: Layout, pairs: HostArray, pair: HostArray
+) -> tuple[Cones, ...]:
+    """Return (D.2j) at both ends, and (D.2l) once per pair, on the first of its lines."""
+    limited = np.flatnonzero(np.isfinite(network.limit))
+    thermal = [_thermal(network, layout, limited, end) for end in (0, 1)] if len(limited) else []
+    _, first = np.unique(pair, return_index=True)
+    row = 4 * np.arange(len(pairs))
+    half = np.full(len(pairs), 0.5)
+    entries = [
+        (row, pairs[:, 0], half),
+        (row, pairs[:, 1], half),
+        (row + 1, pairs[:, 0], half),
+        (row + 1, pairs[:, 1], -half),
+        (row + 2, layout.cosine(np.arange(len(pairs))), 2 * half),
+        (row + 3, layout.sine(np.arange(len(pairs))), 2 * half),
+    ]
+    size = 4 * len(pairs)
+    return (*thermal, Cones(_sparse(entries, (size, layout.size)), np.zeros(size), first, 4))
+
+
+def _thermal(network: Network, layout: Layout, limited: HostArray, end: int) -> Cones:
+    row, one = 3 * np.arange(len(limited)), np.ones(len(limited))
+    entries = [
+        (row + 1, layout.flow(2 * end, limited), one),
+        (row + 2, layout.flow(2 * end + 1, limited), one),
+    ]
+    constant = np.zeros(3 * len(limited))
+    constant[row] = network.limit[limited]
+    return Cones(_sparse(entries, (len(constant), layout.size)), constant, limited, 3)

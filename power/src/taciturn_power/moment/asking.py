@@ -1,0 +1,270 @@
+r"""The demands of all zones, asked for with noise: once, or once at every step of a day.
+
+**What neighbouring means.** Two days are neighbours if one unit moves by at most beta *at every
+step*: one demand of a bus, both of a bus, or all of a zone. So no single step is hidden by its own
+noise alone, and all T answers count together.
+
+**How the budget is shared.** One unit has c demands that move at once (1, 2, or all of the zone),
+so the answer about a step moves by D = sqrt(c) beta, and Gaussian noise of scale s_t on it is worth
+mu_t = D / s_t. Gaussian answers compose exactly, mu^2 = sum_t mu_t^2. With public weights w_t,
+
+    s_t = D / mu sqrt(sum_u w_u / w_t)      so that      mu_t^2 = mu^2 w_t / sum_u w_u:
+
+a step has a share of mu^2 in proportion to its weight. Equal weights give s_t = D sqrt(T) / mu:
+every step of a day has sqrt(T) times the noise of a single moment under the same budget. If the
+variances of the steps count with importances a_t, sum_t a_t s_t^2 is least with weights
+proportional to sqrt(a_t).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from taciturn import checks
+from taciturn.engine import Plan, plan
+from taciturn.errors import InputError
+from taciturn.oracles import Targets, TargetsAt
+from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.problems import Origin, Shard, Shards
+from taciturn.spec import Spec
+from taciturn.typing import HostArray
+from taciturn_power.grids.network import Network, bounded
+from taciturn_power.grids.zones import Zones
+from taciturn_power.methods import TargetsByStep, TargetsOnce, shared_coordinates
+
+Hidden = Literal["demand", "bus", "zone"]
+HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
+# per unit: far above any sensible value, far below what the solver can handle
+MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
+MOST_AT_A_BUS_MW = 1e5
+# a step for every minute of a day
+LEAST_STEPS, MOST_STEPS = 2, 1440
+_TARGETS: dict[Hidden, str] = {
+    "demand": "demand: active or reactive power of one bus, per unit",
+    "bus": "demand per unit: active and reactive power of one bus, which are the rows of a person",
+    "zone": "demand: active and reactive power of every bus of one zone, per unit",
+}
+_TARGETS_BY_STEP: dict[Hidden, str] = {
+    "demand": "demand per unit: active or reactive power of one bus at each of {} steps, which "
+    "are the rows of a person",
+    "bus": "demand per unit: active and reactive power of one bus at each of {} steps, which are "
+    "the rows of a person",
+    "zone": "demand per unit: active and reactive power of every bus of one zone at each of {} "
+    "steps",
+}
+
+
+def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
+    """Return the neighbouring relation: which demands may move at once, each by beta (per unit).
+
+    One scalar demand; the pair (P, Q) of a bus; or all demands of a zone. Of a day they may move
+    at each of its `steps`, which are the rows of a person.
+    """
+    if steps is None:
+        relation = TargetChange(beta, _TARGETS[hide])
+        if hide == "demand":
+            return Adjacency(relation, "record")
+    else:
+        relation = TargetChange(beta, _TARGETS_BY_STEP[hide].format(steps))
+    if hide == "zone":
+        return Adjacency(relation, "agent")
+    rows = (1 if hide == "demand" else 2) * (steps or 1)
+    return Adjacency(relation, "person", rows_per_person=rows)
+
+
+def records(network: Network, zones: Zones) -> list[HostArray]:
+    """Return the places of every zone's demands in d: active of its buses, then reactive."""
+    buses = [np.flatnonzero(zones.of_bus == zone) for zone in range(zones.count)]
+    return [np.concatenate([bus, bus + network.buses]) for bus in buses]
+
+
+def demand_shards(
+    network: Network,
+    zones: Zones,
+    demand: Float[HostArray, "T N 2"],
+    *,
+    rows_per_person: int | None = None,
+) -> Shards:
+    """Return the zones' demands (per unit), `bounded`, as targets: a block for every step.
+
+    There are no features. A moment is a day of one step. Where a bus is what is hidden, its demands
+    are the rows of a person (`hidden_adjacency`).
+    """
+    places, steps = records(network, zones), len(demand)
+    width, flat = max(map(len, places)), bounded(demand).transpose(0, 2, 1).reshape(steps, -1)
+    targets, mask = np.zeros((2, len(places), steps, width))
+    for zone, place in enumerate(places):
+        targets[zone, :, : len(place)], mask[zone, :, : len(place)] = flat[:, place], 1
+    rows = (len(places), steps * width)
+    shard = Shard(
+        jnp.zeros((*rows, 1)), jnp.asarray(targets.reshape(rows)), jnp.asarray(mask.reshape(rows))
+    )
+    counts = tuple(steps * len(place) for place in places)
+    return Shards(shard, counts, 1.0, Origin(rows_per_person))
+
+
+def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the budget
+    network: Network,
+    zones: Zones,
+    *,
+    hide: Hidden,
+    beta: float,
+    epsilon: float,
+    delta: float,
+    weights: Float[HostArray, " T"] | None = None,
+) -> Plan:
+    """Return the plan of asking every zone for its demands, once, or once at every step of a day.
+
+    Parameters
+    ----------
+    weights
+        Of a day: public, above 0, the share of mu^2 that every step has, up to a factor.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the noise would be too large to compute with.
+
+    Notes
+    -----
+    **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
+    Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
+    Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
+    (`taciturn.oracles.Targets`, `TargetsAt`), and no other zone's answer moves. Every step is a
+    question in the ledger, and all of them compose (module docstring). The number of steps, their
+    times and the weights are public and read off nothing private. The network is public and is all
+    that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
+    is asked twice. A second look would cost as much noise in each as the mean of both saves
+    (noise variances of equal looks under one budget grow with their number), so one look is the
+    mean of any number.
+    """
+    check_beta(beta)
+    places = records(network, zones)
+    shared, width = shared_coordinates(places, 2 * network.buses), max(map(len, places))
+    algorithm: TargetsOnce | TargetsByStep = TargetsOnce(shared)
+    questions: tuple[Targets | TargetsAt, ...] = (Targets(width),)
+    steps = 1 if weights is None else len(weights)
+    if weights is not None:
+        check_steps(steps)
+        different, which = np.unique(relative_noise(weights), return_inverse=True)
+        algorithm = TargetsByStep(shared, tuple(which.ravel().tolist()))
+        questions = tuple(TargetsAt(width, steps, multiple) for multiple in different.tolist())
+    adjacency = hidden_adjacency(hide, beta, None if weights is None else steps)
+    planned = plan(
+        public_spec(tuple(steps * len(place) for place in places)),
+        algorithm,
+        questions,
+        Terms(epsilon, delta, adjacency, Messages()),
+        rounds=steps,
+        precision="float64",
+    )
+    check_noise(planned, network)
+    return planned
+
+
+def check_steps(steps: int) -> None:
+    """Raise `InputError` unless so many steps make a day."""
+    if not LEAST_STEPS <= steps <= MOST_STEPS:
+        raise InputError(
+            f"the day has {steps} steps; give {LEAST_STEPS} to {MOST_STEPS} (a moment alone needs "
+            "no series)"
+        )
+
+
+def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
+    """Return the noise of every step over that of the heaviest, sqrt(max w / w_t).
+
+    Raises
+    ------
+    InputError
+        If a weight is not a number above 0, or one is too small beside another.
+
+    Examples
+    --------
+    >>> relative_noise(np.array([4.0, 1.0, 4.0])).tolist()
+    [1.0, 2.0, 1.0]
+    """
+    for weight in weights.tolist():
+        checks.positive("a weight", weight)
+    with np.errstate(over="ignore"):
+        relative: HostArray = np.sqrt(np.max(weights) / weights)
+    if not np.all(np.isfinite(relative)):
+        raise InputError(
+            "weights lie so far apart that the noise of a step would be infinite; bring them "
+            "closer together"
+        )
+    return relative
+
+
+def check_beta(beta: float) -> None:
+    """Raise `InputError` unless beta (per unit) is a change that a demand may have."""
+    if not checks.positive("beta", beta) <= MOST_CHANGE:
+        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
+
+
+def public_spec(counts: tuple[int, ...]) -> Spec:
+    """Return the public facts about zones with so many demands each: there are no features."""
+    return Spec(
+        counts=counts,
+        shape=(1,),
+        record_norm=1.0,
+        gradient_bound=float("inf"),
+        smoothness=1.0,
+    )
+
+
+def check_noise(planned: Plan, network: Network) -> None:
+    """Raise `InputError` if the noise of a plan is too large, or too small, to compute with."""
+    scale = float(np.max(planned.ledger.scale))
+    if not scale <= MOST_NOISE:
+        raise InputError(
+            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
+            "raise epsilon or lower beta"
+        )
+    check_lattice(planned, most_demand(network))
+
+
+def most_demand(network: Network) -> float:
+    """Return a public bound on the demand of a bus, active or reactive, per unit.
+
+    It is the total that can be generated. Where that is not limited, 100 GW: more than any bus
+    takes. (A larger demand would be clipped, which breaks the promise and not the privacy.)
+    """
+    ranges = np.abs(network.generator_range)
+    active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
+    return float(min(max(active, reactive), MOST_AT_A_BUS_MW / network.base_mva, MOST_DEMAND))
+
+
+def check_lattice(planned: Plan, largest: float) -> None:
+    """Raise `InputError` if answers up to `largest` (per unit) do not fit on the lattice.
+
+    An answer has at most 2^51 steps; a larger one is clipped, and would no longer be the demand
+    with noise of the stated size.
+    """
+    steps = np.asarray(planned.ledger.step)
+    least = float(np.min(steps[steps > 0], initial=np.inf))
+    if not largest <= 2.0**51 * least:
+        raise InputError(
+            f"a demand of {largest:.3g} per unit, which the network could serve, does not fit "
+            f"beside so little noise (at most {2.0**51 * least:.3g} does); raise beta, or lower "
+            "epsilon"
+        )
+
+
+def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, "T N"]:
+    """Return the standard deviation of the noise on a demand, by step and bus, per unit; public."""
+    deviation: HostArray = np.asarray(planned.ledger.scale)[:, :, 0].T[:, zones.of_bus]
+    return deviation
+
+
+def shares(planned: Plan) -> Float[HostArray, " T"]:
+    """Return the share of mu^2 that every step has, by the ledger; equal without noise."""
+    squares = np.max(np.square(planned.ledger.ratios()), axis=(0, 2))
+    if not np.all(np.isfinite(squares)):
+        return np.full(len(squares), 1 / len(squares))
+    share: HostArray = squares / np.sum(squares)
+    return share

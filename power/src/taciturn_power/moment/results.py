@@ -1,0 +1,254 @@
+"""What is told of a private optimal power flow: plain values, sentences and files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.report import strict
+from taciturn.typing import HostArray
+from taciturn_power.cases.case import Case
+from taciturn_power.delivery import Told, run_values
+from taciturn_power.grids.network import Network
+from taciturn_power.grids.zones import ties, zones_of
+from taciturn_power.models.binding import binding
+from taciturn_power.models.dc import widest
+from taciturn_power.models.dispatch import Dispatch
+from taciturn_power.moment.export import exported
+from taciturn_power.moment.opf import OpfStudy
+from taciturn_power.moment.price import met, optimum, price_of_privacy
+
+# of the room that eta needs: where there is less, the noise decides whether a promise is made
+_NARROW = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class OpfReport:
+    """A study, the case it is about, and what may be shown of it.
+
+    Attributes
+    ----------
+    case
+        With the true demand, of which something is shown only if `shows_demand`.
+    shows_demand
+        Whether figures that read the true demand may be shown: the case is published, there was no
+        noise, or the owner asked for them.
+    warnings
+        One line each.
+    """
+
+    study: OpfStudy
+    case: Case
+    network: Network
+    shows_demand: bool
+    warnings: tuple[str, ...]
+
+
+def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
+    """Return what a reader of the result must know first."""
+    warnings = []
+    eta = study.proposal.eta
+    if study.promised and narrow(study):
+        warnings.append(
+            "the room is narrow, and the promise is a share of all runs: so near the network's "
+            "limits most dispatches that are marked as promised can fail; do not repeat runs until "
+            "one is marked"
+        )
+    if study.dispatch is None:
+        warnings.append(
+            f"no dispatch of the model {study.proposal.model} was found that meets the answered "
+            "demand within the limits; the answers stand in the files (--out), and working on them "
+            "costs no more privacy"
+        )
+    elif study.moved > 0:
+        warnings.append(
+            "the answered demands leave no dispatch; it is made for the nearest that do, "
+            f"{study.moved:.3g} MW away in all"
+        )
+    if eta is not None and not study.promised and study.needed > 0:
+        warnings.append(
+            f"nothing is promised: eta {eta:.3g} needs room for {study.needed:.3g} standard "
+            f"deviations of the noise, and the answers leave room for {study.kept:.3g}; take less "
+            "noise (a larger epsilon, a smaller beta)"
+        )
+    return tuple(warnings)
+
+
+def narrow(study: OpfStudy) -> bool:
+    """Return whether the answers leave room for less than twice the noise that eta needs.
+
+    Then it is the noise, as much as the network, that decides whether a dispatch is promised.
+    """
+    if study.model is None or not study.needed > 0:
+        return False
+    room = widest(study.model, study.served, study.noise)
+    return room is None or room < _NARROW * study.needed
+
+
+def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
+    """Return the results as strictly valid JSON values; powers in MW, money in $/h.
+
+    Notes
+    -----
+    **Guarantee.** Functions of the answers and of public facts, but for the values under `true`
+    and of `price`: `noise`, `recourse` and `total`. These read the true demand, and are None unless
+    `shows_demand`.
+    """
+    study = report.study
+    network = report.network
+    zones = zones_of(network, np.array(study.proposal.zones))
+    demand = network.demand if report.shows_demand else None
+    values: dict[str, Any] = strict(
+        {
+            "case": network.name,
+            "problem": "opf",
+            "model": study.proposal.model,
+            "buses": network.buses,
+            "lines": network.lines,
+            "zones": zones.count,
+            "ties": len(ties(network, zones)),
+            "hide": study.proposal.hide,
+            "beta_mw": study.proposal.beta * network.base_mva,
+            "noise_mw": float(np.max(study.noise)) * network.base_mva,
+            "answered_mw": float(np.sum(study.answers[:, 0])) * network.base_mva,
+            "eta": study.proposal.eta,
+            "promised": study.promised,
+            "multiplier_needed": study.needed,
+            "multiplier_kept": study.kept,
+            "moved_mw": study.moved,
+            **_dispatch_values(study.dispatch, network),
+            "relaxation": None if study.soc is None else _relaxation(study),
+            "price": price_of_privacy(study, demand)._asdict(),
+            "true": None if demand is None else _true(study, demand),
+            **run_values(
+                study.run, study.proposal, out, report.warnings, ignored=report.case.ignored
+            ),
+        }
+    )
+    return values
+
+
+def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, Any]:
+    if dispatch is None:
+        return {"cost": None, "reserve_mw": None, "least_price": None, "largest_price": None}
+    priced = not np.any(np.isnan(dispatch.price))
+    return {
+        "cost": dispatch.cost,
+        "reserve_mw": float(np.sum(dispatch.reserve)),
+        "least_price": float(np.min(dispatch.price)) if priced else None,
+        "largest_price": float(np.max(dispatch.price)) if priced else None,
+        "binding": binding(dispatch, network),
+    }
+
+
+def _relaxation(study: OpfStudy) -> dict[str, Any] | None:
+    if study.soc is None:
+        return None
+    exact = study.soc.exactness
+    return {
+        "cost": study.soc.dispatch.cost,
+        "exact": exact.holds,
+        "cone": exact.cone,
+        "angle": exact.angle,
+    }
+
+
+def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
+    """Return what an owner sees: the optimum, and what becomes of the dispatch."""
+    after = met(study, demand)
+    told = {"optimum": optimum(study, demand)}
+    if after is None:
+        return told
+    return {
+        **told,
+        "cost": after.cost,
+        "imbalance_mw": after.imbalance,
+        "served": after.served,
+        "beyond_mw": max(after.beyond, 0.0),
+    }
+
+
+def opf_told(report: OpfReport) -> Told:
+    """Return what is told of the run. No file holds a true demand."""
+    study = report.study
+    return Told(
+        run=study.run,
+        proposal=study.proposal,
+        data=study.proposal.network.name,
+        results=partial(opf_results, report),
+        files=partial(exported, study, report.case),
+        rows=partial(opf_rows, report),
+        head="Optimal power flow on {case} ({model}): {buses} buses, {lines} lines, {zones} zones, "
+        "{ties} ties",
+    )
+
+
+def money(value: float | None) -> str:
+    """Return dollars an hour as text.
+
+    Examples
+    --------
+    >>> money(93132.68), money(-1e-12), money(None)
+    ('93,133 $/h', '0.00 $/h', 'not told')
+    """
+    if value is None:
+        return "not told"
+    digits = 0 if abs(value) >= 1000 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f} $/h"
+
+
+def opf_rows(report: OpfReport) -> list[tuple[str, str]]:
+    """Return the main results as (name, text), for the terminal and for the page."""
+    values = opf_results(report, None)
+    study, price = report.study, values["price"]
+    rows = [
+        ("Noise on each demand", f"{values['noise_mw']:.3g} MW (standard deviation; public)"),
+        ("Cost of the dispatch", money(values["cost"])),
+        ("Serves the true demand", _promise(study)),
+        ("Price of noise, without room", money(price["noise"]) + _hint(report)),
+        ("Price of tightening", money(price["tightening"])),
+        ("Price of what DC leaves out", money(price["relaxation"]) + ", at least"),
+    ]
+    if price["total"] is not None:
+        rows[-1:-1] = [
+            ("Price of recourse", money(price["recourse"])),
+            ("Price of privacy in all", money(price["total"])),
+        ]
+    if study.model is None:
+        exact = values["relaxation"]
+        words = "exact" if exact and exact["exact"] else "not exact: a lower bound of the AC cost"
+        rows = [*rows[:3], ("Relaxation", words if exact else "has no state at these answers")]
+    true = values["true"]
+    if true is not None:
+        rows.append(("Optimum at the true demand", money(true["optimum"])))
+        if "cost" in true:
+            serves = "served" if true["served"] else f"{true['beyond_mw']:.3g} MW beyond a limit"
+            rows.append(("Cost once demand shows", f"{money(true['cost'])}; demand is {serves}"))
+            rows.append(("Answers exceed demand by", f"{true['imbalance_mw']:.3g} MW in all"))
+    if report.case.ignored:
+        rows.append(("Not read from the case", "; ".join(report.case.ignored)))
+    return rows
+
+
+def _hint(report: OpfReport) -> str:
+    return "" if report.shows_demand else ": the demand is private (--oracle-metrics tells it)"
+
+
+def _promise(study: OpfStudy) -> str:
+    """Return what may be said: a probability of all runs, and not of those that are marked."""
+    if study.dispatch is None or study.restored:
+        return "no: there is no dispatch for the answers"
+    if math.isinf(study.run.certificate.epsilon):
+        model = "DC" if study.model is not None else "the cone relaxation"
+        return f"yes, in {model}: nothing was noised"
+    if study.promised and study.proposal.eta is not None:
+        return (
+            f"promised, in DC: of all runs, at most {100 * study.proposal.eta:.3g} % return a "
+            "dispatch with this mark that fails"
+        )
+    return "not promised"

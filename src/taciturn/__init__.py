@@ -1,0 +1,90 @@
+"""taciturn: differentially private distributed convex optimisation.
+
+Importing the package switches JAX to 64-bit types (`jax_enable_x64`), a setting of the whole
+process and, where JAX is not imported yet, of those that it starts: without it JAX silently narrows
+every float64 to float32, and a plan that asks for double precision would run in single. A plan in
+float32 stays in float32.
+
+The names below are what most programs need; they are imported when they are first used. All others
+stand in the rooms: `taciturn.problems`, `taciturn.privacy`, `taciturn.network`, `taciturn.oracles`,
+`taciturn.algorithms`, `taciturn.engine`, `taciturn.proposal`, `taciturn.audit`,
+`taciturn.estimators`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if "jax" in sys.modules:
+    sys.modules["jax"].config.update("jax_enable_x64", True)
+else:  # which takes half a second, and reads this when it is imported
+    os.environ["JAX_ENABLE_X64"] = "1"
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from taciturn.algorithms import ADMM as ADMM
+    from taciturn.algorithms import DPADMM as DPADMM
+    from taciturn.algorithms import NIDS as NIDS
+    from taciturn.algorithms import RECAL as RECAL
+    from taciturn.algorithms import LinearisedADMM as LinearisedADMM
+    from taciturn.algorithms import NoisyGradient as NoisyGradient
+    from taciturn.engine import Plan as Plan
+    from taciturn.engine import Run as Run
+    from taciturn.engine import plan as plan
+    from taciturn.engine import run as run
+    from taciturn.engine import sweep as sweep
+    from taciturn.oracles import Gradient as Gradient
+    from taciturn.oracles import MinibatchGradient as MinibatchGradient
+    from taciturn.oracles import ProximalStep as ProximalStep
+    from taciturn.privacy import Adjacency as Adjacency
+    from taciturn.privacy import Messages as Messages
+    from taciturn.privacy import ReplaceOne as ReplaceOne
+    from taciturn.privacy import Sum as Sum
+    from taciturn.privacy import Terms as Terms
+    from taciturn.privacy import ZeroOut as ZeroOut
+    from taciturn.problems import L1 as L1
+    from taciturn.problems import L2 as L2
+    from taciturn.problems import Ball as Ball
+    from taciturn.problems import Box as Box
+    from taciturn.problems import Logistic as Logistic
+    from taciturn.problems import MultinomialLogistic as MultinomialLogistic
+    from taciturn.problems import NoRegulariser as NoRegulariser
+    from taciturn.problems import Problem as Problem
+    from taciturn.problems import Squared as Squared
+    from taciturn.problems import WholeSpace as WholeSpace
+    from taciturn.problems import minimise as minimise
+    from taciturn.problems import pack as pack
+    from taciturn.problems import public_facts as public_facts
+    from taciturn.proposal import Proposal as Proposal
+    from taciturn.proposal import Request as Request
+    from taciturn.proposal import propose as propose
+
+_ROOMS = {
+    "algorithms": ("ADMM", "DPADMM", "NIDS", "RECAL", "LinearisedADMM", "NoisyGradient"),
+    "engine": ("Plan", "Run", "plan", "run", "sweep"),
+    "oracles": ("Gradient", "MinibatchGradient", "ProximalStep"),
+    "privacy": ("Adjacency", "Messages", "ReplaceOne", "Sum", "Terms", "ZeroOut"),
+    "problems": (
+        "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
+        "Squared", "WholeSpace", "minimise", "pack", "public_facts",
+    ),
+    "proposal": ("Proposal", "Request", "propose"),
+}  # fmt: skip
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = sorted(_ROOM_OF)  # noqa: PLE0605 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of one of the rooms, which is imported now: together they take two seconds."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"taciturn has no {name!r}; its names are {', '.join(__all__)}")
+    return getattr(importlib.import_module(f"taciturn.{_ROOM_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,243 @@
+"""Accelerated linearised ADMM for A x + B y = c on noised gradients (Ouyang et al. 2015)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    Turn,
+    batch_variance,
+    radius_of,
+    smoothness_of,
+)
+from taciturn.errors import InputError
+from taciturn.oracles import Point
+from taciturn.problems import Structured, laplacian_smooth, smoothed_share
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Vector
+
+
+class Accelerated(NamedTuple):
+    """x and its last change, y, the multiplier u of A x + B y = c, and the model xbar."""
+
+    x: Vector
+    change: Vector
+    y: Float[Array, "k"]
+    multiplier: Float[Array, "m"]
+    average: Vector
+
+
+class AcceleratedSplitting(AnswerMessages):
+    r"""Stochastic linearised ADMM with momentum for f(x) + r(y) subject to A x + B y = c.
+
+    Step t = 1 ... T is, with an estimate g, noised, of the gradient of f at the query q,
+
+        q     = xbar + a_t (x - xbar),                           a_t = 2 / (t + 1)
+        y    <- argmin_y r(y) + (rho_t/2) |A (x + b_t dx) + B y - c + u / rho_t|^2
+        u    <- u + rho_t (A (x + b_t dx) + B y - c),            b_t = (t - 1) / t
+        x    <- x - tau_t Q_v^-1 (g + A'u),                      dx the change of x
+        xbar <- xbar + a_t (x - xbar)                            the released model
+
+    Q_v the Laplacian smoothing of strength v. This is accelerated linearised ADMM (Ouyang, Chen,
+    Lan, Pasiliao 2015, Algorithm 2), the linearised block last; where B = -I it is the accelerated
+    primal-dual method of Chen, Lan, Ouyang (2014, Algorithm 2). Where B'B is no multiple of I the
+    line of y is a proximal step of length 1 / (rho_t |B'B|) from y, for which nothing is proved.
+
+    **Settings from public facts.** tau_t = t / (s + T k) and rho_t = t k / (T |A'A|). A direction
+    of little curvature is moved by H = T^2 / (4 (s + T k)) times its gradient, the *horizon* of
+    `NoisyGradient`, and collects noise of standard deviation 1.1 H nu / sqrt(T), nu that of g per
+    coordinate: a_t and tau_t average and accelerate at once. So, with the horizon that the noise
+    allows, H* = radius sqrt(T / d) / nu,
+
+        s = max(2 L, T^2 / (4 H*) - T k).
+
+    Under smoothing tr(Q_v^-1) stands for d. k balances the two terms of the constraint below:
+    k = |A| U / radius, U a bound on the (sub)gradients of r, and L where r has none. Without noise
+    on batches their variance takes the place of d nu^2, bounded from public facts
+    (`taciturn.algorithms.algorithm.batch_variance`), and beside noise it is left out.
+
+    **Rate.** With B = -I, E g the gradient at q, E|g - E g|^2 = V (in the norm of Q_v^-1) and
+    F(x) = f(x) + r(A x - c), for every x*,
+
+        E F(xbar) - F(x*) <= (s + T k) |x*|^2 / (T (T + 1))      (in the norm of Q_v)
+                             + |A'A| U^2 / (k (T + 1)) + (2 T + 1) V / (3 s).
+
+    Proof. Let Q(z) = F's Lagrangian at (xbar, u*) less that at (x*, ubar), ubar averaged like xbar.
+    By convexity and smoothness of f and the proximal steps in y and x,
+
+        (1/a_t) Q_t+1 - (1/a_t - 1) Q_t <= (|x* - x_t|^2 - |x* - x_t+1|^2) / (2 tau_t)
+            + (|u* - u_t|^2 - |u* - u_t+1|^2) / (2 rho_t) + <A (dx_t+1 - b_t dx_t), u* - u_t+1>
+            + <g - E g, x* - x_t+1> - (1 / tau_t - L a_t) |dx_t+1|^2 / 2
+            - |u_t+1 - u_t|^2 / (2 rho_t).
+
+    Times t, the left-hand side telescopes to T (T + 1) Q / 2, as t (1/a_t - 1) = (t - 1) / a_(t-1),
+    and so do the distances, since t / tau_t = s + T k and t / rho_t = T |A'A| / k do not depend on
+    t. What is left of the bilinear terms is at most the quadratic ones, since
+    1 / tau_t - L a_t >= rho_t |A'A| for s >= 2 L. The noise: x_t+1 is within tau_t (g - E g) of a
+    step without it, so its mean is at most tau_t V; sum_t t tau_t V <= T (T + 1) (2 T + 1) V /
+    (6 s). The terms with u* do not meet the noise, so the largest of them, |u*| <= U, gives F.
+
+    **When smoothing pays.** It lowers the noise from d nu^2 to tr(Q_v^-1) nu^2, about
+    d nu^2 / sqrt(1 + 4 v), and replaces |x*|^2 by x*'Q_v x* = |x*|^2 + v sum_j (x*_j+1 - x*_j)^2.
+    The best s gives a bound proportional to the root of the product of the two, so it pays if
+
+        1 + v sum_j (x*_j+1 - x*_j)^2 / |x*|^2 < d / tr(Q_v^-1),
+
+    that is only if the best weights of neighbouring columns are alike all the way round.
+
+    **Guarantee.** Agents are asked at public points and send the answers; all else is a public
+    function of the answers: momentum, smoothing, proximal steps and averages are post-processing.
+
+    Attributes
+    ----------
+    problem
+        f, r, A, B and c, all public but for the records; its loss is not used here.
+    smoothing
+        v >= 0; 0 for none.
+    radius
+        Assumed norm of the solution; None for sqrt(d) / R.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; from `schedule`, if the loss is not smooth.
+    """
+
+    problem: Structured
+    smoothing: float = eqx.field(static=True, default=0.0)
+    radius: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        checks.not_negative("smoothing", self.smoothing)
+        if self.radius is not None:
+            checks.positive("radius", self.radius)
+
+    def steps(self, spec: Spec, count: int, spread: float, rate: float) -> dict[str, HostArray]:
+        """Return the schedules of `count` steps.
+
+        Parameters
+        ----------
+        spread
+            Standard deviation, per coordinate, of the noise on a gradient estimate.
+        rate
+            The share of the records in a batch.
+        """
+        forward = self.problem.forward
+        if spec.dimension != forward.columns:
+            raise InputError(
+                f"A takes {forward.columns} numbers, the model has {spec.dimension}; "
+                "make the structure for as many features"
+            )
+        smoothness = smoothness_of(spec) + self.problem.ridge
+        size = self.radius or radius_of(spec)
+        variance = forward.columns * spread**2 or batch_variance(spec, rate)
+        variance *= smoothed_share(forward.columns, self.smoothing)
+        reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))
+        pull = self._pull(smoothness, size)
+        stiffness = max(2 * smoothness + count * pull, reach)
+        t = np.arange(1, count + 1)
+        return {
+            "step_size": t / stiffness,
+            "rho": t * pull / (count * forward.norm_squared()),
+            "momentum": 2 / (t + 1),
+            "extrapolation": (t - 1) / t,
+            "coupling": np.full(count, self.problem.coupling.norm_squared()),
+        }
+
+    def _pull(self, smoothness: float, size: float) -> float:
+        """Return k."""
+        bound = self.problem.regulariser.gradient_bound(self.problem.coupling.columns)
+        if bound == 0 or not np.isfinite(bound):
+            return smoothness
+        return float(np.sqrt(self.problem.forward.norm_squared()) * bound / size)
+
+    def query(self, at: Accelerated, turn: Turn) -> Vector:
+        """Return q, where the gradient is asked for."""
+        return at.average + turn.values["momentum"] * (at.x - at.average)
+
+    def advance(self, at: Accelerated, gradient: Vector, turn: Turn) -> Accelerated:
+        """Return the iterate after one step on a gradient estimate of the loss at the query."""
+        problem, rho = self.problem, turn.values["rho"]
+        ahead = at.x + turn.values["extrapolation"] * at.change
+        length = 1 / turn.values["coupling"]
+        violation = problem.residual(ahead, at.y) + at.multiplier / rho
+        y = problem.regulariser.prox(
+            at.y - length * problem.coupling.adjoint(violation), length / rho
+        )
+        multiplier = at.multiplier + rho * problem.residual(ahead, y)
+        direction = self.slope(at, gradient, turn) + problem.forward.adjoint(multiplier)
+        x = at.x - turn.values["step_size"] * laplacian_smooth(direction, self.smoothing)
+        return self.moved(at, x, y, multiplier, turn)
+
+    def slope(self, at: Accelerated, gradient: Vector, turn: Turn) -> Vector:
+        """Return the gradient estimate with that of the ridge."""
+        return gradient + self.problem.ridge * self.query(at, turn)
+
+    def moved(
+        self, at: Accelerated, x: Vector, y: Array, multiplier: Array, turn: Turn
+    ) -> Accelerated:
+        """Return the iterate at x, y and u, its model averaged."""
+        average = at.average + turn.values["momentum"] * (x - at.average)
+        return Accelerated(x, x - at.x, y, multiplier, average)
+
+    def first(self, template: Vector) -> Accelerated:
+        """Return the zero iterate."""
+        dtype, problem = template.dtype, self.problem
+        y, u = jnp.zeros(problem.coupling.columns, dtype), jnp.zeros(problem.forward.rows, dtype)
+        return Accelerated(template, template, y, u, template)
+
+
+class AcceleratedADMM(AcceleratedSplitting):
+    """One noised gradient a round, at the query of `AcceleratedSplitting`; then its step.
+
+    The form with steps and momentum from public facts of DP-SADMM (`taciturn.algorithms.SADMM` is
+    the one that Liu et al. 2022 print).
+    """
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return self.steps(spec, rounds, noise.of_mean, noise.rate)
+
+    @override
+    def ask(self, state: Vector, inbox: Accelerated, turn: Turn) -> Point:
+        return Point(self.query(inbox, turn))
+
+    @override
+    def first_public(self, template: Vector) -> Accelerated:
+        return self.first(template)
+
+    @override
+    def combine(self, public: Accelerated, mean_message: Vector, turn: Turn) -> Accelerated:
+        return self.advance(public, mean_message, turn)
+
+    @override
+    def model(self, public: Accelerated) -> Vector:
+        return public.average
+
+
+class AcceleratedRenyiADMM(AcceleratedADMM):
+    r"""`AcceleratedADMM` for x = y with the exact x-step of `RenyiADMM`, A = I and B = -I.
+
+        x <- argmin g'x + (rho_t/2) |x - y + u / rho_t|^2 + |x - x_t|^2 / (2 tau_t)
+        y <- prox_{r / rho_t}(x + u / rho_t),        u <- u + rho_t (x - y)
+
+    in place of the three lines of `AcceleratedSplitting`; queries, averages and settings are its
+    own. The rate there is proved for linearised steps.
+    """
+
+    @override
+    def advance(self, at: Accelerated, gradient: Vector, turn: Turn) -> Accelerated:
+        rho, step = turn.values["rho"], turn.values["step_size"]
+        pull = self.slope(at, gradient, turn) + at.multiplier - rho * at.y
+        x = (at.x - step * pull) / (1 + step * rho)
+        y = self.problem.regulariser.prox(x + at.multiplier / rho, 1 / rho)
+        return self.moved(at, x, y, at.multiplier + rho * (x - y), turn)

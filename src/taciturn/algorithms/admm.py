@@ -1,0 +1,160 @@
+"""Consensus ADMM on a star, and its form with exact local steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from taciturn.errors import InputError
+from taciturn.oracles import Centre
+from taciturn.problems import NoRegulariser, Problem, WholeSpace
+from taciturn.spec import Spec
+from taciturn.typing import HostArray, Model
+
+Placement = Literal["agents", "server"]
+
+
+class DualState(NamedTuple):
+    """An agent's noised iterate w_i and its dual gamma_i."""
+
+    iterate: Model
+    dual: Model
+
+
+class DualMessage(NamedTuple):
+    """An agent's noised iterate, and its dual at the start of the round."""
+
+    iterate: Model
+    dual: Model
+
+
+class ConsensusADMM(StarAlgorithm):
+    r"""Consensus ADMM, with the agents' local step left to subclasses.
+
+    With public value w, iterates w_i and duals gamma_i (Huang et al. 2019, Algorithm 1):
+
+        gamma_i <- gamma_i - rho (w_i - w)          on receipt of w                 (10d)
+        w_i     <- the agent's local step, in `ask` and `tell`
+        w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint.
+    rho
+        The ADMM parameter.
+    regulariser_at
+        "agents": the regulariser is part of the agents' step, as published. "server": exact prox,
+        with the constraint, in (10c): w <- prox_{r/rho}(mean(w_i) - mean(gamma_i)/rho).
+    """
+
+    problem: Problem
+    rho: float = eqx.field(static=True)
+    regulariser_at: Placement = eqx.field(static=True, kw_only=True)
+
+    def __check_init__(self) -> None:
+        checks.positive("rho", self.rho)
+        constrained = not isinstance(self.problem.constraint, WholeSpace)
+        if self.regulariser_at == "agents" and constrained:
+            raise InputError(
+                f"{type(self).__name__} as published knows no constraint; pass "
+                'regulariser_at="server" to have one'
+            )
+
+    @override
+    def start(self, template: Model) -> DualState:
+        return DualState(template, template)
+
+    @override
+    def receive(self, state: DualState, inbox: Model, turn: Turn) -> DualState:
+        return state._replace(dual=state.dual - self.rho * (state.iterate - inbox))
+
+    @override
+    def send(self, state: DualState, inbox: Model, turn: Turn) -> tuple[DualState, DualMessage]:
+        return state, DualMessage(state.iterate, state.dual)
+
+    @override
+    def first_public(self, template: Model) -> Model:
+        return template
+
+    @override
+    def combine(self, public: Model, mean_message: DualMessage, turn: Turn) -> Model:
+        centre = mean_message.iterate - mean_message.dual / self.rho
+        if self.regulariser_at == "agents":
+            return centre
+        return self.problem.prox(centre, 1 / self.rho)
+
+    @override
+    def model(self, public: Model) -> Model:
+        return public
+
+
+def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
+    """Return the problem of the agents' steps: without regulariser if the server applies it."""
+    if regulariser_at == "agents":
+        return problem
+    return Problem(problem.loss, NoRegulariser(), WholeSpace())
+
+
+def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
+    """Return a public rho under which noise on exact steps moves a margin by about one unit.
+
+    Averaged over the agents, a round moves the public value by 1 / rho times the mean gradient at
+    the new iterates and adds noise of standard deviation nu / rho per coordinate, nu that of the
+    mean answer in gradient units: T rounds have the horizon H = T / rho of `NoisyGradient`, and
+    collect H nu / sqrt(T). Its rule H = radius sqrt(T / d) / nu, radius = sqrt(d) / R, gives
+
+        rho = sqrt(T) nu R.
+
+    At least 0.4 L is returned: the paper's 0.1 for the logistic loss and unit records.
+    """
+    margin = math.sqrt(rounds) * noise.of_mean * facts.record_norm
+    return max(0.4 * facts.smoothness, margin)
+
+
+class ADMM(ConsensusADMM):
+    r"""Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
+
+    The agents' step (Huang et al. 2019, Algorithm 1, step 4) is a proximal step of f_i, with the
+    regulariser if agents have it, at a public centre:
+
+        w_i <- argmin f_i(w_i) + r(w_i) - gamma_i'(w_i - w) + (rho/2) |w_i - w|^2
+             = the proximal step at w + gamma_i / rho.
+
+    The oracle decides the method:
+
+    - `taciturn.oracles.ProximalStep` without noise: ADMM, Algorithm 1;
+    - `ProximalStep` with noise on its answer: ADMM with primal variable perturbation (PVP),
+      Algorithm 2, whose duals follow the noised iterates (step 9);
+    - `taciturn.oracles.PerturbedStep`, noise inside the objective: dual variable perturbation
+      (DVP), Zhang and Zhu 2017.
+
+    The oracle must have the same rho, which a plan checks, and the regulariser if and only if
+    `regulariser_at` is "agents": build both with `taciturn.algorithms.at_agents`.
+
+    **Guarantee.** State, message and public value are functions of noised answers and public
+    constants alone, so a run is post-processing of the adaptive composition of its answers. The
+    question depends on the agent's dual, hence no credit is taken for summation.
+    """
+
+    @property
+    @override
+    def step_rho(self) -> float:
+        return self.rho
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return {}
+
+    @override
+    def ask(self, state: DualState, inbox: Model, turn: Turn) -> Centre:
+        return Centre(inbox + state.dual / self.rho)
+
+    @override
+    def tell(self, state: DualState, inbox: Model, turn: Turn, answer: Model) -> DualState:
+        return state._replace(iterate=answer)

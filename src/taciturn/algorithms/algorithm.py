@@ -1,0 +1,331 @@
+"""The agent's side of a method: it asks, is told, and sends, and never sees data.
+
+    receive(state, inbox, turn) -> state            once a round, first: dual updates live here
+    ask(state, inbox, turn) -> query                public
+    tell(state, inbox, turn, answer) -> state       post-processing of a noised answer
+    send(state, inbox, turn) -> (state, message)    once a round, last
+
+Nothing here carries an agent axis: a runtime maps these functions over agents, or loops over them.
+Arrays that change from run to run (schedules, scales) come in through `Turn`. The state keeps one
+tree structure and one dtype.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from taciturn.errors import InputError
+from taciturn.problems import Loss
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Model, PyTree
+
+
+class Turn(NamedTuple):
+    """The public context of one question: a slice of the plan.
+
+    Attributes
+    ----------
+    round, local
+        Which round, and which question inside it.
+    participation
+        How often the agent took part before; equal to `round` where all do in every round.
+    question
+        The number of the oracle; -1 for a turn without a question.
+    agent
+        The agent that answers.
+    scale
+        Absolute scale of the noise on the answer.
+    exponent
+        The step of the lattice that answer and noise stand on is 2^exponent.
+    values
+        The algorithm's schedules at this turn.
+    """
+
+    round: Int[Array, "*q"]
+    local: Int[Array, "*q"]
+    participation: Int[Array, "*q"]
+    question: Int[Array, "*q"]
+    agent: Int[Array, "*q"]
+    scale: Float[Array, "*q"]
+    exponent: Int[Array, "*q"]
+    values: dict[str, Float[Array, "*q"]]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a plan, as far as schedules may depend on it.
+
+    Attributes
+    ----------
+    multiplier
+        scale / sensitivity of every answer; 0 without noise.
+    gradient_scale
+        `(A,)`: standard deviation, per coordinate, of the noise on one answer of each agent to
+        question 0, a mean gradient in most methods.
+    rate
+        The share of the records that question 0 is answered on; below 1 they are a random batch,
+        and answers vary without noise too.
+    """
+
+    multiplier: float
+    gradient_scale: HostArray
+    rate: float = 1.0
+
+    @property
+    def sampled(self) -> bool:
+        """Whether question 0 is answered on random batches."""
+        return self.rate < 1
+
+    @property
+    def of_mean(self) -> float:
+        """Standard deviation, per coordinate, of the mean of all agents' answers in one round."""
+        return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
+
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
+
+
+class Algorithm(eqx.Module):
+    """The agent's side of a method.
+
+    Attributes
+    ----------
+    tells_neighbours
+        On a relay, whether the holder sends its results to all its neighbours. The token is then
+        simulated: its parts stay with the agents, and neighbours learn of the answer at that hop.
+    """
+
+    tells_neighbours: ClassVar[bool] = False
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is minimised, that of `problem`; None for a method without a problem."""
+        return getattr(getattr(self, "problem", None), "loss", None)
+
+    @property
+    def step_rho(self) -> float | None:
+        """The curvature of the proximal steps that are asked for; None for other questions."""
+        return None
+
+    def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
+        """Return this algorithm with the constants that it takes from the network; here unchanged.
+
+        Called once, before planning. Raises `InputError` if a setting does not suit the network,
+        for example a step size that is not stable on it.
+
+        Parameters
+        ----------
+        network
+            None for a method with an aggregator, a `taciturn.network.Mixing` for one by gossip, a
+            `taciturn.network.Walk` for one on a relay.
+        """
+        del spec, network
+        return self
+
+    def questions(self, rounds: int) -> HostArray:
+        """Return the oracle's number for every question, `(T, E)`: here oracle 0, once a round."""
+        return np.zeros((rounds, 1), dtype=int)
+
+    @abstractmethod
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
+
+        T counts the rounds that have a participant; the plan fills in the others.
+        """
+
+    @abstractmethod
+    def start(self, template: Model) -> PyTree:
+        """Return an agent's first state; `template` is a zero model of the plan's dtype."""
+
+    def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
+        """Return the state after reading the inbox; here unchanged."""
+        del inbox, turn
+        return state
+
+    @abstractmethod
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
+        """Return the question."""
+
+    @abstractmethod
+    def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
+        """Return the state after the noised answer."""
+
+    @abstractmethod
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        """Return the state and the message, any pytree of arrays."""
+
+
+class StarAlgorithm(Algorithm):
+    """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
+
+    @abstractmethod
+    def first_public(self, template: Model) -> PyTree:
+        """Return the public value before the first round."""
+
+    @abstractmethod
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        """Return the next public value from the mean of all agents' messages."""
+
+    @abstractmethod
+    def model(self, public: PyTree) -> Model:
+        """Return the model that a run would release at this public value."""
+
+
+class AnswerMessages(StarAlgorithm):
+    """A star method whose agents keep no state: each message is the noised answer."""
+
+    @override
+    def start(self, template: Model) -> Array:
+        return template
+
+    @override
+    def tell(self, state: Array, inbox: PyTree, turn: Turn, answer: Array) -> Array:
+        return answer
+
+    @override
+    def send(self, state: Array, inbox: PyTree, turn: Turn) -> tuple[Array, Array]:
+        return state, state
+
+
+class GossipAlgorithm(Algorithm):
+    """A method without aggregator.
+
+    With messages m_i and weights w_ij, the inbox of agent i is sum_j w_ij (m_j - m_i), which is 0
+    where neighbours agree.
+    """
+
+    @abstractmethod
+    def first_inbox(self, template: Model) -> PyTree:
+        """Return an agent's inbox before the first round, of the structure of its messages."""
+
+    @abstractmethod
+    def model(self, state: PyTree) -> Model:
+        """Return the agent's model; a run releases the mean over agents."""
+
+
+class RelayAlgorithm(Algorithm):
+    """A method with a token: the inbox is the token that arrives, the message the one passed on."""
+
+    @abstractmethod
+    def first_token(self, template: Model) -> PyTree:
+        """Return the token before the first hop."""
+
+    @abstractmethod
+    def model(self, token: PyTree) -> Model:
+        """Return the model that a run would release with this token."""
+
+
+def radius_of(spec: Spec, ridge: float = 0.0) -> float:
+    r"""Return the norm that a solution is assumed to have when a horizon is chosen.
+
+    sqrt(d) / R: coordinates of order one for records of norm one. A horizon chosen by it lets the
+    noise of the model grow to this norm, and a ridge mu charges mu/2 for the square of all of it,
+    in directions that the records do not bend, too. So with a ridge it is
+
+        sqrt(d) / R min(1, sqrt(L / (mu d (1 + ln d)))).
+
+    Derivation. Let the solution's coordinates be s = 1/R along the eigenvectors of the loss's
+    Hessian, with eigenvalues h_i = k / i, as those of images and of counts nearly are; they add up
+    to L at most, so k = L / (1 + ln d). After a horizon H those above 1/H have settled. The others
+    still gain sum h_i^2 s^2 = k s^2 / H a unit of horizon. The noise, of variance H^2 nu^2 / T in
+    each of d directions, costs H nu^2 / T (k + mu d) more: k for the loss, up to a logarithm. Both
+    are equal at
+
+        H = s sqrt(T) / nu / sqrt(1 + mu d / k),
+
+    the horizon of `NoisyGradient` at a radius of sqrt(d) s / sqrt(1 + mu d / k); the larger of the
+    two costs is taken for their sum, so that a ridge changes nothing where it is small.
+
+    What this lowers is the objective, ridge included. Methods on a star take the radius without the
+    ridge: their horizon does not depend on the rounds, and noise that only the ridge charges for
+    leaves predictions as they are.
+    """
+    size = np.sqrt(spec.dimension) / spec.record_norm
+    bend = ridge * spec.dimension * (1 + np.log(spec.dimension)) / spec.smoothness
+    return float(size / np.sqrt(max(1.0, bend)))
+
+
+def batch_variance(spec: Spec, rate: float) -> float:
+    """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
+
+    An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
+    independently. Where c_1 is infinite, L / R stands for it, the gradient at a margin of order
+    one; it is then an estimate.
+    """
+    slope = spec.gradient_bound
+    if not np.isfinite(slope):
+        slope = spec.smoothness / spec.record_norm
+    share = np.sum(1 / np.asarray(spec.counts, np.float64)) / spec.agents**2
+    return float((1 - rate) / rate * slope**2 * share)
+
+
+def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
+    r"""Return half of `limit`, or less if the noise asks for it.
+
+    A *sweep* asks every agent once. In n of them a direction with little curvature moves by the
+    horizon n eta times its gradient; the horizon that the noise allows is derived at
+    `taciturn.algorithms.NoisyGradient`: H = radius sqrt(n / d) / nu, with the radius of `radius_of`
+    and nu the standard deviation of the mean answer of a sweep. So eta = min(limit / 2, H / n).
+
+    At a fixed total nu grows as sqrt(n) and H is the same for every n, but a short run does not get
+    so far. A longer one is never worse if what it moves beyond a shorter one pays for its noise, up
+    to H. In many columns H is therefore at most
+
+        H' = 4 (L / d) n / (R nu)^2.
+
+    Derivation. On records alike in every direction the loss has curvature L / d in each, and
+    targets that a margin decides give it a gradient at 0 of squared norm 4 L^2 / (d R^2), about
+    what the logistic loss has (its slope at 0 is 1/2 = 2 L, 2/pi of its square is left). A unit of
+    horizon gains that, and costs L H nu^2 / n in noise: equal at H'. Records that differ in their
+    directions gain more at first, so that H' is the least of them. H' < H where d > 4 L H, that is
+    where even the noise's own horizon is too short for a typical direction to settle.
+    """
+    if noise.of_mean == 0:
+        return limit / 2
+    ratio = np.sqrt(sweeps) / noise.of_mean
+    horizon = radius_of(spec, ridge) * ratio / np.sqrt(spec.dimension)
+    even = 4 * spec.smoothness / spec.dimension * (ratio / spec.record_norm) ** 2
+    return float(min(limit / 2, min(horizon, even) / sweeps))
+
+
+def checked_step(name: str, step: float, limit: float, why: str) -> float:
+    """Return the step size if it is below its limit, else raise `InputError` with the limit."""
+    if not 0 < step < limit:
+        raise InputError(
+            f"{name} has step size {step:g}; it must be above 0 and below {limit:.4g} = {why}, "
+            "beyond which it may diverge"
+        )
+    return step
+
+
+def smoothness_of(spec: Spec) -> float:
+    """Return the Lipschitz constant of the gradients, or raise `InputError` if there is none."""
+    if not np.isfinite(spec.smoothness):
+        raise InputError("the loss has no Lipschitz gradient; smooth it to use this algorithm")
+    return spec.smoothness
+
+
+def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
+    """Return the weights a_t of xbar <- xbar + a_t (x - xbar).
+
+    With noise it is the mean over the last half of the rounds; without, the last iterate.
+    """
+    return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
+
+
+def tail_average(rounds: int, fraction: float = 0.5) -> Float[HostArray, " T"]:
+    """Return the weights a_t of a running mean over the last `fraction` of the rounds."""
+    return running_mean(rounds, rounds - max(1, round(fraction * rounds)))
+
+
+def running_mean(rounds: int, first: int = 0) -> Float[HostArray, " T"]:
+    """Return the weights a_t = 1/(t - first) of a mean from round `first` on, 1 before."""
+    return 1 / np.maximum(1.0, np.arange(rounds) - first + 1)

@@ -1,0 +1,260 @@
+r"""A method on rows around a private centre: the first round learns it, the others run the method.
+
+Round 0 asks for the mean of the rows (`RowMean`, the last question); c is the mean over agents.
+From then on the method's queries are asked of the rows around c: gradients on all records by
+`CentredGradient`, others by `Recentred`.
+
+**The share of the centre.** With T questions of multiplier z and one of multiplier r z for the
+centre, mu^2 = T / z^2 + 1 / (r z)^2, so that r = sqrt((1 - s) / (s T)) spends the share s on the
+centre: here 5 %. A question on batches of rate q costs about q^2 / z^2, so that q^2 T stands for T.
+
+**Whether it pays.** A noised centre misses the mean by sqrt(D) nu, nu the standard deviation of its
+noise in one coordinate, where the rows themselves have norm R. Where that is no small part of R the
+noise moves rows apart at random, and the method is better off without. The rule sees public
+numbers only: `noise_share` must be at most `MOST_NOISE`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+from typing_extensions import override
+
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from taciturn.algorithms.methods import Composition
+from taciturn.errors import InputError
+from taciturn.oracles import (
+    Around,
+    CentredGradient,
+    Gradient,
+    Oracle,
+    Recentred,
+    RowMean,
+    around,
+    usable_centre,
+)
+from taciturn.problems import Loss
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Model, PyTree
+
+# of mu^2, for the centre
+SHARE = 0.05
+# the largest error of a centre that pays, of the norm of rows
+MOST_NOISE = 0.25
+
+
+class _Public(NamedTuple):
+    """The method's public value, and the centre."""
+
+    method: PyTree
+    centre: Float[Array, "D"]
+
+
+class _State(NamedTuple):
+    """The method's state, and the last answer, which is the message of the first round."""
+
+    method: PyTree
+    answer: Array
+
+
+class Centred(StarAlgorithm):
+    """A star method, whose questions are about rows around a centre from round 1 on.
+
+    **Guarantee.** The centre is a function of noised answers, and the queries are those of the
+    method beside it, so every query is public. Agents send the method's message, or in round 0
+    the answer itself, so that summation is credited where it is for the method.
+
+    Attributes
+    ----------
+    method
+        The method; its answers have the model's shape.
+    centre_question
+        The number of the question for the centre.
+    record_norm
+        R of the packed rows.
+    row_norm
+        sqrt(1 + kappa^2) of the rows around the centre.
+    """
+
+    method: StarAlgorithm
+    centre_question: int = eqx.field(static=True)
+    record_norm: float = eqx.field(static=True)
+    row_norm: float = eqx.field(static=True)
+
+    @property
+    @override
+    def loss(self) -> Loss | None:
+        return self.method.loss
+
+    @property
+    @override
+    def step_rho(self) -> float | None:
+        return self.method.step_rho
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        """Return the question for the centre, once, in round 0, and then those of the method."""
+        later = np.asarray(self.method.questions(max(rounds - 1, 1)))
+        first = np.full((1, later.shape[1]), -1)
+        first[0, 0] = self.centre_question
+        return np.concatenate([first, later])[:rounds]
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        """Return the method's schedules for one round less, on rows of the centred norm."""
+        facts = around(spec, self.row_norm)
+        schedules = self.method.schedule(facts, max(rounds - 1, 1), noise)
+        return {
+            name: np.concatenate([values[..., :1], values], axis=-1)[..., :rounds]
+            for name, values in schedules.items()
+        }
+
+    @override
+    def first_public(self, template: Model) -> _Public:
+        centre = jnp.zeros(template.shape[:1], template.dtype)
+        return _Public(self.method.first_public(template), centre)
+
+    @override
+    def start(self, template: Model) -> _State:
+        return _State(self.method.start(template), template)
+
+    @override
+    def receive(self, state: _State, inbox: _Public, turn: Turn) -> _State:
+        # what the method made of the answer of round 0, which is none of its own, is forgotten
+        blank = self.method.start(jnp.zeros_like(state.answer))
+        own = _chosen(turn.round <= 1, blank, state.method)
+        return state._replace(method=self.method.receive(own, inbox.method, _later(turn)))
+
+    @override
+    def ask(self, state: _State, inbox: _Public, turn: Turn) -> Around:
+        query = self.method.ask(state.method, inbox.method, _later(turn))
+        return Around(query, inbox.centre)
+
+    @override
+    def tell(self, state: _State, inbox: _Public, turn: Turn, answer: Array) -> _State:
+        told = self.method.tell(state.method, inbox.method, _later(turn), answer)
+        if np.shape(self.method.questions(1))[1] > 1:
+            # later questions of the first round are not asked, and answered with 0
+            answer = jnp.where(turn.local == 0, answer, state.answer)
+        return _State(told, answer)
+
+    @override
+    def send(self, state: _State, inbox: _Public, turn: Turn) -> tuple[_State, PyTree]:
+        sent, message = self.method.send(state.method, inbox.method, _later(turn))
+        answer = jnp.where(_first(turn), state.answer, 0)
+        return state._replace(method=sent), (message, answer)
+
+    @override
+    def combine(self, public: _Public, mean_message: PyTree, turn: Turn) -> _Public:
+        message, answer = mean_message
+        first = _first(turn)
+        method = self.method.combine(public.method, message, _later(turn))
+        mean = answer if answer.ndim == 1 else answer[:, 0]
+        centre = usable_centre(mean, self.record_norm).astype(public.centre.dtype)
+        return _Public(
+            _chosen(first, public.method, method), jnp.where(first, centre, public.centre)
+        )
+
+    @override
+    def model(self, public: _Public) -> Model:
+        return self.method.model(public.method)
+
+    def centre(self, public: Any) -> Float[Array, "D"]:
+        """Return the centre that the model is about."""
+        return usable_centre(public.centre, self.record_norm)
+
+
+def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
+    """Raise `InputError` unless a centre can be learned.
+
+    Parameters
+    ----------
+    one_public
+        Whether all agents know one public value: on a star, and where sums go along a tree.
+    plain
+        Whether the weights have no structure.
+    """
+    if not one_public:
+        raise InputError(
+            "by gossip or on a relay every agent would have a centre of its own, and models on "
+            "rows around different centres cannot be averaged; leave the centre out"
+        )
+    if not plain:
+        raise InputError("a structure is about the columns themselves; leave the centre out")
+    if rounds < 2:
+        raise InputError("the first round learns the centre; ask for 2 rounds or more")
+
+
+def around_centre(
+    composition: Composition, facts: Spec, rounds: int, constant: float
+) -> Composition:
+    """Return a method on rows around a centre, with its questions.
+
+    Parameters
+    ----------
+    composition
+        The method, built from the facts about rows around a centre (`around`).
+    facts
+        Those about the packed rows.
+
+    Raises
+    ------
+    InputError
+        If the answers of the method have another shape than the model, or noise inside.
+    """
+    algorithm, oracles = composition
+    shapes = {oracle.answer_shape(facts.shape) for oracle in oracles}
+    if not isinstance(algorithm, StarAlgorithm) or shapes != {facts.shape}:
+        raise InputError(
+            f"{type(algorithm).__name__} asks for something else than vectors of the model's "
+            "shape, as the mean of the rows is; leave the centre out"
+        )
+    questions = tuple(_around(oracle, facts.record_norm, constant) for oracle in oracles)
+    outputs = facts.shape[1] if len(facts.shape) > 1 else None
+    mean = RowMean(_multiplier_of_mean(oracles, rounds), outputs)
+    row_norm = math.hypot(1.0, constant)
+    method = Centred(algorithm, len(questions), facts.record_norm, row_norm)
+    return Composition(method, (*questions, mean))
+
+
+def _around(oracle: Oracle, record_norm: float, constant: float) -> Oracle:
+    """Return a question about rows around a centre, without forming them if that can be."""
+    if type(oracle) is Gradient:
+        return CentredGradient(oracle.loss, oracle.clip, record_norm, constant)
+    return Recentred(oracle, record_norm, constant)
+
+
+def _multiplier_of_mean(oracles: tuple[Oracle, ...], rounds: int) -> float:
+    rate = max(oracle.sampling.rate for oracle in oracles)
+    return centre_multiplier(rounds) / rate
+
+
+def centre_multiplier(rounds: int) -> float:
+    """Return r, the centre's multiplier over that of the other questions."""
+    return math.sqrt((1 - SHARE) / (SHARE * max(rounds - 1, 1)))
+
+
+def noise_share(scales: Float[HostArray, "A"], *, columns: int, record_norm: float) -> float:
+    """Return sqrt(D) nu / R under noise of these scales on the agents' means."""
+    of_mean = float(np.sqrt(np.sum(scales**2))) / len(scales)
+    return math.sqrt(columns) * of_mean / record_norm
+
+
+def _first(turn: Turn) -> Bool[Array, ""]:
+    return turn.round == 0
+
+
+def _later(turn: Turn) -> Turn:
+    """Return the turn as the method counts rounds."""
+    back = jnp.maximum(turn.round - 1, 0)
+    return turn._replace(round=back, participation=jnp.maximum(turn.participation - 1, 0))
+
+
+def _chosen(which: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)

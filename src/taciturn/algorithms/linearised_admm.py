@@ -1,0 +1,265 @@
+"""Linearised ADMM with local updates (Ryu & Kim 2023, Algorithm 3.1), and its schedules."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn, smoothness_of, tail_average
+from taciturn.oracles import Point, Step
+from taciturn.problems import Problem
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Model
+
+
+class Settings(eqx.Module):
+    """Schedules of rho, 1/eta and the averaging weights, `(T,)` each, in units of the library."""
+
+    @property
+    def averages_queries(self) -> bool:
+        """Whether the points of the questions are averaged, instead of the solutions."""
+        return False
+
+    @abstractmethod
+    def rho(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        """Return rho_t; `size` is (T, E), `noise` that on the weighted gradients."""
+
+    @abstractmethod
+    def inverse_step(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        """Return 1 / eta_t."""
+
+    @abstractmethod
+    def averaging(self, rounds: int, noise: Noise) -> HostArray:
+        """Return a_t of xbar <- xbar + a_t (x_t - xbar)."""
+
+
+class PublicSettings(Settings):
+    r"""Constant rho and eta from public facts.
+
+    Write c = rho + 1/eta, n = T E for the number of updates, nu for the standard deviation, per
+    coordinate, of the mean of the agents' noised gradients, R for the record norm and L for the
+    smoothness. With one update a round and no active constraint the mean of the agents' iterates
+    makes gradient steps of length 1/c, so n updates reach the horizon H = n / c, and the argument
+    of `NoisyGradient` (stop when the noise moves a record's margin by one unit) asks for H =
+    sqrt(n) / (nu R). There is no momentum, and 1/eta must be at least L. Hence
+
+        c = max((1 + k) L, sqrt(n) nu R),   rho = k c / (1 + k),   k = `consensus` / E,
+
+    so that E updates pull an agent towards the consensus by a fixed factor, whatever E. With noise
+    the last half of the rounds is averaged, without it nothing is.
+
+    Attributes
+    ----------
+    consensus
+        E times rho eta: how strongly one round pulls towards the consensus.
+    """
+
+    consensus: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self) -> None:
+        checks.positive("consensus", self.consensus)
+
+    @override
+    def rho(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        share = self.consensus / size[1]
+        return self.inverse_step(spec, size, noise) * share
+
+    @override
+    def inverse_step(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        smoothness, share = smoothness_of(spec), 1 + self.consensus / size[1]
+        reach = math.sqrt(math.prod(size)) * noise.of_mean * spec.record_norm
+        return np.full(size[0], max(smoothness, reach / share))
+
+    @override
+    def averaging(self, rounds: int, noise: Noise) -> HostArray:
+        if noise.of_mean == 0 and not noise.sampled:
+            return np.ones(rounds)
+        return tail_average(rounds)
+
+
+Arm = Literal["objective", "output", "projected-output"]
+Weighting = Literal["agents", "records"]
+
+
+class LocalState(NamedTuple):
+    """An agent's local solution and dual, and this round's sums of solutions and of queries."""
+
+    iterate: Model
+    dual: Model
+    solutions: Model
+    queries: Model
+
+
+class LocalMessage(NamedTuple):
+    """The means of an agent's E solutions and, if they are averaged, of its E queries."""
+
+    solution: Model
+    query: Model | None
+
+
+class LocalPublic(NamedTuple):
+    """The aggregator's value: w and the mean dual; the averages of solutions and of w."""
+
+    consensus: Model
+    dual: Model
+    average: Model
+    consensus_average: Model
+
+
+class LinearisedADMM(StarAlgorithm):
+    r"""Consensus ADMM on linearised objectives, E noised and constrained updates a round.
+
+    With z an agent's local solution, w the consensus, lambda the dual, c = rho + 1/eta and a the
+    agent's weight, each of the E updates of a round is (3.2), solved in closed form:
+
+        s  = rho (z - w) - lambda                           slope of the public part
+        z <- prox_{r/c}(z - (a g + s) / c)                  within the constraint W
+
+    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and
+    w <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
+    The three arms differ in where the noise is:
+
+    - `objective` (ObjG, ObjL): g is asked of `taciturn.oracles.Gradient`, noised, then the step is
+      made. Every solution is feasible.
+    - `output` (OutG, OutL): the step is asked of `taciturn.oracles.ProjectedStep`, its solution
+      carries the noise (3.4) and may be infeasible.
+    - `projected-output`: the same, and the noised solution is projected.
+
+    At equal noise on g and away from the constraint the three are the same. `objective` is not
+    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. As both
+    oracles state their noise in units of the gradient, plans of equal budget have equal gradient
+    noise, and that is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
+
+    **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
+    public constants: a run is post-processing of the adaptive composition of its T E answers, each
+    of them in the ledger. Projection after noise is post-processing too. The questions depend on
+    the agent's iterate, hence no credit is taken for summation.
+
+    Attributes
+    ----------
+    problem
+        Supplies regulariser and constraint; its loss is not used.
+    local_updates
+        E.
+    arm
+        Where the noise is; it decides which oracle the plan needs.
+    settings
+        Schedules of rho and eta, and what is averaged.
+    weighting
+        "agents": a = 1. "records": a = A m_i / I, which makes the objective the mean over all I
+        records, as in the paper.
+    """
+
+    problem: Problem
+    local_updates: int = eqx.field(static=True, default=1)
+    arm: Arm = eqx.field(static=True, default="objective")
+    settings: Settings = eqx.field(default_factory=PublicSettings)
+    weighting: Weighting = eqx.field(static=True, default="agents")
+
+    def __check_init__(self) -> None:
+        checks.at_least("local_updates", self.local_updates, 1)
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        return np.zeros((rounds, self.local_updates), dtype=int)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        weight = self._weight(spec)
+        size = (rounds, self.local_updates)
+        facts = dataclasses.replace(spec, smoothness=float(np.max(weight)) * spec.smoothness)
+        weighted = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
+        rho = self.settings.rho(facts, size, weighted)
+        return {
+            "rho": rho,
+            "next_rho": np.append(rho[1:], rho[-1]),
+            "inverse_step": self.settings.inverse_step(facts, size, weighted),
+            "averaging": self.settings.averaging(rounds, weighted),
+            "weight": np.tile(weight[:, None], rounds),
+        }
+
+    def _weight(self, spec: Spec) -> HostArray:
+        """Return a, `(A,)`."""
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        return counts / np.mean(counts) if self.weighting == "records" else np.ones_like(counts)
+
+    @override
+    def start(self, template: Model) -> LocalState:
+        first = self.problem.constraint.project(template)
+        return LocalState(first, template, template, template)
+
+    @override
+    def receive(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> LocalState:
+        zero = jnp.zeros_like(state.dual)
+        return state._replace(solutions=zero, queries=zero)
+
+    @override
+    def ask(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> Point | Step:
+        if self.arm == "objective":
+            return Point(state.iterate)
+        curvature, weight = _curvature(turn), turn.values["weight"]
+        slope = _slope(state, inbox, turn)
+        return Step(state.iterate, slope / weight, curvature / weight, 1 / curvature)
+
+    @override
+    def tell(self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Model) -> LocalState:
+        curvature, move = _curvature(turn), turn.values["weight"] * answer
+        if self.arm == "objective":
+            move = move + _slope(state, inbox, turn)
+        solution = state.iterate - move / curvature
+        if self.arm == "objective":
+            solution = self.problem.prox(solution, 1 / curvature)
+        if self.arm == "projected-output":
+            solution = self.problem.constraint.project(solution)
+        return LocalState(
+            solution, state.dual, state.solutions + solution, state.queries + state.iterate
+        )
+
+    @override
+    def send(
+        self, state: LocalState, inbox: LocalPublic, turn: Turn
+    ) -> tuple[LocalState, LocalMessage]:
+        solution = state.solutions / self.local_updates
+        dual = state.dual + turn.values["rho"] * (inbox.consensus - solution)
+        query = state.queries / self.local_updates if self.settings.averages_queries else None
+        return state._replace(dual=dual), LocalMessage(solution, query)
+
+    @override
+    def first_public(self, template: Model) -> LocalPublic:
+        first = self.problem.constraint.project(template)
+        return LocalPublic(first, template, first, first)
+
+    @override
+    def combine(self, public: LocalPublic, mean_message: LocalMessage, turn: Turn) -> LocalPublic:
+        values, solution = turn.values, mean_message.solution
+        dual = public.dual + values["rho"] * (public.consensus - solution)
+        new = solution if mean_message.query is None else mean_message.query
+        average = public.consensus_average
+        return LocalPublic(
+            consensus=solution - dual / values["next_rho"],
+            dual=dual,
+            average=public.average + values["averaging"] * (new - public.average),
+            consensus_average=average + values["averaging"] * (public.consensus - average),
+        )
+
+    @override
+    def model(self, public: LocalPublic) -> Model:
+        """Return the average over agents and rounds of the local solutions."""
+        return public.average
+
+
+def _curvature(turn: Turn) -> Float[Array, ""]:
+    return turn.values["rho"] + turn.values["inverse_step"]
+
+
+def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Model:
+    return turn.values["rho"] * (state.iterate - inbox.consensus) - state.dual

@@ -1,0 +1,496 @@
+"""Methods by name, for the command line, estimators, audits and papers.
+
+A method is an algorithm with its questions: DP-SGD is the noisy gradient algorithm on Poisson
+batches. A new one is a file and an entry in `METHODS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from taciturn import checks
+from taciturn.algorithms.accelerated_admm import AcceleratedADMM, AcceleratedRenyiADMM
+from taciturn.algorithms.admm import ADMM, at_agents, steady_rho
+from taciturn.algorithms.algorithm import Algorithm, Noise
+from taciturn.algorithms.dp_admm import DPADMM
+from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
+from taciturn.algorithms.linearised_admm import LinearisedADMM
+from taciturn.algorithms.noisy_gradient import NoisyGradient
+from taciturn.algorithms.one_question import OneQuestion
+from taciturn.algorithms.relay import RECAL, Walkman
+from taciturn.algorithms.splitting import SADMM, RenyiADMM, StepRule
+from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
+from taciturn.errors import InputError
+from taciturn.oracles import (
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    PerturbedStep,
+    ProximalStep,
+    Statistics,
+)
+from taciturn.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
+from taciturn.privacy.accounting import LEAST_RATE
+from taciturn.problems import Identity, Problem, structured_from
+from taciturn.spec import Spec
+
+Value = float | int | str
+BATCHES = ("poisson", "fixed")
+STEPS = ("accelerated", "public", "published")
+LEAST, MOST = 1e-30, 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The public facts that a method is built from.
+
+    Attributes
+    ----------
+    clip
+        Bound on the norm of a record's coefficient; may be infinite.
+    options
+        The values of the method's options, by name.
+    """
+
+    problem: Problem
+    facts: Spec
+    clip: float
+    terms: Terms
+    rounds: int
+    options: dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a method.
+
+    Attributes
+    ----------
+    name
+        As in Python; the command line writes - for _.
+    kind
+        float, int or str.
+    default
+        A value, or a function of the setting, whose `options` are then empty.
+    check
+        Returns the value as it is used, or raises `InputError`.
+    help
+        A few words for help texts.
+    """
+
+    name: str
+    kind: type[Value]
+    default: Value | Callable[[Setting], Value]
+    check: Callable[[Any], Value]
+    help: str
+
+    def value(self, given: Value | None, setting: Setting) -> Value:
+        """Return the value that was given, checked, or the default where none was."""
+        if given is not None:
+            return self.checked(given)
+        return self.default(setting) if callable(self.default) else self.default
+
+    def checked(self, given: Any) -> Value:
+        """Return a value of the option's kind; `InputError` for any other."""
+        if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
+        if isinstance(given, str) != (self.kind is str):
+            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
+        value = self.kind(self.check(given))
+        if isinstance(value, float) and value != 0 and not LEAST <= abs(value) <= MOST:
+            raise InputError(
+                f"{self.title} is {given:g}; single precision computes with numbers between "
+                f"{LEAST:g} and {MOST:g}"
+            )
+        return value
+
+    @property
+    def title(self) -> str:
+        """The name as the command line writes it."""
+        return self.name.replace("_", "-")
+
+
+_KINDS: dict[type[Value], str] = {float: "a number", int: "a whole number", str: "text"}
+
+
+def _steady(setting: Setting) -> float:
+    """Return `steady_rho` for the noise that the terms ask for."""
+    terms, multiplier = setting.terms, 0.0
+    if math.isfinite(terms.epsilon):
+        multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
+        multiplier *= terms.adjacency.spread(setting.facts.agents, terms.observer)
+    bound = mean_gradient_bound(setting.facts, terms.adjacency, norm="l2", rounds=1, questions=1)
+    moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
+    return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
+
+
+def _rate(given: Any) -> float:
+    rate = checks.fraction("sampling-rate", given)
+    if rate < LEAST_RATE:
+        raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
+    return rate
+
+
+def _batches(given: Any) -> str:
+    if given not in BATCHES:
+        raise InputError(f"batches is {given!r}; choose from {', '.join(BATCHES)}")
+    return str(given)
+
+
+def _steps(given: Any) -> str:
+    if given not in STEPS:
+        raise InputError(f"steps is {given!r}; choose from {', '.join(STEPS)}")
+    return str(given)
+
+
+def _positive_rho(given: Any) -> float:
+    return checks.positive("rho", given)
+
+
+_RHO_HELP = "The ADMM parameter."
+RHO = Option("rho", float, 0.1, _positive_rho, _RHO_HELP)
+STEADY_RHO = Option("rho", float, _steady, _positive_rho, _RHO_HELP)
+LOCAL_UPDATES = Option(
+    "local_updates",
+    int,
+    1,
+    lambda given: checks.at_least("local-updates", given, 1),
+    "Updates, each a question, in one round.",
+)
+SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
+BATCH_SIZES = Option(
+    "batches",
+    str,
+    "poisson",
+    _batches,
+    "poisson, or fixed: of one size, without replacement (replace_one).",
+)
+SMOOTHING = Option(
+    "smoothing",
+    float,
+    0.0,
+    lambda given: checks.not_negative("smoothing", given),
+    "Strength of Laplacian smoothing.",
+)
+STEP_RULE = Option(
+    "steps",
+    str,
+    "accelerated",
+    _steps,
+    "accelerated: with momentum; public: without; published: as printed.",
+)
+
+
+TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+
+
+class Composition(NamedTuple):
+    """An algorithm with its questions, in the order of their numbers."""
+
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A named method.
+
+    Attributes
+    ----------
+    build
+        From public facts to the algorithm and its questions.
+    summary
+        A few words for help texts.
+    options
+        The method's options; others are refused.
+    rounds
+        How many are planned if the user does not say; on a relay, sweeps of as many hops as there
+        are agents.
+    network
+        "relay" or "gossip" if there is no aggregator.
+    structure
+        "required" for methods that solve problems with a structure only, "allowed" for those to
+        which it is a regulariser with a prox.
+    minimises
+        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
+        several margins is then not clipped.
+    inside
+        Whether the noise stands inside what is minimised: then there is no mu.
+    epoch
+        From the sampling rate to the number of rounds that belong together.
+    """
+
+    build: Callable[[Setting], Composition]
+    summary: str
+    options: tuple[Option, ...] = ()
+    rounds: int = 200
+    network: Literal["relay", "gossip"] | None = None
+    structure: Literal["required", "allowed"] | None = None
+    minimises: bool = False
+    inside: bool = False
+    epoch: Callable[[float], int] = lambda _: 1
+
+    def has(self, option: str) -> bool:
+        """Whether the method has an option of that name."""
+        return any(declared.name == option for declared in self.options)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether its questions are asked on batches."""
+        return self.has(SAMPLING_RATE.name)
+
+
+def _gradient(setting: Setting) -> Oracle:
+    return Gradient(setting.problem.loss, setting.clip)
+
+
+def _sampling_rate(setting: Setting) -> float:
+    return float(setting.options["sampling_rate"])
+
+
+def _records(setting: Setting) -> int | None:
+    """Return what batches of a fixed size are drawn from; None for Poisson batches.
+
+    Raises
+    ------
+    InputError
+        If they are to be of a fixed size under another relation than replace_one.
+    """
+    if setting.options["batches"] != "fixed":
+        return None
+    relation = setting.terms.adjacency.relation
+    if not isinstance(relation, ReplaceOne):
+        raise InputError(
+            f"batches of a fixed size are accounted for under replace_one only, not under "
+            f"{relation.name}; use Poisson batches or replace_one"
+        )
+    return min(setting.facts.counts)
+
+
+def _batch(setting: Setting) -> Oracle:
+    loss, rate = setting.problem.loss, _sampling_rate(setting)
+    return MinibatchGradient(loss, setting.clip, rate, records=_records(setting))
+
+
+def _on_gradients(
+    algorithm: Callable[[Problem], Algorithm],
+) -> Callable[[Setting], Composition]:
+    """Return how to build a method that asks for the gradient of all records."""
+    return lambda setting: Composition(algorithm(setting.problem), (_gradient(setting),))
+
+
+def _dp_sgd(setting: Setting) -> Composition:
+    return Composition(NoisyGradient(setting.problem), (_batch(setting),))
+
+
+def _dp_admm(setting: Setting) -> Composition:
+    algorithm = DPADMM(
+        setting.problem,
+        float(setting.options["rho"]),
+        radius=None,
+        step_rule="smooth",
+        regulariser_at="server",
+    )
+    return Composition(algorithm, (_gradient(setting),))
+
+
+def _exact_step(setting: Setting, *, inside: bool) -> Composition:
+    """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
+    rho = float(setting.options["rho"])
+    agents = at_agents(setting.problem, "server")
+    step = ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
+    algorithm = ADMM(setting.problem, rho, regulariser_at="server")
+    return Composition(algorithm, (PerturbedStep(step) if inside else step,))
+
+
+def _linearised_admm(setting: Setting) -> Composition:
+    updates = int(setting.options["local_updates"])
+    return Composition(LinearisedADMM(setting.problem, updates), (_gradient(setting),))
+
+
+def _one_question(setting: Setting) -> Composition:
+    bound = min(setting.clip, TARGET_BOUND)
+    return Composition(OneQuestion(setting.problem), (Statistics(bound),))
+
+
+def _sadmm(setting: Setting) -> Composition:
+    structured = structured_from(setting.problem)
+    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
+    if rule is None:
+        return Composition(AcceleratedADMM(structured, smoothing), (_batch(setting),))
+    return Composition(SADMM(structured, smoothing, step_rule=rule), (_batch(setting),))
+
+
+def _printed(setting: Setting) -> StepRule | None:
+    """Return the rule of the printed form's steps, or None for the accelerated form."""
+    rule = setting.options["steps"]
+    if rule == "accelerated":
+        return None
+    return "published" if rule == "published" else "public"
+
+
+def _renyi_admm(setting: Setting) -> Composition:
+    structured = structured_from(setting.problem)
+    if not isinstance(structured.forward, Identity):
+        raise InputError("renyi-admm is for the structure lasso; use sadmm or vradmm for others")
+    rule = _printed(setting)
+    if rule is None:
+        return Composition(AcceleratedRenyiADMM(structured), (_batch(setting),))
+    return Composition(RenyiADMM(structured, step_rule=rule), (_batch(setting),))
+
+
+def _inner(rate: float) -> int:
+    """Return m = 2 / q: twice the data between snapshots, as in Liu et al. 2022."""
+    return max(1, round(2 / rate))
+
+
+def _vradmm(setting: Setting) -> Composition:
+    """Return DP-VRADMM with its two questions; logistic coefficients keep their sign."""
+    loss, inner = setting.problem.loss, _inner(_sampling_rate(setting))
+    clip = min(setting.clip, loss.lipschitz)
+    spread = clip if loss.start_coefficient is not None else 2 * clip
+    (batch, snapshot), noise = variance_reduction(
+        loss, clip=clip, spread=spread, rate=_sampling_rate(setting), inner=inner
+    )
+    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
+    structured = structured_from(setting.problem)
+    algorithm = (
+        AcceleratedVRADMM(structured, smoothing, inner=inner, snapshot_noise=noise)
+        if rule is None
+        else VRADMM(structured, smoothing, inner=inner, snapshot_noise=noise, step_rule=rule)
+    )
+    return Composition(algorithm, (dataclasses.replace(batch, records=_records(setting)), snapshot))
+
+
+_SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "noisy-gradient": Method(
+            build=_on_gradients(NoisyGradient),
+            summary="gradient steps with momentum on noised gradients",
+            structure="allowed",
+        ),
+        "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
+        "pvp": Method(
+            build=partial(_exact_step, inside=False),
+            summary="ADMM with noise on exact local steps",
+            options=(STEADY_RHO,),
+            minimises=True,
+        ),
+        "dvp": Method(
+            build=partial(_exact_step, inside=True),
+            summary="ADMM with noise inside the local objectives",
+            options=(STEADY_RHO,),
+            minimises=True,
+            inside=True,
+        ),
+        "linearised-admm": Method(
+            build=_linearised_admm,
+            summary="linearised ADMM with local updates (Ryu and Kim 2023)",
+            options=(LOCAL_UPDATES,),
+        ),
+        "dp-sgd": Method(
+            build=_dp_sgd,
+            summary="noisy-gradient on batches",
+            options=_SAMPLED,
+            structure="allowed",
+        ),
+        "one-question": Method(
+            build=_one_question, summary="X'X and X'y, asked once (squared loss)", rounds=1
+        ),
+        "sadmm": Method(
+            build=_sadmm,
+            summary="stochastic ADMM for a structure (Liu et al. 2022)",
+            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
+            structure="required",
+        ),
+        "vradmm": Method(
+            build=_vradmm,
+            summary="sadmm with variance reduction (Liu et al. 2022)",
+            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
+            structure="required",
+            epoch=lambda rate: _inner(rate) + 1,
+        ),
+        "renyi-admm": Method(
+            build=_renyi_admm,
+            summary="stochastic ADMM for the lasso (Chen and Lee 2020)",
+            options=(*_SAMPLED, STEP_RULE),
+            structure="required",
+        ),
+        "recal": Method(
+            build=_on_gradients(RECAL),
+            summary="a token on a walk, sound form (Wang et al. 2024)",
+            network="relay",
+        ),
+        "walkman": Method(
+            build=_on_gradients(Walkman), summary="another token method", network="relay"
+        ),
+        "nids": Method(
+            build=_on_gradients(NIDS), summary="gossip with gradient correction", network="gossip"
+        ),
+        "ic-admm": Method(
+            build=_on_gradients(LinearisedGossipADMM),
+            summary="linearised ADMM by gossip",
+            network="gossip",
+        ),
+        "extra": Method(build=_on_gradients(EXTRA), summary="PG-EXTRA by gossip", network="gossip"),
+    }
+)
+
+
+def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
+    """Return the method of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists the names.
+    """
+    if name not in methods:
+        raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(methods)}")
+    return methods[name]
+
+
+def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[str, ...]:
+    """Return the names of the methods that have an option.
+
+    Examples
+    --------
+    >>> those_with("rho")
+    ('dp-admm', 'pvp', 'dvp')
+    """
+    return tuple(name for name, method in methods.items() if method.has(option))
+
+
+def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the options in their declared types; `InputError` for one the method does not have."""
+    values = {}
+    for option, value in given.items():
+        declared = next((entry for entry in method.options if entry.name == option), None)
+        if declared is None:
+            others = those_with(option)
+            use = f", or use {', '.join(others)}" if others else ""
+            raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
+        values[option] = declared.checked(value)
+    return values
+
+
+def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
+    """Return the default number of rounds: whole epochs, and whole sweeps on a relay."""
+    rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
+    epoch = method.epoch(rate)
+    hops = agents if method.network == "relay" else 1
+    return epoch * max(1, round(method.rounds / epoch)) * hops
+
+
+def settled(method: Method, setting: Setting, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of every option of a method, as given or by default."""
+    return {option.name: option.value(given.get(option.name), setting) for option in method.options}

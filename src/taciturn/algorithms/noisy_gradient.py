@@ -1,0 +1,129 @@
+"""Averaged noisy gradient: the aggregator steps along the mean of the agents' noised gradients."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn, smoothness_of, tail_average
+from taciturn.oracles import Point
+from taciturn.problems import Problem
+from taciturn.spec import Spec
+from taciturn.typing import HostArray, Model
+
+
+class _Public(NamedTuple):
+    query: Model
+    iterate: Model
+    average: Model
+
+
+class NoisyGradient(AnswerMessages):
+    r"""Proximal gradient descent on noised gradients, with momentum and tail averaging.
+
+    With answers g_i at the public query y, step size eta, momentum beta and averaging weight a:
+
+        x'   <- prox_{eta r}(y - eta mean_i(g_i))
+        y    <- x' + beta (x' - x)
+        xbar <- xbar + a (x' - xbar)                the released model
+
+    **Settings from public facts.** Let nu be the standard deviation, per coordinate, of
+    mean_i(g_i), T the number of rounds, d the dimension, R the record norm and L the smoothness. A
+    direction with little curvature is moved by H = T eta / (1 - beta), the *horizon*, times its
+    gradient, and collects noise of standard deviation H nu / sqrt(T); at a fixed total budget nu
+    grows as sqrt(T), so this depends on H alone. The excess risk of a convex problem is at most
+    radius^2 / (2 H) + H d nu^2 / (2 T), least at
+
+        H = radius sqrt(T / d) / nu.
+
+    With radius = sqrt(d) / R (coordinates of order one for records of norm one) this says: stop
+    when the noise moves a record's margin by one unit, the scale on which a logistic loss changes.
+    If H / T <= 1/L then eta = H / T and beta = 0; beyond it eta = 1/L and momentum makes up the
+    rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
+    iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
+    the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On Poisson batches
+    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; the batches' own
+    variance is not public and does not enter H, but without noise it forbids acceleration: eta =
+    1/L, beta = 0, tail averaging.
+
+    **Guarantee.** Query, iterate and average are functions of past noised answers. The question
+    depends on public state alone and the message is the answer itself, so under summation the
+    observer sees mean_i(g_i) and the noises of honest agents add up.
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint; its loss is not used.
+    radius
+        Assumed norm of the solution; None for sqrt(d) / R.
+    averaged
+        Fraction of the run, at its end, that is averaged.
+    """
+
+    problem: Problem
+    radius: float | None = eqx.field(static=True, default=None)
+    averaged: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self) -> None:
+        if self.radius is not None:
+            checks.positive("radius", self.radius)
+        checks.fraction("averaged", self.averaged)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        smoothness = smoothness_of(spec)
+        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+        spread = np.sqrt(spec.dimension) * noise.of_mean
+        if spread == 0 and not noise.sampled:
+            return _accelerated(smoothness, rounds)
+        step, momentum = 1 / smoothness, 0.0
+        if spread > 0:
+            step, momentum = _reach(radius * np.sqrt(rounds) / spread, smoothness, rounds)
+        return {
+            "step_size": np.full(rounds, step),
+            "momentum": np.full(rounds, momentum),
+            "averaging": tail_average(rounds, self.averaged),
+        }
+
+    @override
+    def ask(self, state: Model, inbox: _Public, turn: Turn) -> Point:
+        return Point(inbox.query)
+
+    @override
+    def first_public(self, template: Model) -> _Public:
+        return _Public(template, template, template)
+
+    @override
+    def combine(self, public: _Public, mean_message: Model, turn: Turn) -> _Public:
+        step = turn.values["step_size"]
+        iterate = self.problem.prox(public.query - step * mean_message, step)
+        query = iterate + turn.values["momentum"] * (iterate - public.iterate)
+        average = public.average + turn.values["averaging"] * (iterate - public.average)
+        return _Public(query, iterate, average)
+
+    @override
+    def model(self, public: _Public) -> Model:
+        return public.average
+
+
+def _reach(horizon: float, smoothness: float, rounds: int) -> tuple[float, float]:
+    """Return the step size and momentum with the given horizon, T eta / (1 - beta)."""
+    longest = 1 / smoothness
+    if horizon / rounds <= longest:
+        return horizon / rounds, 0.0
+    slowest = min(1.0, 8 / rounds)
+    return longest, 1 - max(slowest, longest * rounds / horizon)
+
+
+def _accelerated(smoothness: float, rounds: int) -> dict[str, HostArray]:
+    k = np.arange(rounds)
+    return {
+        "step_size": np.full(rounds, 1 / smoothness),
+        "momentum": k / (k + 3),
+        "averaging": np.ones(rounds),
+    }

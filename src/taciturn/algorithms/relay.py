@@ -1,0 +1,269 @@
+"""What relay methods on noised gradients have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import numpy as np
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import (
+    Noise,
+    RelayAlgorithm,
+    Turn,
+    averaging,
+    checked_step,
+    smoothness_of,
+    step_within,
+)
+from taciturn.network import Walk
+from taciturn.oracles import Point
+from taciturn.problems import Problem
+from taciturn.spec import Spec
+from taciturn.typing import HostArray, Model, PyTree
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+RelayT = TypeVar("RelayT", bound="NoisedRelay")
+
+
+class RelayState(NamedTuple):
+    """An agent's copy of the model, its dual, and the token that it passes on."""
+
+    copy: Model
+    dual: Model
+    token: PyTree
+
+
+class NoisedRelay(RelayAlgorithm):
+    """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
+
+    **Settings from public facts.** The step size is half of the method's limit, or less if the
+    noise asks for it (`taciturn.algorithms.step_within`); with noise the last half of the models
+    is averaged. Hops that only pass the token on, beyond a cap, count for neither.
+
+    Attributes
+    ----------
+    problem
+        Supplies the regulariser and the constraint; its loss is not used.
+    step
+        The step size; None for the public choice.
+    agents
+        The number of agents; from the public facts.
+    pace
+        A sweep moves the model like a gradient step of so many times the step size.
+    amplification
+        The variance of the noise that a sweep adds, over that of such a gradient step.
+    """
+
+    problem: Problem
+    step: float | None = eqx.field(static=True, default=None)
+    agents: int = eqx.field(static=True, default=0)
+    pace: float = eqx.field(static=True, default=1.0)
+    amplification: float = eqx.field(static=True, default=1.0)
+
+    @abstractmethod
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        """Return the least step size at which the method may diverge, and its formula."""
+
+    @override
+    def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:
+        if self.step is not None:
+            checked_step(type(self).__name__, self.step, *self.limit(spec))
+        return dataclasses.replace(self, agents=spec.agents)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        limit, _ = self.limit(spec)
+        sweeps = rounds / spec.agents
+        ridge = float(self.problem.regulariser.strong_convexity)
+        louder = np.sqrt(self.amplification) * noise.gradient_scale
+        alike = dataclasses.replace(noise, gradient_scale=louder)
+        step = step_within(self.pace * limit, spec, alike, sweeps, ridge) / self.pace
+        return {
+            "step_size": np.full(rounds, self.step or step),
+            "averaging": averaging(rounds, noise),
+        }
+
+    @override
+    def start(self, template: Model) -> PyTree:
+        return RelayState(template, template, self.first_token(template))
+
+    @override
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Point:
+        return Point(state.copy)
+
+    @override
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        return state, state.token
+
+    @override
+    def model(self, token: PyTree) -> Model:
+        model: Model = token.average
+        return model
+
+
+class RecalToken(NamedTuple):
+    """The baton: the model x, the sum u of all duals, and the average of the models."""
+
+    model: Model
+    duals: Model
+    average: Model
+
+
+class RECAL(NoisedRelay):
+    r"""RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
+
+    The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
+    of the token (x, u), u = sum_j lambda_j, asks for the gradient of f_i at its copy y_i. With g
+    the noised answer, beta = 1 / (2 (A + 1)) and step size alpha:
+
+        h        = lambda_i + beta (x - y_i)                                        (7a)
+        x+       = prox_{A s r}(x - (u + h - lambda_i))                             (7b)
+        y_i+     = y_i - alpha (s g - h)                                            (7c)
+        lambda_i+ = h + beta ((x+ - x) - (y_i+ - y_i))                              (7d)
+        u+       = u + lambda_i+ - lambda_i                                         (7e)
+
+    It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
+    (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
+    recovered exactly from the links: see the package taciturn-papers.
+
+    **Settings from public facts.** In directions of little curvature h a sweep of A hops multiplies
+    x by about 1 - alpha s h: put lambda_i = s h y_i + (y_i+ - y_i) / alpha, from (7c), into (7b).
+    So alpha s is a step size, and alpha = step / s with the step of
+    `taciturn.algorithms.step_within`, whose limit is 2 / (L + 1/s). The objective scale s = 10/L
+    makes that nearly 2/L. With noise the last half of the models is averaged.
+
+    **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
+    alone: a run is post-processing of the adaptive composition of its answers, and an observer who
+    reads every link learns what the certificate says and no more.
+
+    Attributes
+    ----------
+    problem, step
+        As for `NoisedRelay`; the step is alpha s.
+    objective_scale
+        s; None for 10 / L.
+    """
+
+    objective_scale: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        if self.objective_scale is not None:
+            checks.positive("objective_scale", self.objective_scale)
+
+    @override
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        smoothness = smoothness_of(spec)
+        scale = self.objective_scale or 10 / smoothness
+        return 2 / (smoothness + 1 / scale), "2 / (L + 1/s)"
+
+    @override
+    def on_network(self, spec: Spec, network: Walk) -> RECAL:
+        scale = self.objective_scale or 10 / smoothness_of(spec)
+        return dataclasses.replace(super().on_network(spec, network), objective_scale=scale)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        values = super().schedule(spec, rounds, noise)
+        return values | {"step_size": values["step_size"] / self._scale}
+
+    @property
+    def _scale(self) -> float:
+        return self.objective_scale or 1.0
+
+    @override
+    def first_token(self, template: Model) -> RecalToken:
+        return RecalToken(template, template, template)
+
+    @override
+    def tell(self, state: RelayState, inbox: RecalToken, turn: Turn, answer: Model) -> RelayState:
+        beta, x = 1 / (2 * (self.agents + 1)), inbox.model
+        half = state.dual + beta * (x - state.copy)
+        weight = turn.values["averaging"]
+        model = self.problem.prox(x - (inbox.duals + half - state.dual), self.agents * self._scale)
+        copy = state.copy - turn.values["step_size"] * (self._scale * answer - half)
+        dual = half + beta * ((model - x) - (copy - state.copy))
+        average = inbox.average + weight * (model - inbox.average)
+        return RelayState(copy, dual, RecalToken(model, inbox.duals + dual - state.dual, average))
+
+
+class WalkmanToken(NamedTuple):
+    """The mean over agents of y_i - z_i, and the model with its average."""
+
+    mean: Model
+    model: Model
+    average: Model
+
+
+class Walkman(NoisedRelay):
+    r"""Walkman with linearised steps (Mao et al. 2020) on noised gradients.
+
+    The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
+    y_i. With g the noised answer and step size a:
+
+        x   = prox_{a r}(m)
+        y_i+ = x + z_i - a g
+        z_i+ = z_i + x - y_i+
+        m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
+
+    Steps of 1/L and more were seen to diverge, 1/(2 L) was not; 1/L is therefore refused.
+
+    **The order of the walk matters.** Without r, y_i - z_i = x + a g' - 2 a g after a visit, with
+    g' the answer before: an answer weighs -2 a / A until its agent's next visit, T_1 hops later,
+    and a / A for T_2 more. x is the mean of what the agents' last visits found, ell hops ago on
+    average, so an answer moves x by -(2 T_1 - T_2) a / (A ell) in the end. Visits are A hops apart
+    on average: a sweep moves x like a gradient step of size a A / ell (`pace` A / ell), under about
+    mean (2 T_1 - T_2)^2 / A^2 times the variance that its noise would have (`amplification`). For
+    eight agents in a fixed order these are 1.8 and 1; on a random walk where each is a neighbour of
+    each, 1.1 and 4.3; around a ring, 0.7 and 9.8: slower, and much noisier. The walk is public, so
+    both are computed from its hops, and the step that the noise allows follows from them.
+
+    **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
+    alone, so a run is post-processing of the adaptive composition of its answers.
+
+    Attributes
+    ----------
+    problem, step
+        As for `NoisedRelay`; the step is a.
+    """
+
+    @override
+    def limit(self, spec: Spec) -> tuple[float, str]:
+        return 1 / smoothness_of(spec), "1 / L"
+
+    @override
+    def on_network(self, spec: Spec, network: Walk) -> Walkman:
+        pace, amplification = pace_and_noise(network)
+        chosen = super().on_network(spec, network)
+        return dataclasses.replace(chosen, pace=pace, amplification=amplification)
+
+    @override
+    def first_token(self, template: Model) -> WalkmanToken:
+        return WalkmanToken(template, template, template)
+
+    @override
+    def tell(self, state: RelayState, inbox: WalkmanToken, turn: Turn, answer: Model) -> RelayState:
+        step, weight = turn.values["step_size"], turn.values["averaging"]
+        model = self.problem.prox(inbox.mean, step)
+        copy = model + state.dual - step * answer
+        dual = state.dual + model - copy
+        mean = inbox.mean + ((copy - dual) - (state.copy - state.dual)) / self.agents
+        average = inbox.average + weight * (model - inbox.average)
+        return RelayState(copy, dual, WalkmanToken(mean, model, average))
+
+
+def pace_and_noise(walk: Walk) -> tuple[float, float]:
+    """Return pace and amplification on a walk; 1 and 1 if no agent is visited three times."""
+    holders, agents = walk.holders[walk.awake], walk.graph.agents
+    visits = np.argsort(holders, kind="stable")  # those of an agent one after the other
+    same, hops = np.diff(holders[visits]) == 0, np.diff(visits).astype(np.float64)
+    weights = (2 * hops[:-1] - hops[1:])[same[:-1] & same[1:]]
+    if not weights.size:
+        return 1.0, 1.0
+    between = hops[same]
+    lag = np.sum(between * (between + 1)) / (2 * np.sum(between))
+    return float(agents / lag), float(np.mean(weights**2)) / agents**2

@@ -1,0 +1,279 @@
+"""Stochastic linearised ADMM for A x + B y = c: the common step, and DP-SADMM."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    Turn,
+    running_mean,
+    smoothness_of,
+    tail_average,
+)
+from taciturn.errors import InputError
+from taciturn.oracles import Point
+from taciturn.problems import Structured, laplacian_smooth
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Vector
+
+StepRule = Literal["public", "published"]
+
+
+class RateWarning(UserWarning):
+    """A method is used where its published rate is not proven."""
+
+
+class Iterate(NamedTuple):
+    """x, y and the scaled dual: the multiplier of A x + B y = c is rho times it."""
+
+    x: Vector
+    y: Float[Array, "k"]
+    dual: Float[Array, "m"]
+
+
+class SplittingADMM(AnswerMessages):
+    r"""Stochastic linearised ADMM for f(x) + r(y) subject to A x + B y = c.
+
+    With a gradient estimate g of f at x, noised, one step is (Liu et al. 2022, (5))
+
+        y      <- argmin_y r(y) + (rho/2) |A x + B y - c + dual|^2
+        x      <- x - tau Q_v^-1 (g + rho A'(A x + B y - c + dual)),      tau = eta / gamma
+        dual   <- dual + A x + B y - c,
+
+    gamma = 1 + eta rho |A'A|, Q_v the Laplacian smoothing of strength v. Where B'B is no multiple
+    of I the first line is linearised too: a proximal step of length 1 / (rho |B'B|) from y.
+
+    **Step sizes.** "published": eta_t = 1/sqrt(t), or 2 |Q_v| / (mu t) for a ridge mu > 0, with
+    rho = 1 if none is given. "public": with noise of standard deviation nu on g, the horizon of
+    `NoisyGradient`, T eta = radius sqrt(T / d) / nu, at most 1/(2 L); without noise eta = 1/L,
+    on batches 1 / (2 L sqrt(t)); and rho = 1 / (eta |A'A|), which makes gamma 2.
+
+    **Guarantee.** Agents are asked at public points and send the answers; all else is a public
+    function of the answers: smoothing, proximal steps, averages and restarts are post-processing.
+
+    Attributes
+    ----------
+    problem
+        f, r, A, B and c, all public but for the records; its loss is not used here.
+    smoothing
+        v >= 0; 0 for none.
+    rho
+        The ADMM parameter; None for the step rule's.
+    step_rule
+        "public" or "published".
+    radius
+        Assumed norm of the solution; None for sqrt(d) / R.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range; from `schedule`, if the loss is not smooth.
+    """
+
+    problem: Structured
+    smoothing: float = eqx.field(static=True, default=0.0)
+    rho: float | None = eqx.field(static=True, default=None)
+    step_rule: StepRule = eqx.field(static=True, default="public")
+    radius: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        checks.not_negative("smoothing", self.smoothing)
+        for name in ("rho", "radius"):
+            if getattr(self, name) is not None:
+                checks.positive(name, getattr(self, name))
+
+    def steps(
+        self, spec: Spec, count: int, spread: float, *, sampled: bool
+    ) -> dict[str, HostArray]:
+        """Return `step_size` tau, `rho` and `coupling` |B'B| for `count` steps.
+
+        Parameters
+        ----------
+        spread
+            Standard deviation, per coordinate, of the noise on a gradient estimate.
+        """
+        if spec.dimension != self.problem.forward.columns:
+            raise InputError(
+                f"A takes {self.problem.forward.columns} numbers, the model has {spec.dimension}; "
+                "make the structure for as many features"
+            )
+        norm = self.problem.forward.norm_squared()
+        smoothness = smoothness_of(spec) + self.problem.ridge
+        t = np.arange(1, count + 1)
+        if self.step_rule == "published":
+            eta = self._published(t)
+        else:
+            eta = self._public(spec, smoothness, t, spread, sampled)
+        default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
+        rho = np.broadcast_to(self.rho or default, count)
+        return {
+            "step_size": eta / (1 + eta * rho * norm),
+            "rho": rho,
+            "coupling": np.full(count, self.problem.coupling.norm_squared()),
+        }
+
+    def _published(self, t: HostArray) -> HostArray:
+        if self.problem.ridge:
+            return np.asarray(2 * (1 + 4 * self.smoothing) / (self.problem.ridge * t))
+        return np.asarray(1 / np.sqrt(t))
+
+    def _quiet(self, smoothness: float, t: HostArray, *, sampled: bool) -> HostArray:
+        """Return the steps without noise: constant, decaying where batches vary."""
+        return 1 / (2 * smoothness * np.sqrt(t)) if sampled else np.full(len(t), 1 / smoothness)
+
+    def _public(
+        self, spec: Spec, smoothness: float, t: HostArray, spread: float, sampled: bool
+    ) -> HostArray:
+        if spread == 0:
+            return self._quiet(smoothness, t, sampled=sampled)
+        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+        horizon = radius * np.sqrt(len(t) / spec.dimension) / spread
+        return np.full(len(t), min(horizon / len(t), 0.5 / smoothness))
+
+    def advance(self, at: Iterate, gradient: Vector, turn: Turn) -> Iterate:
+        """Return the iterate after one step on a gradient estimate of the loss at `at.x`."""
+        problem, rho = self.problem, turn.values["rho"]
+        violation = problem.residual(at.x, at.y) + at.dual
+        length = 1 / turn.values["coupling"]
+        y = problem.regulariser.prox(
+            at.y - length * problem.coupling.adjoint(violation), length / rho
+        )
+        violation = problem.residual(at.x, y) + at.dual
+        direction = gradient + problem.ridge * at.x + rho * problem.forward.adjoint(violation)
+        x = at.x - turn.values["step_size"] * laplacian_smooth(direction, self.smoothing)
+        return Iterate(x, y, at.dual + problem.residual(x, y))
+
+    def first(self, template: Vector) -> Iterate:
+        """Return the zero iterate."""
+        dtype, problem = template.dtype, self.problem
+        y, dual = jnp.zeros(problem.coupling.columns, dtype), jnp.zeros(problem.forward.rows, dtype)
+        return Iterate(template, y, dual)
+
+
+def warn_of_rank(problem: Structured) -> None:
+    """Warn if A is not known to have full row rank, which restarts rely on."""
+    if not problem.forward.full_row_rank():
+        warnings.warn(
+            "A does not have full row rank, so the linear rate of the strongly convex method with "
+            "restarts is not proven for this structure; the privacy is not affected",
+            RateWarning,
+            stacklevel=2,
+        )
+
+
+def least_norm(problem: Structured, gradient: Vector) -> Float[Array, "m"]:
+    """Return -(A')^+ g, the shortest u that minimises |A'u + g|, by conjugate gradients (CGLS).
+
+    It stays in the range of A, where the least-norm solution lies, and ends at A's condition number
+    in rounding; at most 4 D steps.
+    """
+    forward = problem.forward
+    start = -forward.apply(gradient)
+    least = float(np.finfo(gradient.dtype).tiny)
+    goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
+
+    def unfinished(at: _Search) -> Array:
+        going: Array = (at.size > goal) & (at.steps < 4 * forward.columns)
+        return going
+
+    def step(at: _Search) -> _Search:
+        image = forward.adjoint(at.direction)
+        length = at.size / jnp.maximum(jnp.vdot(image, image), least)
+        residual = at.residual - length * image
+        slope = forward.apply(residual)
+        size = jnp.vdot(slope, slope)
+        direction = slope + size / at.size * at.direction
+        return _Search(at.u + length * at.direction, residual, direction, size, at.steps + 1)
+
+    begin = _Search(
+        jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
+    )
+    return jax.lax.while_loop(unfinished, step, begin).u
+
+
+class _Search(NamedTuple):
+    u: Float[Array, "m"]
+    residual: Vector
+    direction: Float[Array, "m"]
+    size: Float[Array, ""]
+    steps: Int[Array, ""]
+
+
+class _Public(NamedTuple):
+    iterate: Iterate
+    average: Vector
+
+
+class SADMM(SplittingADMM):
+    r"""One noised gradient a round, at x; then the step of `SplittingADMM`.
+
+    The oracle decides the method: `taciturn.oracles.MinibatchGradient` with noise is DP-SADMM,
+    without noise STOC-ADMM; `taciturn.oracles.Gradient` is ADMM, linearised, on all records.
+
+    The released model is an average of x: "published", over all rounds, weighted by t if the
+    problem is strongly convex; "public", over the last half. Without noise on all records it is
+    the last x, and the method converges to the optimum for every structure.
+    """
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        values = self.steps(spec, rounds, noise.of_mean, sampled=noise.sampled)
+        return values | {"averaging": self._averaging(rounds, noise)}
+
+    def _averaging(self, rounds: int, noise: Noise) -> HostArray:
+        if self.step_rule == "public":
+            settled = noise.multiplier == 0 and not noise.sampled
+            return np.ones(rounds) if settled else tail_average(rounds)
+        return 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
+
+    @override
+    def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Point:
+        return Point(inbox.iterate.x)
+
+    @override
+    def first_public(self, template: Vector) -> _Public:
+        return _Public(self.first(template), template)
+
+    @override
+    def combine(self, public: _Public, mean_message: Vector, turn: Turn) -> _Public:
+        iterate = self.advance(public.iterate, mean_message, turn)
+        weight = turn.values["averaging"]
+        return _Public(iterate, public.average + weight * (iterate.x - public.average))
+
+    @override
+    def model(self, public: _Public) -> Vector:
+        return public.average
+
+
+class RenyiADMM(SADMM):
+    r"""Stochastic ADMM for x = y with an exact x-step (Chen and Lee 2020), A = I and B = -I.
+
+        x    <- argmin g'x + (rho/2) |x - y + dual|^2 + |x - x_t|^2 / (2 eta)
+             =  (x_t / eta + rho (y - dual) - g) / (1/eta + rho)
+        y    <- prox_{r / rho}(x + dual)
+        dual <- dual + x - y.
+
+    The formulas are a reconstruction from the description in Liu et al. 2022; noise and
+    composition are those of this library, not the Renyi bounds of the paper. `step_size` is here
+    eta / (1 + eta rho |A'A|), from which eta follows.
+    """
+
+    @override
+    def advance(self, at: Iterate, gradient: Vector, turn: Turn) -> Iterate:
+        rho = turn.values["rho"]
+        stiffness = 1 / turn.values["step_size"]  # 1/eta + rho, since |A'A| = 1
+        slope = gradient + self.problem.ridge * at.x
+        x = ((stiffness - rho) * at.x + rho * (at.y - at.dual) - slope) / stiffness
+        y = self.problem.regulariser.prox(x + at.dual, 1 / rho)
+        return Iterate(x, y, at.dual + x - y)

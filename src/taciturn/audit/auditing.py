@@ -1,0 +1,371 @@
+"""The whole audit of one algorithm: likelihood ratio, replay, residuals, messages, verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from taciturn import checks
+from taciturn.algorithms import Value
+from taciturn.audit.epsilon import LowerBound, log_likelihood_ratio, lower_bound
+from taciturn.audit.pairwise import DataPair
+from taciturn.audit.randomness import LONG, WIDE, RandomnessReport, randomness_report
+from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
+from taciturn.audit.subject import (
+    AGENTS,
+    BothAnswers,
+    Canary,
+    Fault,
+    Maker,
+    Setup,
+    Subject,
+    canary,
+    canary_of,
+    composition_of,
+    method_of,
+    name_of,
+    planned,
+    plant,
+)
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live, Pair, Rival
+from taciturn.engine.planning import Plan
+from taciturn.engine.program import Program
+from taciturn.engine.protocol import Trace
+from taciturn.errors import InputError
+from taciturn.network import Network
+from taciturn.oracles import Oracle
+from taciturn.privacy import Messages, Observer, epsilon_of
+from taciturn.problems import Shards
+from taciturn.typing import Array, HostArray, Key
+
+# false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
+LEVEL = 1e-6
+CONFIDENCE = 0.95
+DELTA = 1e-5
+LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
+# of a person that is attacked
+MOST_ROWS = 100
+Outcome = Literal["consistent", "violated"]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What each layer of the audit saw.
+
+    Attributes
+    ----------
+    claimed_mu
+        What the certificate says.
+    likelihood
+        Lower bound from `runs` runs on each of two neighbouring data sets.
+    replay, residuals
+        Of one recorded run.
+    drawn
+        What a run without a seed draws, over long answers and several blocks of rounds.
+    """
+
+    algorithm: str
+    fault: Fault | None
+    claimed_mu: float
+    likelihood: LowerBound
+    replay: ReplayReport
+    residuals: ResidualReport
+    drawn: RandomnessReport
+
+    @property
+    def layers(self) -> dict[str, Outcome]:
+        """The outcome of every layer."""
+        holds = {
+            "likelihood": self.likelihood.mu <= self.claimed_mu,
+            "replay": self.replay.bounds_hold,
+            "residuals": self.residuals.passes,
+            "messages": self.replay.messages_hold,
+            "drawn": self.drawn.passes,
+        }
+        return {name: "consistent" if good else "violated" for name, good in holds.items()}
+
+    @property
+    def verdict(self) -> Outcome:
+        """`violated` if any layer saw a violation."""
+        return "violated" if "violated" in self.layers.values() else "consistent"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-safe values."""
+        return {
+            "algorithm": self.algorithm,
+            "fault": self.fault,
+            "claimed_mu": self.claimed_mu,
+            "realised_mu": self.replay.realised_mu,
+            "mu_lower_bound": self.likelihood.mu,
+            "confidence": self.likelihood.confidence,
+            "mu_reachable": self.likelihood.reachable,
+            "runs": self.likelihood.runs,
+            **self.layers,
+            "worst_change_over_bound": self.replay.worst_ratio,
+            "message_gap": self.replay.message_gap,
+            "residual_p_values": self.residuals.p_values,
+            "drawn_p_values": self.drawn.p_values,
+            "verdict": self.verdict,
+        }
+
+
+def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
+    algorithm: str | Maker,
+    *,
+    mu: float,
+    runs: int,
+    seed: int | None = None,
+    fault: Fault | None = None,
+    observer: Observer | None = None,
+    network: Network | None = None,
+    options: Mapping[str, Value] | None = None,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+    centre: bool = False,
+    pair: DataPair | None = None,
+) -> AuditReport:
+    """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
+
+    Parameters
+    ----------
+    algorithm
+        A name in `taciturn.algorithms.METHODS`, or a function from a problem to an algorithm of
+        yours, which then asks the library's gradient, or to a `Composition`: an algorithm and its
+        oracles, whose bounds are then audited too. Their clip must be 1, which is what the problem
+        saturates; it saturates the first oracle for which such a problem is known.
+    mu
+        The total that is planned; between 1 and 2 the attack is sharpest.
+    runs
+        Runs on each of the two data sets, for the likelihood ratio.
+    seed
+        Of data and noise; None for one of the operating system's. What is drawn without a seed is
+        tested in any case, on a run of its own.
+    fault
+        A fault to plant; the report must then say `violated`. The question is one of
+        the library's: what is audited is the algorithm, the door and the accounting.
+    observer
+        Who attacks; every message, if not given.
+    network
+        Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the rounds. If
+        none is given for a named method that needs one, a random walk on a ring or gossip on a
+        path.
+    options
+        Of a named method.
+    rows_per_person, agents_per_person
+        Attack a person with so many rows, at so many of the agents, and not a record.
+    centre
+        Whether a named method asks about rows around a private centre.
+    pair
+        Two packed data sets, of record norm 1 and in double precision, that differ in one record:
+        those which your question moves furthest between. None for a pair that saturates a
+        question of the library.
+
+    Notes
+    -----
+    The attacker knows both data sets, every other record and all settings, and sees what the
+    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+    """
+    if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
+        raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
+    if checks.at_least("runs", runs, 1) > MOST_RUNS:
+        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+    seed = secrets.randbits(31) if seed is None else seed
+    setup = Setup(
+        epsilon=float(epsilon_of(DELTA, mu)),
+        delta=DELTA,
+        observer=observer or Messages(),
+        network=network,
+        options=options or {},
+        centre=centre,
+    )
+    setup = _of_persons(setup, rows_per_person, agents_per_person)
+    if pair is not None:
+        if rows_per_person is not None:
+            raise InputError("a pair of data sets differs in one record; leave the persons out")
+        data = pair[0]
+        setup = dataclasses.replace(
+            setup,
+            pair=pair,
+            agents=data.agents,
+            records=data.counts[0],
+            features=data.dimension,
+        )
+    refuse_without_mu(algorithm)
+    attacked, plan = prepared(algorithm, setup, seed)
+    if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
+        raise InputError(
+            f"{algorithm} draws noise once, so none can be reused; choose another fault"
+        )
+    keys = jax.random.split(jax.random.key(seed), 3)
+    record = recorded(plan, attacked, keys[0], fault)
+    return AuditReport(
+        algorithm=name_of(algorithm),
+        fault=fault,
+        claimed_mu=_claim(plan),
+        likelihood=_attack(plan, attacked, keys[1:], runs, fault),
+        replay=record[0],
+        residuals=record[1],
+        drawn=_drawn(algorithm, setup, plan.rounds > 1, seed, fault),
+    )
+
+
+def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: int) -> Setup:
+    """Return the setup of an attack on a person, checked; as it is where a record is attacked."""
+    if rows_per_person is None:
+        if agents_per_person != 1:
+            raise InputError(
+                "agents_per_person is given and rows_per_person is not; give both to attack a "
+                "person, or neither"
+            )
+        return setup
+    rows = checks.at_least("rows_per_person", rows_per_person, 1)
+    agents = checks.at_least("agents_per_person", agents_per_person, 1)
+    if rows > MOST_ROWS or agents > AGENTS:
+        raise InputError(
+            f"a person with {rows} rows at {agents} agents is attacked nowhere; ask for at most "
+            f"{MOST_ROWS} rows at {AGENTS} agents"
+        )
+    return dataclasses.replace(
+        setup, rows_per_person=rows, agents_per_person=agents, records=2 * rows
+    )
+
+
+def _drawn(
+    subject: str | Maker, setup: Setup, repeats: bool, seed: int, fault: Fault | None
+) -> RandomnessReport:
+    """Return the tests of what a run without a seed draws, on wide data and many rounds."""
+    rounds = LONG if repeats and setup.network is None else None
+    long = dataclasses.replace(setup, rounds=rounds)
+    wide = long if setup.pair is not None else dataclasses.replace(long, features=WIDE)
+    try:
+        pair, plan = prepared(subject, wide, seed)
+    except InputError:  # a method of the user's may be made for as many features as the pair has
+        pair, plan = prepared(subject, long, seed)
+    return randomness_report(plan, pair, level=LEVEL, fault=fault)
+
+
+def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
+    """Return the pair that saturates the subject's question, and the plan that is attacked."""
+    oracles = composition_of(subject, centre=setup.centre).oracles
+    if setup.pair is not None:
+        return canary_of(setup.pair, oracles[0]), planned(subject, setup)
+    return saturating(oracles, seed, setup), planned(subject, setup)
+
+
+def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:
+    """Return the pair that saturates the first oracle for which one is known.
+
+    Raises
+    ------
+    InputError
+        If none is known for any of them; for no oracles at all it is the gradient's.
+    """
+    setup = setup or Setup(epsilon=1.0)
+    pair_for = partial(
+        canary,
+        agents=AGENTS,
+        records=setup.records,
+        features=setup.features,
+        seed=seed,
+        adjacency=setup.adjacency,
+    )
+    for oracle in oracles[:-1]:
+        try:
+            return pair_for(oracle=oracle)
+        except InputError:
+            continue
+    return pair_for(oracle=oracles[-1] if oracles else None)
+
+
+def refuse_without_mu(subject: str | Maker) -> None:
+    """Raise `InputError` unless the answers of a named method have a mu."""
+    method = method_of(subject)
+    if method is not None and method.sampled:
+        raise InputError(
+            f"{subject} answers on sampled batches, which have no mu to audit; use "
+            "taciturn.audit.audit_sampled, which bounds epsilon"
+        )
+    if method is not None and method.inside:
+        raise InputError(
+            f"{subject} puts its noise inside an objective, which has no mu to audit; use "
+            "taciturn.audit.audit_perturbed, which bounds epsilon"
+        )
+
+
+def _claim(plan: Plan) -> float:
+    if plan.certificate.mu is None:
+        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
+    return plan.certificate.mu
+
+
+def _faulty(plan: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
+    program = plan.program
+    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
+    # a fault of the method is in its messages, which are not sent where whole steps are added
+    summed = program.summed and subject.algorithm is program.algorithm
+    return dataclasses.replace(program, algorithm=subject.algorithm, summed=summed), subject
+
+
+def recorded(
+    plan: Plan, pair: Canary, key: Key, fault: Fault | None
+) -> tuple[ReplayReport, ResidualReport]:
+    """Replay and residuals of one run on the first data set."""
+    program, subject = _faulty(plan, key, fault)
+    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
+    trace: Trace
+    _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
+    planned = dataclasses.replace(plan.program, summed=program.summed)
+    plan = dataclasses.replace(plan, program=planned)
+    seen = replay(plan, subject.oracles, trace, first, second)
+    answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
+    asked = np.asarray(trace.records.kind) >= 0
+    report = residual_report(
+        answers,
+        seen.exact,
+        scale,
+        program.mechanism,
+        level=LEVEL,
+        asked=asked,
+        resolution=1 / plan.ledger.finest(),
+    )
+    return seen, report
+
+
+def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
+    sides = [
+        _ratios(plan, pair, actual, jax.random.split(key, runs), fault)
+        for actual, key in zip((pair.first, pair.second), keys, strict=True)
+    ]
+    return lower_bound(*sides, confidence=CONFIDENCE)
+
+
+def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
+    """Return the log likelihood ratio of one run on `actual` for every key."""
+    program = plan.program
+    live = Live(program.oracles, program.mechanism, keys)
+    subject = plant(fault, program.algorithm, live)
+    # message replay covers what is sent: here the algorithm runs as planned
+    door = live if isinstance(subject.door, BothAnswers) else subject.door
+    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
+    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
+    return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
+
+
+@partial(jax.jit, static_argnames=("observer",))
+def _many_runs(
+    program: Program, doors: Rival, behind: Pair, observer: Observer
+) -> Float[Array, "N"]:
+    def one(door: Rival) -> Float[Array, ""]:
+        _, trace = simulate(program, door, behind, keep=frozenset())
+        return log_likelihood_ratio(trace.records, program.mechanism, observer)
+
+    return jax.vmap(one)(doors)

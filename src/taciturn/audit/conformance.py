@@ -1,0 +1,365 @@
+"""The conformance kit: the laws that every method and every oracle must pass, as one call.
+
+    print(check_method(Mine))                    # a function from a problem to an algorithm
+    print(check_method("noisy-gradient"))        # or the name of a method
+    print(check_oracle(MyQuestion(loss, 1.0)))
+
+A check goes with a planted fault where one applies: a fault that it does not see counts as a
+violation, since the check then proves nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taciturn.algorithms import StarAlgorithm, Value
+from taciturn.audit.auditing import audit, saturating
+from taciturn.audit.pairwise import DataPair, changed_places
+from taciturn.audit.recorded import replay
+from taciturn.audit.search import Search
+from taciturn.audit.subject import (
+    AGENTS,
+    FEATURES,
+    PROBLEM,
+    Canary,
+    Maker,
+    Setup,
+    composition_of,
+    method_of,
+    name_of,
+    planned,
+)
+from taciturn.engine import Live, behind_the_door, run, simulate
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import Oracle
+from taciturn.privacy import Relation, ReplaceOne, Unit, ZeroOut
+from taciturn.problems import Shards, minimise, pack
+from taciturn.typing import HostArray
+
+Outcome = Literal["holds", "violated", "not searched well enough", "does not apply"]
+MU, EPSILON = 1.5, 2.0
+EQUAL = 1e-10
+ROUNDING = 1e-9
+UNITS: tuple[Unit, ...] = ("record", "agent", "person")
+# without noise: the share of the first gap that may be left, on all records and on batches
+CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
+RECORDS = 40  # of an agent, where convergence is looked at
+
+
+@dataclass(frozen=True)
+class Law:
+    """What became of one law; `seen` holds the numbers, or why it does not apply."""
+
+    name: str
+    outcome: Outcome
+    seen: str
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The laws of one subject."""
+
+    subject: str
+    laws: tuple[Law, ...]
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The names of the laws that are violated."""
+        return tuple(law.name for law in self.laws if law.outcome == "violated")
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The names of the laws that were not searched well enough."""
+        return tuple(law.name for law in self.laws if law.outcome == "not searched well enough")
+
+    @property
+    def passes(self) -> bool:
+        """Whether no law is violated, and all that apply were searched well enough."""
+        return not self.violated and not self.undecided
+
+    def __str__(self) -> str:
+        name, outcome = (
+            max(len(getattr(law, part)) for law in self.laws) for part in ("name", "outcome")
+        )
+        rows = (f"  {law.name:<{name}}  {law.outcome:<{outcome}}  {law.seen}" for law in self.laws)
+        verdict = "fails" if self.violated else "passes" if self.passes else "undecided"
+        return "\n".join([f"{self.subject}: {verdict}", *rows])
+
+
+def check_method(
+    subject: str | Maker,
+    *,
+    runs: int = 300,
+    rounds: int = 200,
+    seed: int = 0,
+    options: Mapping[str, Value] | None = None,
+) -> Conformance:
+    """Return what becomes of the laws under a method.
+
+    Parameters
+    ----------
+    subject
+        The name of a method, or a function from a problem to an algorithm (which then asks for the
+        library's gradient) or to a `Composition` of an algorithm and its oracles.
+    runs
+        Runs on each of two data sets, for the likelihood ratio.
+    rounds
+        Rounds without noise after which the gap to the optimum must be a hundredth of the first one
+        (three tenths on batches).
+    options
+        Of a method by name.
+    """
+    setup = Setup(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
+    laws = (
+        _ledger(subject, setup),
+        _determinism(subject, setup),
+        _runtimes(subject, setup),
+        *_attacked(subject, setup, runs, seed),
+        _permutation(subject, setup),
+        _convergence(subject, setup, rounds),
+    )
+    return Conformance(name_of(subject), laws)
+
+
+def check_oracle(
+    oracle: Oracle,
+    *,
+    query: Callable[[jax.Array], object] | None = None,
+    pair: DataPair | None = None,
+    trials: int = 2000,
+    seed: int = 0,
+) -> Conformance:
+    """Return what becomes of the law of sensitivity under an oracle, for each relation and unit.
+
+    Parameters
+    ----------
+    query
+        From a vector of as many numbers as rows have to a question; a `Point` if not given. Rows
+        have `FEATURES` numbers, or those of the pair.
+    pair
+        Two packed data sets of one agent that differ in one unit and move the answer as far as you
+        know: they are tried, beside random ones, under every relation and unit for which they are
+        neighbours. Give them where a random search comes nowhere near the bound.
+    trials
+        Pairs of neighbouring data sets and questions that are tried, of many sizes.
+
+    Raises
+    ------
+    InputError
+        If the oracle is none, or the pair are neighbours under no relation.
+
+    Notes
+    -----
+    The search is a fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both
+    norms are measured. The planted fault, which the same search must catch, is half the bound:
+    where nothing was found that moves an answer by more than that, a bound that is half of the
+    truth would not have been seen either, and the verdict is *not searched well enough*.
+    """
+    if not isinstance(oracle, Oracle):
+        raise InputError(
+            f"check_oracle was given {oracle!r}; it takes an oracle, for example "
+            "Gradient(Logistic(), clip=0.5)"
+        )
+    relations: tuple[Relation, ...] = (ReplaceOne(), ZeroOut())
+    if pair is not None and all(changed_places(pair, one) is None for one in relations):
+        raise InputError(
+            "the two data sets differ in more than the records of one agent that are replaced, or "
+            "in more than those that are absent from one of them; let them be neighbours"
+        )
+    laws = []
+    for relation in relations:
+        search = Search(oracle, relation, query)
+        laws += [_sensitivity(search, relation, unit, pair, trials, seed) for unit in UNITS]
+    return Conformance(type(oracle).__name__, tuple(laws))
+
+
+def _law(name: str, holds: bool, seen: str) -> Law:
+    return Law(name, "holds" if holds else "violated", seen)
+
+
+def _sensitivity(
+    search: Search, relation: Relation, unit: Unit, pair: DataPair | None, trials: int, seed: int
+) -> Law:
+    name = f"sensitivity, {relation.name}, {unit}"
+    try:
+        search.bound(unit)
+    except InputError as error:
+        return Law(name, "does not apply", str(error))
+    reached = search.largest(unit, length=1.0, trials=trials, seed=seed)
+    if pair is not None:
+        of_pair = search.largest_between(pair, unit, trials=trials, seed=seed)
+        reached = max(reached, of_pair)
+    seen = f"reached {reached:.3f} of the bound; planted: half the bound, at {2 * reached:.3f}"
+    if not reached <= 1 + ROUNDING:
+        return Law(name, "violated", seen)
+    if not 2 * reached > 1 + ROUNDING:
+        return Law(name, "not searched well enough", f"{seen}; give a pair of data sets")
+    return Law(name, "holds", seen)
+
+
+def _ledger(subject: str | Maker, setup: Setup) -> Law:
+    """Return whether the observed ledger is the planned one, and half the noise is refused."""
+    plan, shards = planned(subject, setup), _records(setup)
+    try:
+        run(plan, shards, runtime="simulate", seed=0)
+    except PrivacyError as error:
+        return _law("ledger", False, str(error))
+    program = dataclasses.replace(plan.program, scales=plan.program.scales / 2)
+    try:
+        run(dataclasses.replace(plan, program=program), shards, runtime="simulate", seed=0)
+    except PrivacyError:
+        return _law("ledger", True, "as planned; half the noise is refused")
+    return _law("ledger", False, "a program with half the planned noise was run")
+
+
+def _determinism(subject: str | Maker, setup: Setup) -> Law:
+    """Return whether the same seed gives the same bits, and another seed other ones."""
+    plan, shards = planned(subject, setup), _records(setup)
+    first, again, other = (
+        run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
+    )
+    same, differs = np.array_equal(first, again), not np.array_equal(first, other)
+    seen = "the seed does not decide the run"
+    if same and differs:
+        seen = "same bits with one seed, others with another"
+    return _law("determinism", same and differs, seen)
+
+
+def _runtimes(subject: str | Maker, setup: Setup) -> Law:
+    plan, shards = planned(subject, setup), _records(setup)
+    vectorised = run(plan, shards, runtime="simulate", seed=1).model
+    serial = run(plan, shards, runtime="serial", seed=1).model
+    gap = _relative(vectorised, serial)
+    return _law("runtimes", gap <= EQUAL, f"simulate and serial differ by {gap:.1e}")
+
+
+def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[Law]:
+    """Return the layers of the audit, and whether they see half the noise."""
+    method = method_of(subject)
+    if method is not None and method.inside:
+        why = "noise inside an objective: see audit_perturbed"
+        return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
+    sampled = any(oracle.sampling.rate < 1 for oracle in composition_of(subject).oracles)
+    if sampled or (method is not None and method.structure == "required"):
+        return _replayed(subject, setup, seed)
+    options = dict(setup.options)
+    honest, faulty = (
+        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=options)
+        for fault in (None, "halved-noise")
+    )
+    seen = {
+        "replay": f"answers moved by {honest.replay.worst_ratio:.3f} of their bound",
+        "residuals": f"least p-value {min(honest.residuals.p_values.values()):.2g}; with half the "
+        f"noise {min(faulty.residuals.p_values.values()):.2g}",
+        "messages": f"sent and recomputed differ by {honest.replay.message_gap:.1e}",
+        "likelihood": f"mu at least {honest.likelihood.mu:.2f} of {honest.claimed_mu:.2f}; with "
+        f"half the noise {faulty.likelihood.mu:.2f}",
+    }
+    noticed = faulty.layers["residuals"] == "violated"
+    return [
+        _law(name, honest.layers[name] == "consistent" and (noticed or name != "residuals"), text)
+        for name, text in seen.items()
+    ]
+
+
+def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
+    """Return replay and messages of one run whose batches are drawn again."""
+    plan, pair = planned(subject, setup), _pair(subject, seed)
+    key = jax.random.key(seed)
+    door = Live(plan.program.oracles, plan.program.mechanism, key)
+    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
+    keep = frozenset({"answers", "messages"})
+    _, trace = simulate(plan.program, door, first, keep=keep)
+    seen = replay(plan, plan.program.oracles, trace, first, second, key=key)
+    return [
+        _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
+        _law(
+            "messages",
+            seen.messages_hold,
+            f"sent and recomputed differ by {seen.message_gap:.1e}",
+        ),
+        Law("likelihood", "does not apply", "answers on batches: see audit_sampled"),
+    ]
+
+
+def _pair(subject: str | Maker, seed: int) -> Canary:
+    """Return a pair that saturates one of the oracles, or the gradient where none is known."""
+    try:
+        return saturating(composition_of(subject).oracles, seed)
+    except InputError:
+        return saturating((), seed)
+
+
+def _permutation(subject: str | Maker, setup: Setup) -> Law:
+    """Return whether, without noise, the order of the agents of a star does not matter."""
+    name = "permuted agents"
+    plan = planned(subject, _exact(setup))
+    if not isinstance(plan.program.algorithm, StarAlgorithm):
+        return Law(name, "does not apply", "on a network agents differ by their place")
+    if any(oracle.sampling.rate < 1 for oracle in plan.program.oracles):
+        return Law(name, "does not apply", "batches are drawn by agent")
+    shards = _records(setup)
+    order = np.arange(AGENTS)[::-1]
+    stacked = jax.tree.map(lambda leaf: leaf[order], shards.stacked)
+    turned = dataclasses.replace(shards, stacked=stacked)
+    models = [run(plan, one, runtime="simulate", seed=0).model for one in (shards, turned)]
+    gap = _relative(*models)
+    return _law(name, gap <= EQUAL, f"models differ by {gap:.1e}")
+
+
+def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
+    """Return whether, without noise, the gap to the certified optimum closes."""
+    exact = dataclasses.replace(_exact(setup), records=RECORDS, rounds=_rounds(subject, rounds))
+    plan, shards = planned(subject, exact), _records(exact)
+    problem = getattr(plan.program.algorithm, "problem", PROBLEM)
+    problem = problem if hasattr(problem, "objective") else PROBLEM
+    model = run(plan, shards, runtime="simulate", seed=0).model
+    least = minimise(problem, shards, tol=1e-9).value
+    start, end = (
+        float(problem.objective(jnp.asarray(w), shards)) - least
+        for w in (np.zeros_like(model), model)
+    )
+    sampled = any(oracle.sampling.rate < 1 for oracle in plan.program.oracles)
+    left, allowed = end / start, CLOSE_ON_BATCHES if sampled else CLOSE
+    seen = f"{max(left, 0.0):.1e} of the first gap is left after {plan.rounds} rounds"
+    return _law("convergence", left <= allowed, seen)
+
+
+def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Return the options, with batches of half the records unless a rate is given."""
+    method = method_of(subject)
+    if method is None or not method.sampled or "sampling_rate" in options:
+        return options
+    return {**options, "sampling_rate": 0.5}
+
+
+def _rounds(subject: str | Maker, rounds: int) -> int:
+    method = method_of(subject)
+    return 1 if method is not None and method.rounds == 1 else rounds
+
+
+def _exact(setup: Setup) -> Setup:
+    return dataclasses.replace(setup, epsilon=math.inf, clip=math.inf)
+
+
+def _records(setup: Setup) -> Shards:
+    """Return records of norm at most 1 on one noisy linear model."""
+    draw = np.random.default_rng(0)
+    rows = draw.standard_normal((AGENTS * setup.records, FEATURES))
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+    targets = rows @ np.linspace(-1, 1, FEATURES) + 0.1 * draw.standard_normal(len(rows))
+    targets = np.clip(targets, -1, 1)  # the bound on targets of methods that have one
+    owners = np.split(np.arange(len(rows)), AGENTS)
+    return pack(rows, targets, owners, record_norm=1.0, precision=setup.precision, enforce="clip")
+
+
+def _relative(one: HostArray, other: HostArray) -> float:
+    return float(np.max(np.abs(one - other)) / max(float(np.max(np.abs(one))), 1e-300))

@@ -1,0 +1,412 @@
+"""Audits of answers without a mu: lower bounds on epsilon from the law of the outputs alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import betaincinv, ndtri
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.algorithms import ADMM
+from taciturn.audit.subject import FAR, Canary, HalvedNoise, canary
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live, Pair, Private, Rival, RivalRecord
+from taciturn.engine.planning import Plan, plan
+from taciturn.errors import InputError
+from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
+from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
+from taciturn.problems import (
+    Shards,
+    Squared,
+    pack,
+    replace_record,
+    zero_record,
+)
+from taciturn.proposal import NONE, DataFacts, Request, propose
+from taciturn.typing import Array, HostArray, Key
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """What the attack proves: the run is not mu-GDP for any mu below `mu`, at this confidence."""
+
+    mu: float
+    confidence: float
+    false_positives: int
+    false_negatives: int
+    runs: int
+
+    @property
+    def reachable(self) -> float:
+        """The largest bound that so many runs can prove, by an attacker who never errs."""
+        none = upper_rate(0, self.runs, 1 - self.confidence)
+        return float(ndtri(1 - none) - ndtri(none))
+
+
+def log_likelihood_ratio(
+    record: RivalRecord, mechanism: Mechanism, observer: Observer
+) -> Float[Array, ""]:
+    """Return log p(view | first) - log p(view | second) of one run.
+
+    Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
+    sum of the agents' answers and takes away what it knows, the other agents' exact answers and
+    the noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over
+    the honest ones is left. (Where summation is credited, messages are affine in answers, so the
+    sum of messages says the same.) The two data sets must differ at agent 0.
+
+    Parameters
+    ----------
+    record
+        Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
+    """
+    if isinstance(observer, Messages):
+        scale = _like(_where_any(record.scale, record), record.first)
+        return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
+    honest = max(1, record.scale.shape[2] - observer.colluders)
+    scale = jnp.sqrt(jnp.sum(record.scale[:, :, :honest] ** 2, axis=2))
+    first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (record.first, record.second))
+    scale = _like(scale, first)
+    return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
+
+
+def _where_any(scale: Array, record: RivalRecord) -> Array:
+    """Return the scales, with 1 where an agent gave no answer."""
+    places = tuple(range(scale.ndim, record.first.ndim))
+    silent = jnp.all((record.first == 0) & (record.second == 0), axis=places)
+    return jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
+
+
+def _like(scale: Array, values: Array) -> Array:
+    return scale.reshape(scale.shape + (1,) * (values.ndim - scale.ndim))
+
+
+def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
+    """Return the bound from the ratios of runs on D (`on_first`) and on D' (`on_second`).
+
+    The attacker says D if the ratio is above 0, a threshold fixed in advance. With Clopper-Pearson
+    upper bounds, each at level (1 - confidence) / 2, on the false positive rate a (says D' on D)
+    and the false negative rate b, mu-GDP requires Phi^-1(1 - a) - mu <= Phi^-1(b), hence
+
+        mu >= Phi^-1(1 - a) - Phi^-1(b),        never below 0.
+
+    The bound is one-sided: its sign is meant, and no absolute value is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(lower_bound(np.full(1000, 1.0), np.full(1000, -1.0), confidence=0.95).mu, 2)
+    5.36
+    """
+    checks.fraction("confidence", confidence)
+    runs = len(on_first)
+    if len(on_second) != runs or runs < 1:
+        raise InputError("the two sides need the same number of runs, at least one")
+    if not (np.all(np.isfinite(on_first)) and np.all(np.isfinite(on_second))):
+        raise InputError("a likelihood ratio is not finite; the scale of an audited answer is 0")
+    false_positives = int(np.sum(~(on_first > 0)))
+    false_negatives = int(np.sum(~(on_second < 0)))
+    a, b = (upper_rate(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
+    mu = max(0.0, float(ndtri(1 - a) - ndtri(b)))
+    return LowerBound(mu, confidence, false_positives, false_negatives, runs)
+
+
+def upper_rate(events: int, runs: int, alpha: float) -> float:
+    """Return the Clopper-Pearson upper bound on a rate, at level alpha / 2."""
+    if events >= runs:
+        return 1.0
+    return float(betaincinv(events + 1, runs - events, 1 - alpha / 2))
+
+
+CONFIDENCE = 0.95
+ROUNDS, RECORDS, FEATURES = 10, 4, 2
+RHO, DELTA = 50.0, 0.05  # of noise inside an objective
+MOST_RUNS = 1_000_000
+
+
+@dataclass(frozen=True)
+class EpsilonBound:
+    """What an attack proves: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
+
+    `claimed` is what was certified; `consistent` says whether the two can both be true.
+    """
+
+    epsilon: float
+    claimed: float
+    delta: float
+    confidence: float
+    runs: int
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the bound stays at or below what was certified."""
+        return self.epsilon <= self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the bound as JSON-safe values."""
+        return {
+            "claimed_epsilon": self.claimed,
+            "epsilon_lower_bound": self.epsilon,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "runs": self.runs,
+            "verdict": "consistent" if self.consistent else "violated",
+        }
+
+
+class NoBatches(PoissonBatches):
+    """Planted fault: names a rate and takes all records."""
+
+    @override
+    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn:
+        return Drawn(None, jnp.ones(rows, bool))
+
+
+class FullBatch(MinibatchGradient):
+    """Planted fault: claims the amplification of a batch and answers on all records."""
+
+    @property
+    @override
+    def sampling(self) -> NoBatches:
+        return NoBatches(self.rate)
+
+
+def epsilon_lower_bound(
+    on_first: HostArray, on_second: HostArray, *, delta: float, threshold: float, confidence: float
+) -> float:
+    r"""Return a lower bound on epsilon from scores of runs on D (`on_first`) and D' (`on_second`).
+
+    For every set of outputs S, (epsilon, delta) requires P_D(S) <= exp(epsilon) P_D'(S) + delta,
+    and the same with D and D' exchanged. With S = {score > threshold}, and {score < -threshold} the
+    other way round, Clopper-Pearson bounds at level (1 - confidence) / 4 on each of the four
+    probabilities give
+
+        epsilon >= max over both of log((P_D(S)_low - delta) / P_D'(S)_high),    never below 0.
+
+    The threshold must have been fixed before the runs.
+
+    Examples
+    --------
+    >>> scores = np.full(1000, 5.0)
+    >>> kwargs = {"delta": 1e-5, "threshold": 1.0, "confidence": 0.95}
+    >>> round(epsilon_lower_bound(scores, -scores, **kwargs), 2)
+    5.43
+    """
+    checks.fraction("confidence", confidence)
+    alpha = (1 - confidence) / 2  # upper_rate halves it once more
+
+    def evidence(hits: HostArray, misses: HostArray) -> float:
+        low = 1 - upper_rate(int(np.sum(~hits)), len(hits), alpha)
+        high = upper_rate(int(np.sum(misses)), len(misses), alpha)
+        return math.log((low - delta) / high) if low > delta else 0.0
+
+    first, second = np.asarray(on_first), np.asarray(on_second)
+    up = evidence(first > threshold, second > threshold)
+    down = evidence(second < -threshold, first < -threshold)
+    return max(0.0, up, down)
+
+
+def audit_sampled(
+    adjacency: Adjacency,
+    *,
+    rate: float,
+    epsilon: float,
+    runs: int,
+    seed: int | None = None,
+    fault: Literal["full-batch"] | None = None,
+) -> EpsilonBound:
+    """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
+
+    One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
+    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out.
+    So what an answer tells is its first coordinate, on both data sets a mixture over whether the
+    record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
+    attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
+
+    Parameters
+    ----------
+    adjacency
+        Of records: replace_one or zero_out.
+    runs
+        Runs on each of the two data sets.
+    fault
+        "full-batch": the oracle claims the amplification but answers on all records.
+    """
+    if checks.at_least("runs", runs, 1) > MOST_RUNS:
+        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+    checks.positive("epsilon", epsilon)
+    first, second = _pair(adjacency)
+    plan = _plan(adjacency, rate, epsilon)
+    keys = jax.random.split(jax.random.key(_or_fresh(seed)), (2, runs))
+    scores = [
+        _score(_answers(plan, data, key, fault), plan, adjacency)
+        for data, key in zip((first, second), keys, strict=True)
+    ]
+    bound = epsilon_lower_bound(
+        *scores, delta=plan.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
+    )
+    return EpsilonBound(bound, plan.certificate.epsilon, plan.terms.delta, CONFIDENCE, runs)
+
+
+def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
+    rows = np.zeros((RECORDS, FEATURES))
+    rows[0, 0] = 1.0
+    targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    if isinstance(adjacency.relation, ReplaceOne):
+        return first, replace_record(first, 0, 0, rows[0], FAR)
+    return first, zero_record(first, 0, 0)
+
+
+def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
+    data = DataFacts(
+        name="canary",
+        task="regression",
+        classes=None,
+        columns=FEATURES,
+        record_norm=1.0,
+        table=None,
+    )
+    request = Request(
+        epsilon=epsilon,
+        delta=1e-5,
+        relation=adjacency.relation.name,
+        algorithm="dp-sgd",
+        regulariser=NONE,
+        clip=1.0,
+        rounds=ROUNDS,
+        options={"sampling_rate": rate},
+        precision="float64",
+    )
+    return propose(data, [RECORDS], request).plan()
+
+
+def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
+    """Return the first coordinate of every answer, `(runs, T)`."""
+    program = plan.program
+    oracles = program.oracles
+    if fault is not None:
+        claimed = oracles[0].sampling.rate
+        oracles = (FullBatch(Squared(), 1.0, claimed),)
+        program = dataclasses.replace(program, oracles=oracles)
+
+    # records are an argument: a program that is kept may hold none
+    @jax.jit
+    def all_of(keys: Key, private: Private) -> Float[Array, "N T"]:
+        def one(key: Key) -> Float[Array, "T"]:
+            door = Live(oracles, program.mechanism, key)
+            _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
+            answers: Array = trace.records.answer[:, 0, 0, 0]
+            return answers
+
+        return jax.vmap(one)(keys)
+
+    return np.asarray(all_of(keys, behind_the_door(plan, shards)))
+
+
+def _score(answers: HostArray, plan: Plan, adjacency: Adjacency) -> HostArray:
+    """Return log p(answers | first) - log p(answers | second), `(runs,)`."""
+    oracle = plan.program.oracles[0]
+    rate = oracle.sampling.rate
+    scale, jump = plan.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
+    here = _log_mixture(answers, jump, scale, rate)
+    there = -jump if isinstance(adjacency.relation, ReplaceOne) else 0.0
+    return np.asarray(np.sum(here - _log_mixture(answers, there, scale, rate), axis=-1))
+
+
+def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> HostArray:
+    """Return log((1 - q) N(0, s^2) + q N(mean, s^2)) at `values`, up to a common constant."""
+    absent = -(values**2) / (2 * scale**2)
+    present = -((values - mean) ** 2) / (2 * scale**2)
+    if rate == 1:
+        return np.asarray(present)
+    return np.asarray(np.logaddexp(np.log1p(-rate) + absent, np.log(rate) + present))
+
+
+def audit_perturbed(
+    *,
+    epsilon: float,
+    runs: int,
+    seed: int | None = None,
+    fault: Literal["halved-noise"] | None = None,
+) -> EpsilonBound:
+    """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
+
+    The plan's delta is 1e-5, the relation replace_one. The claim under attack is what the same
+    ledger certifies at delta 0.05, where an attack of some thousand runs is strongest. On the
+    audit's pair of data sets (`canary`) the gradient of f_i is constant wherever a run goes, so the
+    minimiser is the exact step plus -b / rho, and the log likelihood ratio of the answers is that
+    of Gaussian noise of standard deviation scale sqrt(1 + output_noise^2) / rho: the score of a
+    run. Its threshold, a quarter of the claimed epsilon, is fixed beforehand. What the certificate
+    pays for a Hessian that depends on the record does not show here, so the bound stays further
+    below it than for plain noise.
+
+    Parameters
+    ----------
+    runs
+        Runs on each of the two data sets.
+    fault
+        "halved-noise": half the noise that is recorded.
+    """
+    checks.at_least("runs", runs, 1)
+    seed = _or_fresh(seed)
+    pair = canary(agents=1, records=4, features=3, seed=seed)
+    audited = _perturbed_plan(pair, epsilon)
+    keys = jax.random.split(jax.random.key(seed), (2, runs))
+    scores = [
+        _scores(audited, pair, actual, key, fault)
+        for actual, key in zip((pair.first, pair.second), keys, strict=True)
+    ]
+    claimed = certify(
+        audited.ledger, delta=DELTA, adjacency=audited.terms.adjacency, observer=Messages()
+    ).epsilon
+    bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
+    return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
+
+
+def _or_fresh(seed: int | None) -> int:
+    """Return the seed, or one from the operating system."""
+    return secrets.randbits(31) if seed is None else seed
+
+
+def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:
+    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
+    return plan(
+        pair.spec,
+        ADMM(pair.problem, RHO, regulariser_at="agents"),
+        (PerturbedStep(step),),
+        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
+        rounds=ROUNDS,
+        precision="float64",
+    )
+
+
+def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str | None) -> HostArray:
+    """Return the log likelihood ratio of one run on `actual` for every key."""
+    program = audited.program
+    behind = Pair(*(behind_the_door(audited, one) for one in (actual, pair.first, pair.second)))
+    oracle = audited.program.oracles[0]
+    assert isinstance(oracle, PerturbedStep)
+    spread = np.hypot(1, oracle.output_noise) / RHO
+
+    # records are an argument: a program that is kept may hold none
+    @jax.jit
+    def all_of(keys: Key, behind: Pair) -> Array:
+        def one(key: Key) -> Array:
+            live = Live(program.oracles, program.mechanism, key)
+            door = Rival(live if fault is None else HalvedNoise(live), program.oracles)
+            _, trace = simulate(program, door, behind, keep=frozenset())
+            records = trace.records._replace(scale=trace.records.scale * spread)
+            return log_likelihood_ratio(records, program.mechanism, Messages())
+
+        return jax.vmap(one)(keys)
+
+    return np.asarray(all_of(keys, behind))

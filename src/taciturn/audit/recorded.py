@@ -1,0 +1,269 @@
+"""What one recorded run says: exact answers by replay, and whether its residuals are the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import gammainc, gammaincc, ndtr, pdtrc
+
+from taciturn.engine import simulate
+from taciturn.engine.door import Private, Recorded, Replay
+from taciturn.engine.planning import Plan
+from taciturn.engine.protocol import Trace
+from taciturn.errors import InputError
+from taciturn.oracles import Oracle
+from taciturn.privacy import Gaussian, Laplace, Mechanism
+from taciturn.typing import HostArray, Key, PyTree
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What one recorded run says about a pair of data sets.
+
+    Attributes
+    ----------
+    exact
+        `(T, E, A, *shape)`: un-noised answers of the first data set.
+    worst_ratio
+        Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
+    realised_mu, planned_mu
+        sqrt(sum |change|^2 / scale^2) of the pair on this history, and sqrt(sum (bound/scale)^2),
+        the certificate's mu for an observer of messages; the largest agent's. On sampled batches
+        both are those of an observer who knows the batches.
+    message_gap
+        Largest difference between a message as sent and as recomputed from recorded answers,
+        relative to the largest message; above rounding it is a leak.
+    """
+
+    exact: HostArray
+    worst_ratio: float
+    realised_mu: float
+    planned_mu: float
+    message_gap: float
+
+    @property
+    def bounds_hold(self) -> bool:
+        """Whether every change is within its bound and the realised mu within the planned one."""
+        return self.worst_ratio <= 1 + 1e-9 and self.realised_mu <= self.planned_mu * (1 + 1e-9)
+
+    @property
+    def messages_hold(self) -> bool:
+        """Whether the wire carried nothing but functions of recorded answers (1e-10)."""
+        return self.message_gap <= 1e-10
+
+
+def replay(
+    plan: Plan,
+    oracles: tuple[Oracle, ...],
+    trace: Trace,
+    first: Private,
+    second: Private,
+    *,
+    key: Key | None = None,
+) -> ReplayReport:
+    """Return the replay of a run that kept its answers and messages.
+
+    Parameters
+    ----------
+    oracles
+        The questions as they were really answered (a broken one, if that is what is audited).
+    trace
+        Of a run on `first`.
+    key
+        The key of that run, if an oracle samples: its batches are then drawn again.
+    """
+    answers = trace.records.answer
+    exact, messages = _exact(plan, Replay(oracles, key), answers, first)
+    other, _ = _exact(plan, Replay(oracles, key), answers, second)
+    change = _norms(exact - other, plan.ledger.mechanism.norm)
+    ledger = plan.ledger
+    bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
+    asked = np.moveaxis(ledger.asked, 0, -1)
+    realised = np.sqrt(np.sum(_quotient(change, scale, asked) ** 2, axis=(0, 1)))
+    return ReplayReport(
+        exact=exact,
+        worst_ratio=float(np.max(_quotient(change, bound, asked))),
+        realised_mu=float(np.max(realised)),
+        planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
+        message_gap=_gap(messages, trace.messages),
+    )
+
+
+def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[HostArray, PyTree]:
+    recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
+    _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
+    return np.asarray(trace.records.exact), trace.messages
+
+
+def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray:
+    """Return change / size where a question was asked; elsewhere infinity for any change, or 0."""
+    unasked = np.where(change > 0, np.inf, 0.0)
+    return np.divide(change, size, out=unasked, where=asked)
+
+
+def _norms(change: HostArray, norm: str) -> HostArray:
+    flat = change.reshape(*change.shape[:3], -1)
+    norms: HostArray = np.linalg.norm(flat, ord=1 if norm == "l1" else 2, axis=-1)
+    return norms
+
+
+def _gap(recomputed: PyTree, sent: PyTree) -> float:
+    pairs = zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True)
+    difference, size = 0.0, 1e-300
+    for ours, theirs in pairs:
+        difference = max(difference, float(jnp.max(jnp.abs(ours - theirs))))
+        size = max(size, float(jnp.max(jnp.abs(theirs))))
+    return difference / size
+
+
+@dataclass(frozen=True)
+class ResidualReport:
+    """P-values of the tests on whitened residuals; `passes` at the stated total level."""
+
+    p_values: dict[str, float]
+    level: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether no test rejects at level / (number of tests)."""
+        return all(p >= self.level / len(self.p_values) for p in self.p_values.values())
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the tests that reject."""
+        cut = self.level / len(self.p_values)
+        return tuple(name for name, p in self.p_values.items() if not p >= cut)
+
+
+def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
+    answers: HostArray,
+    exact: HostArray,
+    scale: HostArray,
+    mechanism: Mechanism,
+    *,
+    level: float,
+    asked: HostArray | None = None,
+    resolution: float = 0.0,
+) -> ResidualReport:
+    """Return the tests of u = (answer - exact) / scale against independent draws of the stated law.
+
+    Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's, of every
+    round's and of every entry's of an answer; distribution (Kolmogorov-Smirnov); correlation at
+    every lag of rounds and of every pair of agents; repeated values, up to sign. Tests that are
+    repeated count by their least p-value times their number, so false alarms are at most `level` in
+    all (Bonferroni; mean and correlations are normal approximations).
+
+    Parameters
+    ----------
+    answers, exact
+        `(T, E, A, *shape)`, from the run and from its replay.
+    scale
+        `(T, E, A)`, as recorded.
+    asked
+        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not
+        asked, the answers are taken one after the other, as if one agent had given them all.
+    resolution
+        The largest step of a lattice over the scale of the noise on it.
+    """
+    law = _law(mechanism)
+    if asked is not None and not np.all(asked):
+        answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
+    wide = scale.reshape(scale.shape + (1,) * (answers.ndim - scale.ndim))
+    if not np.all(scale > 0):
+        raise InputError("an answer was given without noise; its residual cannot be tested")
+    u = ((answers - exact) / wide).reshape(*scale.shape, -1)
+    flat = u.ravel()
+    by_round, by_agent = u.reshape(len(u), -1), np.moveaxis(u, 2, 0).reshape(u.shape[2], -1)
+    by_entry = u.reshape(-1, u.shape[3]).T
+    p_values = {
+        "mean": _two_sided(np.sum(flat) / np.sqrt(flat.size * law.variance)),
+        "variance": law.size(flat),
+        "variance of an agent": _least([law.size(values) for values in by_agent]),
+        "variance of a round": _least([law.size(values) for values in by_round]),
+        "variance of an entry": _least([law.size(values) for values in by_entry]),
+        "distribution": _distance(flat, law),
+        "rounds": _least(_at_lags(by_round, law.variance)),
+        "agents": _least(_of_pairs(by_agent, law.variance)),
+        "repeats": _repeats(np.abs(flat), resolution),
+    }
+    return ResidualReport(p_values, level)
+
+
+class _Law(NamedTuple):
+    """The law of a whitened residual: distribution function, variance, and the test of its size."""
+
+    cdf: Callable[..., Any]
+    variance: float
+    size: Callable[[HostArray], float]
+
+
+def _law(mechanism: Mechanism) -> _Law:
+    """Return the law: sum u^2 is chi-squared, sum |u| gamma, of as many degrees as residuals."""
+    if isinstance(mechanism, Gaussian):
+        return _Law(ndtr, 1.0, lambda u: _of_total(np.sum(u**2) / 2, u.size / 2))
+    if isinstance(mechanism, Laplace):
+        return _Law(_laplace, 2.0, lambda u: _of_total(np.sum(np.abs(u)), u.size))
+    raise InputError(f"{type(mechanism).__name__} has no law to test against")
+
+
+def _laplace(u: HostArray) -> HostArray:
+    """Return the distribution function of Laplace's law of scale 1."""
+    tail = np.exp(-np.abs(u)) / 2
+    return np.where(u < 0, tail, 1 - tail)
+
+
+def _of_total(total: float, shape: float) -> float:
+    """Return the two-sided p-value of a total that follows the gamma law of this shape."""
+    return float(min(1.0, 2 * min(gammainc(shape, total), gammaincc(shape, total))))
+
+
+def _distance(u: HostArray, law: _Law) -> float:
+    """Return the p-value of Kolmogorov and Smirnov's test."""
+    from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
+
+    return float(kstest(u, law.cdf).pvalue)
+
+
+def _least(p_values: list[float]) -> float:
+    """Return the p-value of the least of several: times their number, at most 1."""
+    return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
+
+
+def _at_lags(by_round: HostArray, variance: float) -> list[float]:
+    """P-values of sum u_t u_(t+lag) over all t, for every lag."""
+    return [
+        _correlation(by_round[lag:], by_round[:-lag], variance) for lag in range(1, len(by_round))
+    ]
+
+
+def _of_pairs(by_agent: HostArray, variance: float) -> list[float]:
+    """P-values of sum u_i u_j for every pair of agents."""
+    return [_correlation(u, v, variance) for u, v in combinations(by_agent, 2)]
+
+
+def _correlation(u: HostArray, v: HostArray, variance: float) -> float:
+    """P-value of sum u v over n independent pairs: mean 0, variance n variance^2."""
+    return _two_sided(float(np.sum(u * v)) / (np.sqrt(u.size) * variance))
+
+
+def _two_sided(z: float) -> float:
+    return float(2 * ndtr(-abs(z)))
+
+
+def _repeats(sizes: HostArray, resolution: float) -> float:
+    """P-value of the number of neighbours closer than a gap that independent draws rarely make.
+
+    |u| has a density of at most 1 under both laws, so two independent draws fall within g of one
+    another with probability at most 2 g, and n of them make at most n^2 g such pairs on average:
+    1e-4 for the least g used here, which rounding in double precision does not reach. On a lattice
+    two draws may coincide: g is then at least two of its steps.
+    """
+    gap = max(1e-4 / sizes.size**2, 2 * resolution)
+    close = int(np.sum(np.diff(np.sort(sizes)) < gap))
+    return float(pdtrc(close - 1, sizes.size**2 * gap)) if close else 1.0

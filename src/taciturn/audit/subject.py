@@ -1,0 +1,501 @@
+"""What is audited: a method by name, or a function of a problem; and data that saturate a bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn.algorithms import (
+    VRADMM,
+    Algorithm,
+    Composition,
+    DualMessage,
+    GossipAlgorithm,
+    Method,
+    Noise,
+    RelayAlgorithm,
+    StarAlgorithm,
+    Turn,
+    Value,
+    method_named,
+)
+from taciturn.audit.pairwise import DataPair, changed_places
+from taciturn.engine import Plan, plan
+from taciturn.engine.door import Door, Live, Private, Record, exact_answer, noise_key
+from taciturn.errors import InputError
+from taciturn.network import Network, metropolis, path, ring, uniform_walk
+from taciturn.oracles import (
+    CentredGradient,
+    Gradient,
+    Oracle,
+    ProjectedStep,
+    ProximalStep,
+    Recentred,
+    Statistics,
+)
+from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
+from taciturn.problems import (
+    NoRegulariser,
+    Origin,
+    Problem,
+    Shards,
+    Squared,
+    WholeSpace,
+    facts_from,
+    pack,
+    public_facts,
+    replace_record,
+)
+from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Precision, PyTree
+
+Maker = Callable[[Problem], Algorithm | Composition]
+AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
+PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
+_DATA = DataFacts(
+    name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0, table=None
+)
+_LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), source="given")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """On what terms a subject is planned, with least squares to solve.
+
+    Attributes
+    ----------
+    clip
+        Bound on the coefficient of a record; infinite for a run without noise.
+    rounds
+        None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
+    network
+        None for the usual one: gossip on a path, a random walk on a ring.
+    options
+        Of a method by name.
+    rows_per_person, agents_per_person
+        Where a person is attacked and not a record; an agent then has two persons.
+    centre
+        Whether the first round of a named method learns a private centre of the rows.
+    pair
+        Two data sets that are attacked; None for those that saturate a question.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    observer: Observer = Messages()  # noqa: RUF009 - frozen
+    clip: float = 1.0
+    rounds: int | None = None
+    records: int = RECORDS
+    features: int = FEATURES
+    precision: Precision = "float64"
+    agents: int = AGENTS
+    network: Network | None = None
+    options: Mapping[str, Value] = field(default_factory=dict)
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+    centre: bool = False
+    pair: DataPair | None = None
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What neighbours differ in: one is replaced."""
+        if self.rows_per_person is None:
+            return Adjacency(ReplaceOne(), "record")
+        return Adjacency(ReplaceOne(), "person", self.rows_per_person, self.agents_per_person)
+
+
+def name_of(subject: str | Maker) -> str:
+    """Return the name of a subject."""
+    return subject if isinstance(subject, str) else getattr(subject, "__name__", repr(subject))
+
+
+def method_of(subject: str | Maker) -> Method | None:
+    """Return the method that is named; None for an algorithm of the user's."""
+    return method_named(subject) if isinstance(subject, str) else None
+
+
+def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
+    """Return the algorithm with its oracles: the library's gradient where none is named."""
+    if isinstance(subject, str):
+        return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
+    if centre:
+        raise InputError(
+            f"{name_of(subject)} is a method of your own; compose it with a centre yourself "
+            "(taciturn.algorithms.around_centre), or audit it without"
+        )
+    result = subject(PROBLEM)
+    if isinstance(result, Composition):
+        return result
+    if not isinstance(result, Algorithm):
+        raise InputError(
+            f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
+            "Algorithm, or a Composition of an algorithm and its oracles"
+        )
+    return Composition(result, (Gradient(PROBLEM.loss, clip),))
+
+
+def is_composition(subject: str | Maker) -> bool:
+    """Return whether the subject brings oracles, whose clip must be 1."""
+    return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+
+
+def planned(subject: str | Maker, setup: Setup) -> Plan:
+    """Return the plan of a subject."""
+    if isinstance(subject, str) and setup.network is None:
+        return proposal_of(subject, setup).plan()
+    algorithm, oracles = composition_of(subject, setup.clip)
+    clip = 1.0 if is_composition(subject) else setup.clip
+    rounds, network = setup.rounds or ROUNDS, setup.network
+    if network is None and isinstance(algorithm, RelayAlgorithm):
+        network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
+    elif network is None and isinstance(algorithm, GossipAlgorithm):
+        network = metropolis(path(setup.agents))
+    if network is not None:
+        rounds = network.fixed_rounds or rounds
+    facts = facts_from(
+        PROBLEM, [setup.records] * setup.agents, features=setup.features, record_norm=1.0, clip=clip
+    )
+    terms = Terms(setup.epsilon, setup.delta, setup.adjacency, setup.observer)
+    return plan(
+        facts, algorithm, oracles, terms, rounds=rounds, precision=setup.precision, network=network
+    )
+
+
+def proposal_of(name: str, setup: Setup) -> Proposal:
+    """Return the proposal of a named method; one for structures solves a lasso."""
+    method = method_named(name)
+    relay = method.network == "relay"
+    rounds = setup.rounds or min(ROUNDS, method.rounds)
+    wanted = NetworkRequest()
+    if method.network is not None:
+        wanted = NetworkRequest(
+            network="ring" if relay else "path", walk="random" if relay else None
+        )
+    request = Request(
+        epsilon=setup.epsilon,
+        delta=setup.delta,
+        observer=setup.observer,
+        rows_per_person=setup.rows_per_person,
+        agents_per_person=setup.agents_per_person,
+        algorithm=name,
+        regulariser=NONE,
+        clip=None if math.isinf(setup.clip) else setup.clip,
+        rounds=_whole_epochs(method, rounds, setup.options) * (setup.agents if relay else 1),
+        options=setup.options,
+        centre=setup.centre,
+        network=wanted,
+        precision=setup.precision,
+    )
+    structure = _LASSO if method.structure == "required" else None
+    # a centre takes one column for its constant
+    data = _DATA.model_copy(update={"columns": setup.features - setup.centre})
+    return propose(data, [setup.records] * setup.agents, request, structure)
+
+
+def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:
+    epoch = method.epoch(float(options.get("sampling_rate", 0.1)))
+    return epoch * max(1, round(rounds / epoch))
+
+
+FAR = 1e4
+_RECORD = Adjacency(ReplaceOne(), "record")
+
+
+@dataclass(frozen=True)
+class Canary:
+    """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
+
+    They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
+    `second`, clipped by the oracle one way or the other. Where a person is attacked, they differ in
+    this way in all records of one, at each agent that has some.
+
+    *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
+    its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
+    gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
+    only half of its bound at ordinary iterates.
+
+    *Projected step.* Without constraint its answer is the gradient plus a public slope.
+
+    *Proximal step.* The gradient being constant, the step moves by its change over rho.
+
+    *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
+    row is the same around every centre, of the full norm, and its gradient moves as above. The
+    first answer, the mean of the rows, does not move.
+
+    *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
+    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
+    `taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+    """
+
+    problem: Problem
+    oracle: Oracle
+    spec: Spec
+    first: Shards
+    second: Shards
+
+
+def canary(
+    *,
+    agents: int,
+    records: int,
+    features: int,
+    seed: int,
+    oracle: Oracle | None = None,
+    adjacency: Adjacency = _RECORD,
+) -> Canary:
+    """Return the pair: each of the agents holds `records` unit-norm records of `features`.
+
+    Parameters
+    ----------
+    features
+        At least 2.
+    oracle
+        The question that is to be saturated: a `Gradient` of the squared loss clipped at 1 if none
+        is given, or `Statistics` of targets clipped at 1.
+    adjacency
+        What they differ in: a record, or the first places of so many agents.
+
+    Raises
+    ------
+    InputError
+        If no saturating pair is known for the oracle.
+    """
+    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    oracle = oracle or Gradient(problem.loss, clip=1.0)
+    draw = np.random.default_rng(seed)
+    rows = draw.standard_normal((agents * records, features))
+    if isinstance(oracle, CentredGradient | Recentred):
+        rows[:, -1] = 0
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    one, other = _saturating(oracle, features)
+    targets = np.sign(draw.standard_normal(agents * records)) * FAR
+    parts = np.split(np.arange(agents * records), agents)
+    places = [
+        (agent, place)
+        for agent in range(min(adjacency.agents_per_person, agents))
+        for place in range(adjacency.rows_per_person or 1)
+    ]
+    changed = [agent * records + place for agent, place in places]
+    rows[changed], targets[changed] = one, -FAR
+    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    # every place is full, so whose it is need not be drawn
+    first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
+    second = first
+    for agent, place in places:
+        second = replace_record(second, agent, place, other, FAR)
+    return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
+
+
+def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
+    """Return two data sets of a question's author, checked.
+
+    Raises
+    ------
+    InputError
+        Unless they differ in one record of one agent, which is replaced; all agents have as many
+        records, of norm at most 1, in double precision.
+    """
+    first, second = pair
+    if changed_places(pair, ReplaceOne()) != 1:
+        raise InputError(
+            "an audit attacks one record that is replaced; let the two data sets differ in that"
+        )
+    double = first.stacked.features.dtype == np.float64
+    if len(set(first.counts)) != 1 or first.record_norm != 1 or not double:
+        raise InputError(
+            "the data sets of an audit have as many records at every agent, of record norm 1, in "
+            'double precision; pack them so (record_norm=1.0, precision="float64")'
+        )
+    return Canary(PROBLEM, oracle, public_facts(PROBLEM, first, clip=1.0), first, second)
+
+
+def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
+    """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
+    one, two = np.eye(features)[:2]
+    if isinstance(oracle, Statistics) and oracle.target_bound == 1:
+        return one, one / 2 + math.sqrt(3) / 2 * two
+    inner = oracle.inner if isinstance(oracle, Recentred) else oracle
+    gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
+    if isinstance(gradient, Gradient | CentredGradient) and gradient.coefficient_bound == 1:
+        return one, one
+    raise InputError(
+        f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
+        "at 1 or statistics of targets clipped at 1, give a pair of data sets of your own (pair=), "
+        "or search its sensitivity with check_oracle"
+    )
+
+
+Fault = Literal[
+    "halved-noise",
+    "no-clipping",
+    "reused-noise",
+    "clear-dual",
+    "clear-restart",
+    "short-key",
+    "repeated-noise",
+    "part-noise",
+]
+
+
+class Subject(NamedTuple):
+    """What is really run: it equals the plan unless a fault was planted."""
+
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+    door: Door
+
+
+def fault_named(name: str) -> Fault:
+    """Return `name` if it is a planted fault, else raise `InputError` with the list."""
+    for fault in get_args(Fault):
+        if fault == name:
+            known: Fault = fault
+            return known
+    raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
+
+
+# beyond every coefficient of an audit, and still a bound that exact sums can be cut to
+_FAR = 1e9
+
+
+def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
+    """Return the subject of an audit, with `fault` planted in it."""
+    if fault == "halved-noise":
+        return Subject(algorithm, live.oracles, HalvedNoise(live))
+    if fault == "reused-noise":
+        return Subject(algorithm, live.oracles, ReusedNoise(live))
+    if fault == "no-clipping":
+        oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
+        return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))
+    if fault == "clear-restart":
+        if not isinstance(algorithm, VRADMM):
+            raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
+        return Subject(ClearRestart(algorithm), live.oracles, BothAnswers(live))
+    if fault == "clear-dual":
+        if not isinstance(algorithm, StarAlgorithm):
+            raise InputError("a clear dual is planted in methods with an aggregator only")
+        return Subject(ClearState(algorithm), live.oracles, BothAnswers(live))
+    return Subject(algorithm, live.oracles, live)
+
+
+def _unclipped(oracle: Oracle) -> Oracle:
+    if isinstance(oracle, Statistics):
+        return dataclasses.replace(oracle, target_bound=_FAR)
+    if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
+        raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
+    return dataclasses.replace(oracle, clip=_FAR)
+
+
+class HalvedNoise(Door):
+    """Adds half the noise that it records."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        answer, record = self.live(private, query, turn._replace(scale=turn.scale / 2))
+        return answer, record._replace(scale=turn.scale)
+
+
+class ReusedNoise(Door):
+    """Draws the noise of the first round again in every round."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
+        live = self.live
+        exact = exact_answer(live.oracles, private, query, turn, live.key)
+        assert live.key is not None
+        key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
+        answer = exact + live.mechanism.sample(key, exact, turn.scale)
+        return answer, Record(turn.question, turn.scale, turn.exponent, answer)
+
+
+class BothAnswers(Door):
+    """Hands the algorithm the noised and the exact answer."""
+
+    live: Live
+
+    @override
+    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Any, Record]:
+        answer, record = self.live(private, query, turn)
+        live = self.live
+        return (answer, exact_answer(live.oracles, private, query, turn, live.key)), record
+
+
+class _Twin(NamedTuple):
+    noised: PyTree
+    clear: PyTree
+
+
+class ClearState(StarAlgorithm):
+    """Keep a second, un-noised state and let it out: the dual, or the whole message."""
+
+    base: StarAlgorithm = eqx.field()
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        return self.base.questions(rounds)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return self.base.schedule(spec, rounds, noise)
+
+    @override
+    def start(self, template: Float[Array, "*shape"]) -> _Twin:
+        return _Twin(self.base.start(template), self.base.start(template))
+
+    @override
+    def receive(self, state: _Twin, inbox: PyTree, turn: Turn) -> _Twin:
+        return _Twin(*(self.base.receive(part, inbox, turn) for part in state))
+
+    @override
+    def ask(self, state: _Twin, inbox: PyTree, turn: Turn) -> Any:
+        return self.base.ask(state.noised, inbox, turn)
+
+    @override
+    def tell(self, state: _Twin, inbox: PyTree, turn: Turn, answer: Any) -> _Twin:
+        return _Twin(
+            *(self.base.tell(part, inbox, turn, a) for part, a in zip(state, answer, strict=True))
+        )
+
+    @override
+    def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
+        noised, message = self.base.send(state.noised, inbox, turn)
+        clear, leaked = self.base.send(state.clear, inbox, turn)
+        if isinstance(message, DualMessage):
+            leaked = message._replace(dual=leaked.dual)
+        return _Twin(noised, clear), leaked
+
+    @override
+    def first_public(self, template: Float[Array, "*shape"]) -> PyTree:
+        return self.base.first_public(template)
+
+    @override
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        return self.base.combine(public, mean_message, turn)
+
+    @override
+    def model(self, public: PyTree) -> Float[Array, "*shape"]:
+        return self.base.model(public)
+
+
+class ClearRestart(ClearState):
+    """Send the un-noised snapshot gradient, which the published restart is computed from."""
+
+    @override
+    def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
+        kept, clear = super().send(state, inbox, turn)
+        _, noised = self.base.send(state.noised, inbox, turn)
+        return kept, jnp.where(turn.values["moves"] > 0, noised, clear)

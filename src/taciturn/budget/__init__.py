@@ -1,0 +1,66 @@
+"""Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
+
+from taciturn.budget.account import Account, accounts_in, open_account
+from taciturn.budget.balance import Balance
+from taciturn.budget.caps import Caps, Guarantee, caps_of
+from taciturn.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
+from taciturn.budget.filter import check_fits
+from taciturn.budget.places import (
+    accounts_folder,
+    data_folder,
+    heads_folder,
+    private_folder,
+    private_opener,
+)
+from taciturn.budget.renyi import renyi_divergence
+from taciturn.budget.reservation import Reservation
+from taciturn.budget.state import Change, ChargedRun, State, salted
+from taciturn.budget.store import (
+    Entry,
+    check_chain,
+    following,
+    head_locked,
+    read_head,
+    sync_folder,
+    write_head,
+)
+from taciturn.budget.sums import Total, total_of
+from taciturn.budget.terms import AccountTerms, Purpose
+
+__all__ = [
+    "Account",
+    "AccountTerms",
+    "Balance",
+    "Caps",
+    "Change",
+    "Charge",
+    "ChargedRun",
+    "Cost",
+    "Entry",
+    "Guarantee",
+    "Purpose",
+    "Reservation",
+    "State",
+    "Total",
+    "accounts_folder",
+    "accounts_in",
+    "caps_of",
+    "check_chain",
+    "check_fits",
+    "cost_of",
+    "data_folder",
+    "following",
+    "head_locked",
+    "heads_folder",
+    "open_account",
+    "private_folder",
+    "private_opener",
+    "read_head",
+    "relation_of",
+    "relation_text",
+    "renyi_divergence",
+    "salted",
+    "sync_folder",
+    "total_of",
+    "write_head",
+]

@@ -1,0 +1,172 @@
+"""The caps of an account: what its answers may add up to, so that (E, D) holds whatever is asked.
+
+The derivation stands in `docs/explanation/accounts.md`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.privacy import mu_of
+from taciturn.privacy.drawn import PER_VALUE
+from taciturn.privacy.mechanisms import LEAST_SCALE, budget_left
+from taciturn.privacy.terms import MOST_EPSILON
+
+# of epsilon and of delta, for the correction of the arithmetic and the test of the noise
+ARITHMETIC_SHARE = 1e-4
+_MOST_ORDER = 1024
+_MOST_VALUES = 2**44
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What an account promises of everything that it ever charges.
+
+    Attributes
+    ----------
+    epsilon, delta
+        E and D: the pair that holds for all runs together.
+    curves
+        The share of both, in [0, 1), that is set aside for answers that are not Gaussian on all
+        records.
+    order
+        Of the divergences by which those are added up; None for the one that leaves most room for
+        small events. Batches of small rates ask for a lower one.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    curves: float = 0.0
+    order: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", checks.delta(self.delta))
+        object.__setattr__(self, "curves", checks.below_one("curves", self.curves))
+        if self.order is not None:
+            object.__setattr__(self, "order", checks.at_least("order", self.order, 2))
+            if self.order > _MOST_ORDER or self.curves == 0:
+                raise InputError(
+                    f"order is {self.order}; give one of at most {_MOST_ORDER}, together with a "
+                    "share of the curves"
+                )
+        if self.epsilon > MOST_EPSILON:
+            raise InputError(
+                f"epsilon {self.epsilon:g} protects nothing; give at most {MOST_EPSILON:g}"
+            )
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What the answers of an account may add up to.
+
+    Attributes
+    ----------
+    squares
+        M^2: of mu^2, over Gaussian answers on all records.
+    order, divergence
+        a and r: of Renyi divergences of order a, over all other answers.
+    values
+        N: of numbers on a lattice.
+    least_scale
+        Every noise scale must be at least that many steps of its lattice.
+    """
+
+    squares: float
+    order: int
+    divergence: float
+    values: int
+    least_scale: float = LEAST_SCALE
+
+
+@functools.lru_cache(maxsize=64)
+def caps_of(guarantee: Guarantee) -> Caps:
+    """Return the caps under which a guarantee holds.
+
+    Raises
+    ------
+    InputError
+        If delta is too small for the correction of the arithmetic.
+
+    Notes
+    -----
+    **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
+    noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
+    refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs
+    (1 + e^E) times as much of D (`taciturn.privacy.drawn`). Of that, the share 1 - c goes to
+    Gaussian answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter
+    at (a, r) is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas
+    add.
+
+    Examples
+    --------
+    >>> caps = caps_of(Guarantee(1.0, 1e-5))
+    >>> f"{caps.squares**0.5:.4f}", caps.divergence
+    ('0.2680', 0.0)
+    """
+    values = _values(guarantee)
+    left = 1 - ARITHMETIC_SHARE
+    epsilon, delta, curves = guarantee.epsilon * left, guarantee.delta * left, guarantee.curves
+    squares = mu_of((1 - curves) * epsilon, (1 - curves) * delta) ** 2 * (1 - 1e-12)
+    if curves == 0:
+        return Caps(squares, 2, 0.0, values)
+    order, divergence = _renyi(curves * epsilon, curves * delta, guarantee.order)
+    return Caps(squares, order, divergence, values)
+
+
+def _values(guarantee: Guarantee) -> int:
+    """Return the most values whose correction stays within its share."""
+
+    def fits(values: int) -> bool:
+        try:
+            epsilon, delta = guarantee.epsilon, guarantee.delta
+            epsilon, delta = budget_left(epsilon, delta, values=values, law="gaussian")
+            epsilon, delta = budget_left(epsilon, delta, values=values, law="laplace")
+            delta -= values * PER_VALUE * (1 + math.exp(guarantee.epsilon))
+        except (InputError, OverflowError):
+            return False
+        left = 1 - ARITHMETIC_SHARE
+        return epsilon >= guarantee.epsilon * left and delta >= guarantee.delta * left
+
+    if not fits(1):
+        raise InputError(
+            f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} leaves no room for what "
+            "the arithmetic and the test of the noise add; give a larger delta, and an epsilon "
+            "that is neither tiny nor above 30"
+        )
+    low, high = 1, _MOST_VALUES
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]:
+    """Return the order, and the room that it leaves.
+
+    The divergence of a small event grows in proportion to the order.
+    """
+    orders = range(2, _MOST_ORDER + 1) if given is None else (given,)
+    rooms = ((order, epsilon - _conversion(order, delta)) for order in orders)
+    order, room = max(rooms, key=lambda pair: pair[1] / pair[0])
+    if not room > 0:
+        raise InputError(
+            f"the share of the curves, epsilon {epsilon:g} at delta {delta:g}, is too small for "
+            f"any answer at order {order}; give a larger share or a higher order, or no share"
+        )
+    return order, room * (1 - 1e-12)
+
+
+def _conversion(order: int, delta: float) -> float:
+    """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
+    shrunk = (order - 1) * math.log1p(-1 / order)
+    return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)

@@ -1,0 +1,255 @@
+"""What a run charges to an account: its events, by agent and observer."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from taciturn import checks
+from taciturn.budget.renyi import renyi_divergence
+from taciturn.errors import InputError
+from taciturn.privacy import (
+    BoundedChange,
+    Event,
+    Exact,
+    FixedSize,
+    GaussianAnswer,
+    LaplaceAnswer,
+    Relation,
+    Sampled,
+    TargetChange,
+    ZeroOut,
+    relation_named,
+)
+
+Events: TypeAlias = tuple[tuple[Event, int], ...]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The events of one run, under its own relation and unit.
+
+    Attributes
+    ----------
+    relation, unit
+        Which data sets are neighbours: the text of `relation_text`, and the unit.
+    messages
+        For each agent, the events that an observer of every message sees.
+    summed
+        The same for an observer of sums who is told the noise of `colluders` agents; None where the
+        plan credits nothing to summation.
+    values
+        How many numbers an agent releases, at most.
+    least_scale
+        The least noise scale, in steps of its lattice; 0 where there is no lattice.
+    partition
+        A public name of the division of the records among agents; None if it has none.
+    dealt
+        Whether records are dealt to the agents at random, by a new draw for every run: such a
+        division has no name, since the totals of a named one are added up agent by agent.
+
+    Raises
+    ------
+    InputError
+        If there is no agent, the two observers have different numbers of agents, or a number is
+        negative: what a charge takes from an account would be nothing, or come back to it.
+    """
+
+    relation: str
+    unit: str
+    messages: tuple[Events, ...]
+    summed: tuple[Events, ...] | None = None
+    colluders: int = 0
+    values: int = 0
+    least_scale: float = math.inf
+    partition: str | None = None
+    dealt: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dealt and self.partition is not None:
+            raise InputError(
+                f"the division {self.partition!r} has a name, and the records of this run are "
+                "dealt to the agents by a new draw, so its costs do not add up agent by agent; "
+                "leave the name out, or give each record its owner"
+            )
+        agents = len(self.messages)
+        if agents == 0 or (self.summed is not None and len(self.summed) != agents):
+            raise InputError(
+                f"a charge has {agents} agents for messages and "
+                f"{'none' if self.summed is None else len(self.summed)} for sums; give the events "
+                "of every agent"
+            )
+        for events in {*self.messages, *(self.summed or ())}:
+            for _, count in events:
+                checks.at_least("the count of an event", count, 1)
+        checks.at_least("values", self.values, 0)
+        checks.at_least("colluders", self.colluders, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the charge as JSON-safe values; agents with equal events are written once."""
+        return {
+            "relation": self.relation,
+            "unit": self.unit,
+            "messages": _grouped(self.messages),
+            "summed": None if self.summed is None else _grouped(self.summed),
+            "colluders": self.colluders,
+            "values": self.values,
+            "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
+            "partition": self.partition,
+            "dealt": self.dealt,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Charge:
+        """Return the charge of `to_dict`."""
+        given = dict(values)
+        summed, least = given["summed"], given["least_scale"]
+        given["messages"] = _spread(given["messages"])
+        given["summed"] = None if summed is None else _spread(summed)
+        given["least_scale"] = math.inf if least is None else float(least)
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What events amount to in the two sums of an account."""
+
+    squares: float = 0.0
+    divergence: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.squares + other.squares, self.divergence + other.divergence)
+
+
+def cost_of(
+    events: Sequence[tuple[Event, int]], *, run: Relation, account: Relation, order: int
+) -> Cost:
+    """Return what events under the relation of a run amount to under that of an account.
+
+    mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others.
+
+    Raises
+    ------
+    InputError
+        If the relations do not compose (`check_relations`), or no bound is known for an event.
+
+    Notes
+    -----
+    **Guarantee.** Neighbours under replace_one are two steps of zero_out apart, and two steps of mu
+    are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was answered.
+    """
+    check_relations(run, account)
+    steps = 1 if run == account else 2
+    squares, divergences = [], []
+    for event, count in events:
+        if isinstance(event, GaussianAnswer):
+            squares.append(count * (steps / event.multiplier) ** 2)
+        elif isinstance(event, Exact):
+            squares.append(math.inf)
+        elif steps == 1:
+            divergences.append(count * renyi_divergence(event, run, order))
+        else:
+            raise InputError(
+                f"{type(event).__name__} under {run.name} is not charged to an account under "
+                f"{account.name}; plan the run under {account.name}"
+            )
+    return Cost(math.fsum(squares), math.fsum(divergences))
+
+
+def check_relations(run: Relation, account: Relation) -> None:
+    """Raise `InputError` unless events under one relation can be charged under the other."""
+    if run != account and not (isinstance(run, ZeroOut) and account.name == "replace_one"):
+        raise InputError(
+            f"the run hides a change of {relation_text(run)} and the account one of "
+            f"{relation_text(account)}, which do not add up; plan the run under that of the "
+            "account, or charge another one"
+        )
+
+
+def relation_text(relation: Relation) -> str:
+    """Return the name of a relation with its numbers, as `relation_of` reads it.
+
+    Examples
+    --------
+    >>> relation_text(BoundedChange(0.5))
+    'bounded_change:0.5'
+    """
+    beta = f":{relation.beta!r}" if isinstance(relation, BoundedChange | TargetChange) else ""
+    return f"{relation.name}{beta}"
+
+
+@functools.lru_cache(maxsize=64)
+def relation_of(text: str) -> Relation:
+    """Return the relation of such a text.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    name, _, number = text.partition(":")
+    kinds = {kind.name: kind for kind in (BoundedChange, TargetChange)}
+    if name not in kinds:
+        return relation_named(text)
+    try:
+        return kinds[name](float(number))
+    except ValueError as error:
+        raise InputError(f"relation is {text!r}; give its beta, as in {name}:0.01") from error
+
+
+_KINDS: Mapping[str, type[Any]] = {
+    "gaussian": GaussianAnswer,
+    "laplace": LaplaceAnswer,
+}
+
+
+def _written(event: Event) -> dict[str, Any]:
+    match event:
+        case GaussianAnswer(multiplier):
+            return {"event": "gaussian", "multiplier": multiplier}
+        case LaplaceAnswer(multiplier):
+            return {"event": "laplace", "multiplier": multiplier}
+        case Sampled(inner, rate):
+            return {**_written(inner), "rate": rate}
+        case FixedSize(inner, batch, records):
+            return {**_written(inner), "batch": batch, "records": records}
+        case _:
+            raise InputError(
+                f"an account cannot hold {type(event).__name__}: nothing finite is known of it; "
+                "use noise that is added to the answer"
+            )
+
+
+def _read(values: Mapping[str, Any]) -> Event:
+    inner = _KINDS[values["event"]](values["multiplier"])
+    if "rate" in values:
+        return Sampled(inner, values["rate"])
+    if "batch" in values:
+        return FixedSize(inner, values["batch"], values["records"])
+    event: Event = inner
+    return event
+
+
+def _grouped(agents: tuple[Events, ...]) -> dict[str, Any]:
+    """Return the different lists of events, and for runs of agents the number of theirs."""
+    kinds: dict[Events, int] = {}
+    runs: list[list[int]] = []
+    for events in agents:
+        kind = kinds.setdefault(events, len(kinds))
+        if runs and runs[-1][0] == kind:
+            runs[-1][1] += 1
+        else:
+            runs.append([kind, 1])
+    lists = [[{**_written(event), "count": n} for event, n in events] for events in kinds]
+    return {"lists": lists, "agents": runs}
+
+
+def _spread(values: Mapping[str, Any]) -> tuple[Events, ...]:
+    lists = [
+        tuple((_read(entry), int(entry["count"])) for entry in entries)
+        for entries in values["lists"]
+    ]
+    return tuple(lists[kind] for kind, length in values["agents"] for _ in range(length))

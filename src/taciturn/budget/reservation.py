@@ -1,0 +1,223 @@
+"""A reservation: a place in an account, kept for one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from taciturn.budget.balance import Balance, moved, record
+from taciturn.budget.charge import Charge
+from taciturn.budget.places import head_file
+from taciturn.budget.state import followed
+from taciturn.budget.store import (
+    PATIENCE,
+    digest_of,
+    entries_of,
+    head_locked,
+    last_of,
+    locked,
+    read_head,
+    told,
+    write_head,
+)
+from taciturn.budget.sums import Share, share_of
+from taciturn.errors import AccountError, InputError
+
+
+@dataclass(eq=False)
+class Reservation:
+    """A place in an account that is kept for one run.
+
+    It is good for one run of the process that made it: `begin` may be called once, and after it
+    nothing is returned. A fork, a copy or another thread cannot use it a second time.
+
+    Attributes
+    ----------
+    account, file
+        The name of the account, and its file.
+    run
+        What the account calls it.
+    share
+        What its charge adds to the sums of the account.
+    before
+        The account before it.
+    state
+        The account after the last entry that was written here.
+    """
+
+    account: str
+    file: Path
+    run: str
+    charge: Charge
+    share: Share
+    before: Balance
+    state: Balance
+    _connection: sqlite3.Connection
+    _held: ExitStack
+    _begun: bool = False
+    _ready: bool = False
+    _closed: bool = False
+    _status: str = "reserved"
+    # taken by the one run and never given back, also not to a copy, which has the same lock
+    _unused: Lock = field(default_factory=Lock)
+    _process: int = field(default_factory=os.getpid)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the mark was written after which records may be read."""
+        return self._begun
+
+    @property
+    def ready(self) -> bool:
+        """Whether head and mark are written, so that records may be read."""
+        return self._ready
+
+    def begin(self) -> None:
+        """Write the mark after which records may be read.
+
+        Raises
+        ------
+        AccountError
+            If the reservation was returned or opened before. No record may be read then.
+        InputError
+            If the mark, or the head elsewhere, cannot be written. No record may be read then.
+
+        Notes
+        -----
+        **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
+        where it was.
+        """
+        self._add({"kind": "opened"}, allowed=("reserved",))
+        self._begun = True
+        advance_head(self._connection, self.account, self.file, head_file(self.state.identity))
+        self._ready = True
+
+    def use(self, charge: Charge) -> None:
+        """Use the reservation for a run with these events; it is begun if it was not.
+
+        Raises
+        ------
+        AccountError
+            If it was made for other events or by another process, used before, or if its mark or
+            head could not be written.
+        """
+        named = dataclasses.replace(charge, partition=self.charge.partition)
+        own = named == self.charge and self._process == os.getpid()
+        # before the mark: of two threads, one must not pass while the other still writes the head
+        if not own or not self._unused.acquire(blocking=False):
+            raise AccountError(
+                "this reservation was made for another run or by another process, or used already; "
+                "reserve for each run of its own"
+            )
+        if not self._ready:
+            self.begin()
+
+    def spend(self) -> None:
+        """Mark it as used, so that it can only be closed."""
+        self._begun = self._ready = True
+        self._status = "opened"
+        self._unused.acquire(blocking=False)
+
+    def note_files(self, digests: Sequence[str]) -> None:
+        """Write the salted digests of the files that the run reads."""
+        self._add({"kind": "files", "digests": list(digests)}, allowed=("opened",))
+
+    def give_back(self) -> None:
+        """Return the reservation, if no record was read; else do nothing."""
+        if not self._begun:
+            self._add({"kind": "returned"}, allowed=("reserved",))
+        self._held.close()
+
+    def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
+        """Write how the run ended, and return what the account then holds; the charge stays.
+
+        Nothing happens if it was closed before. Where the entry cannot be written the account shows
+        the run as opened: the charge was on the disk before, and this is for the reader only.
+
+        Parameters
+        ----------
+        answered
+            The events that happened, of a run that others ended early; None for all of them.
+
+        Notes
+        -----
+        **Guarantee.** The sums of an account are over events that happened. A run that ends before
+        its last round leaves events out; that is so whoever decides it, as long as the decision
+        rests on what was answered and on public facts, as every choice of a filter's adversary
+        does. Whether it does, the caller says by giving `answered`.
+        """
+        with self._held, suppress(InputError):
+            if not self._closed:
+                self._closed = True
+                content: dict[str, Any] = {"result": "released" if released else "failed"}
+                if answered is not None:
+                    named = dataclasses.replace(answered, partition=self.charge.partition)
+                    share = share_of(self.state.terms, self.state.caps.order, named)
+                    content["charge"] = named.to_dict()
+                    content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
+                self._add({"kind": "closed", **content}, allowed=("opened",))
+        return self.state
+
+    def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
+        with told(self.file):
+            with locked(self._connection):
+                balance, status = self._followed()
+                if status not in allowed:
+                    raise AccountError(
+                        f"the reservation of this run in account {self.account!r} is {status!r}, "
+                        "so no record may be read for it; run again"
+                    )
+                written = {**content, "run": self.run}
+                balance = record(self._connection, balance, written)
+            self.state, self._status = balance, status_after(status, written)
+
+    def _followed(self) -> tuple[Balance, str]:
+        """Return the balance after what others wrote meanwhile, and what became of this run."""
+        later = entries_of(self._connection, self.account, after=self.state.last)
+        status = self._status
+        for entry in later:
+            others = entry.content
+            if others.get("run") == self.run:
+                status = status_after(status, others)
+        if not later:
+            return self.state, status
+        before = self.state.standing
+        for _ in followed(self.state, before, later):  # raises where one does not follow
+            pass
+        return moved(self.state, later[-1]), status
+
+
+def status_after(status: str, content: Mapping[str, Any]) -> str:
+    """Return the status of a run after an entry about it."""
+    match content["kind"]:
+        case "opened" | "returned" as kind:
+            return str(kind)
+        case "closed":
+            return str(content["result"])
+        case _:
+            return status
+
+
+def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Path) -> None:
+    """Write the last entry as the head, under the lock, so that it never goes back.
+
+    Raises
+    ------
+    InputError
+        If the head that stands is none of the entries: a copy of the account was charged.
+    """
+    with told(file), locked(connection), head_locked(head, PATIENCE):
+        stands = read_head(head)
+        if stands is None or digest_of(connection, stands.number) != stands.digest:
+            raise InputError(
+                f"a copy of account {name!r} was charged meanwhile, or its head was lost, so no "
+                "record is read; put the right file back"
+            )
+        write_head(head, last_of(connection))

@@ -1,0 +1,406 @@
+"""The file of an account: numbered entries in SQLite, added in transactions that are synced.
+
+The order of writes, and what a crash leaves after each, stands in `docs/explanation/accounts.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taciturn.budget.places import private_folder
+from taciturn.errors import AccountError, InputError
+
+START = "0" * 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: its number from 1, its content as canonical JSON, its digest."""
+
+    number: int
+    body: str
+    digest: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content, read."""
+        values: dict[str, Any] = json.loads(self.body)
+        return values
+
+
+def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
+    """Return the entry that comes after `last`."""
+    body = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    number, previous = (1, START) if last is None else (last.number + 1, last.digest)
+    return Entry(number, body, _digest(previous, number, body))
+
+
+def check_chain(name: str, entries: Sequence[Entry], *, after: Entry | None = None) -> None:
+    """Raise `InputError` unless numbers follow one another and every digest is right.
+
+    Parameters
+    ----------
+    after
+        The entry before the first of these; None for the start of the chain.
+    """
+    number, previous = (0, START) if after is None else (after.number, after.digest)
+    for entry in entries:
+        number += 1
+        digest = _digest(previous, number, entry.body)
+        if entry.number != number or entry.digest != digest:
+            raise InputError(
+                f"account {name!r} was edited or is damaged: entry {number} is not what was "
+                "written; put the right file back, or open a new account"
+            )
+        previous = digest
+    if number == 0:
+        raise InputError(f"account {name!r} is empty; put the right file back")
+
+
+def _digest(previous: str, number: int, body: str) -> str:
+    return hashlib.sha256(f"{previous}\n{number}\n{body}".encode()).hexdigest()
+
+
+_SLOT = 160
+
+
+@dataclass(frozen=True)
+class Head:
+    """Number and digest of the last entry that was seen."""
+
+    number: int
+    digest: str
+
+
+def read_head(file: Path) -> Head | None:
+    """Return the newest head in a file; None if there is no whole one."""
+    try:
+        return _newest(file.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
+    """Write the head; nothing is written if it stands there already.
+
+    Parameters
+    ----------
+    durable
+        Whether it is on the disk on return. If not, a power failure may leave an earlier one.
+    """
+    head, new = Head(last.number, last.digest), not file.exists()
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(file, flags, 0o600)
+    try:
+        content = os.read(descriptor, 2 * _SLOT)
+        stands = _newest(content)
+        if stands == head:
+            return
+        # never onto the newest one, which a write that is cut short must leave
+        at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
+        os.lseek(descriptor, at, os.SEEK_SET)
+        written = os.write(descriptor, _text(head))
+        if written != _SLOT:
+            raise OSError("the head was written in part")
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if new:
+        sync_folder(file.parent)
+
+
+def write_place(file: Path, identity: str) -> None:
+    """Write which account is at a place, durably and whole or not at all."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="ascii") as stream:
+            stream.write(identity)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(file.parent)
+
+
+def replace_head(file: Path, last: Entry) -> None:
+    """Write the head durably in place of whatever stands there, also of a later one."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        write_head(part, last)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(file.parent)
+
+
+@contextmanager
+def head_locked(file: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of a head, which copies of one account have in common.
+
+    Their own locks are two. It is that of an empty database beside the head: nothing is written.
+
+    Parameters
+    ----------
+    patience
+        How many seconds to wait for another process.
+    """
+    lock = sqlite3.connect(
+        file.with_suffix(".lock"),
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,  # a journal that was let go of is collected on any thread
+    )
+    with closing(lock):
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _newest(content: bytes) -> Head | None:
+    slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
+    return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
+
+
+def _text(head: Head) -> bytes:
+    words = f"{head.number} {head.digest}"
+    return f"{words} {_check(words)}".ljust(_SLOT - 1).encode() + b"\n"
+
+
+def _parsed(slot: bytes) -> Head | None:
+    words = slot.decode("ascii", errors="replace").split()
+    if len(words) != 3 or not words[0].isdecimal():
+        return None
+    number, digest, check = words
+    return Head(int(number), digest) if check == _check(f"{number} {digest}") else None
+
+
+def _check(words: str) -> str:
+    return hashlib.sha256(words.encode()).hexdigest()
+
+
+# how long a transaction waits for that of another process
+PATIENCE = 30.0
+_TABLE = """
+CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL) STRICT
+"""
+
+
+@contextmanager
+def connected(file: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to the file of an account, which must exist.
+
+    Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
+    where a disk would otherwise answer early).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened, is no account, or a write fails.
+    """
+    with told(file), ExitStack() as stack:
+        stack.enter_context(closing(_keeper(file)))
+        connection = _connection(file, "rw")
+        stack.enter_context(closing(connection))
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        yield connection
+
+
+def _connection(file: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _keeper(file: Path) -> sqlite3.Connection:
+    """Return a connection that cannot write; while it is there the log is not folded in.
+
+    Closed last, it saves four synchronisations a run: the log stays, with nothing left to write.
+    """
+    connection = _connection(file, "ro")
+    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    return connection
+
+
+@contextmanager
+def told(file: Path) -> Iterator[None]:
+    """Raise errors of the database and of the system as `InputError`."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise InputError(
+            f"the account {file} cannot be used ({reason}), so no record is read; see that file, "
+            "folder and disk can be written to, and that the file is an account"
+        ) from error
+
+
+def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> Entry:
+    """Create the file of an account with its first entry; it is there whole or not at all.
+
+    Parameters
+    ----------
+    before
+        Called with the entry before the file has its name.
+
+    Raises
+    ------
+    AccountError
+        If there is such a file.
+    """
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    with told(file):
+        private_folder(file.parent)
+        if file.exists():
+            raise _taken(file)
+        try:
+            entry = _written(part, content)
+            before(entry)
+            _name(part, file)
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                part.with_name(part.name + suffix).unlink(missing_ok=True)
+        sync_folder(file.parent)
+    return entry
+
+
+def _written(part: Path, content: Mapping[str, Any]) -> Entry:
+    """Write a file with its first entry.
+
+    It has no name yet, so one synchronisation will do: that of the last write, to the whole file.
+    """
+    # SQLite gives its own files, the log among them, the permissions of this one
+    os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+    with closing(_connection(part, "rw")) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("BEGIN")
+        connection.execute(_TABLE)
+        entry = add(connection, None, content)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA journal_mode = WAL")
+    return entry
+
+
+def _name(part: Path, file: Path) -> None:
+    """Give a written file its name, which must be free."""
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        raise _taken(file) from None
+    except OSError:  # a file system without links
+        if file.exists():
+            raise _taken(file) from None
+        part.rename(file)
+
+
+def _taken(file: Path) -> AccountError:
+    return AccountError(
+        f"there is an account {file} already, and its guarantee stands; open another name, or use "
+        "taciturn budget raise"
+    )
+
+
+@contextmanager
+def locked(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the write lock of an account; what was written is committed at the end, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        _undo(connection)
+        raise
+    try:
+        connection.execute("COMMIT")
+    except BaseException:
+        _undo(connection)
+        raise
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def entries_of(
+    connection: sqlite3.Connection, name: str, *, after: Entry | None = None, most: int = -1
+) -> list[Entry]:
+    """Return entries, their chain checked.
+
+    Parameters
+    ----------
+    after
+        Those after this one, which must still be there; None for those from the first on.
+    most
+        How many at most; -1 for all.
+    """
+    schema = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    if schema != [("table", "entries", _TABLE.lstrip())]:
+        raise InputError(
+            f"account {name!r} was edited: it holds more than its entries, or another table of "
+            "them; put the right file back"
+        )
+    number = 0 if after is None else after.number
+    rows = connection.execute(
+        "SELECT number, body, digest FROM entries WHERE number >= ? ORDER BY number LIMIT ?",
+        (number, most),
+    )
+    entries = [Entry(int(number), str(body), str(digest)) for number, body, digest in rows]
+    if after is not None:
+        if entries[:1] != [after]:
+            raise InputError(
+                f"account {name!r} was edited while a run was under way; put the right file back"
+            )
+        entries = entries[1:]
+    check_chain(name, entries, after=after)
+    return entries
+
+
+def last_of(connection: sqlite3.Connection) -> Entry:
+    """Return the last entry."""
+    number, body, digest = connection.execute(
+        "SELECT number, body, digest FROM entries ORDER BY number DESC LIMIT 1"
+    ).fetchone()
+    return Entry(int(number), str(body), str(digest))
+
+
+def digest_of(connection: sqlite3.Connection, number: int) -> str | None:
+    """Return the digest of the entry of a number; None if there is none."""
+    row = connection.execute("SELECT digest FROM entries WHERE number = ?", (number,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def add(connection: sqlite3.Connection, last: Entry | None, content: Mapping[str, Any]) -> Entry:
+    """Write the entry that follows `last`, and return it; the caller holds the lock."""
+    entry = following(last, content)
+    connection.execute(
+        "INSERT INTO entries VALUES (?, ?, ?)", (entry.number, entry.body, entry.digest)
+    )
+    return entry

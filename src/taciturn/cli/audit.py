@@ -1,0 +1,286 @@
+"""`taciturn audit`: attack an algorithm and say which layer saw what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
+
+import typer
+
+from taciturn.algorithms import METHODS, Value, checked_options, method_named
+from taciturn.audit import (
+    AuditReport,
+    EpsilonBound,
+    Fault,
+    audit_perturbed,
+    audit_sampled,
+    fault_named,
+)
+from taciturn.audit import audit as attacked
+from taciturn.cli.console import emit, interruptible, one_of, table, takes
+from taciturn.cli.options import factory_named, method_options
+from taciturn.errors import InputError
+from taciturn.privacy import Adjacency, relation_named
+from taciturn.proposal import check_seed
+from taciturn.report import strict
+
+_RELATIONS = ("replace_one", "zero_out")
+_BATCH_FAULT = "full-batch"
+_PERSON = ("rows_per_person", "agents_per_person")
+_AUDITED = {name: method for name, method in METHODS.items() if method.structure != "required"}
+_SAMPLED = ", ".join(name for name, method in _AUDITED.items() if method.sampled)
+_WITH_OPTIONS = {name: method for name, method in _AUDITED.items() if not method.inside}
+_RATE = 0.2
+_INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
+
+
+@takes(method_options(_WITH_OPTIONS, sampling_rate=_RATE))
+def audit(  # noqa: PLR0913 - one parameter per option
+    *,
+    algorithm: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class."),
+    ],
+    fault: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for "
+            f"{_INSIDE} halved-noise."
+        ),
+    ] = None,
+    mu: Annotated[
+        float | None, typer.Option(help="What the plan spends; 1.5 if not given.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help=f"The same for {_SAMPLED} (2 if not given) and {_INSIDE} (4), at delta 1e-5."
+        ),
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option(help=f"For {_SAMPLED}: replace_one (if not given) or zero_out.")
+    ] = None,
+    rows_per_person: Annotated[
+        int | None,
+        typer.Option(help="Attack a person with so many rows, and not a record; with --mu."),
+    ] = None,
+    agents_per_person: Annotated[
+        int | None,
+        typer.Option(help="With --rows-per-person: at how many agents; 1 if not given."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs on each of the two data sets; 1000, or 4000 where epsilon is bounded."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of the noise and of the data; the operating system's if not given."),
+    ] = None,
+    centre: Annotated[
+        bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    **given: Any,
+) -> None:
+    """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
+
+    Algorithms that answer on all records are planned to a mu and attacked in four layers. Those
+    that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
+    a lower bound on epsilon.
+    """
+    of_method = {name: given[name] for name in method_options() if given[name] is not None}
+    options = _Options(
+        algorithm,
+        fault,
+        mu,
+        epsilon,
+        of_method,
+        relation,
+        runs,
+        seed,
+        rows_per_person,
+        agents_per_person,
+        centre or None,
+    )
+    report = interruptible(lambda: _run(options))
+    if json:
+        emit(strict(_values(report, options)))
+    elif isinstance(report, AuditReport):
+        typer.echo(_sentences(report))
+    else:
+        typer.echo(_bound_sentences(report, options))
+
+
+@dataclass(frozen=True)
+class _Options:
+    algorithm: str
+    fault: str | None
+    mu: float | None
+    epsilon: float | None
+    of_method: dict[str, Value]
+    relation: str | None
+    runs: int | None
+    seed: int | None
+    rows_per_person: int | None
+    agents_per_person: int | None
+    centre: bool | None
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Raise `InputError` if an option of these names was given."""
+        for name in names:
+            value = self.of_method.get(name) if name in method_options() else getattr(self, name)
+            if value is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is given with {self.algorithm}; {why}")
+
+
+def _run(options: _Options) -> AuditReport | EpsilonBound:
+    if options.seed is not None:
+        check_seed("seed", options.seed)
+    if ":" in options.algorithm:
+        options.refuse(tuple(method_options()), "a method of your own has no options here")
+        return _on_all_records(options)
+    method = method_named(options.algorithm)
+    checked_options(options.algorithm, method, options.of_method)
+    if method.structure == "required":
+        raise InputError(
+            f"{options.algorithm} needs a structure to be audited; use taciturn.audit.audit with a "
+            "Composition in Python"
+        )
+    if method.inside:
+        return _inside_objective(options)
+    return _on_batches(options) if method.sampled else _on_all_records(options)
+
+
+def _inside_objective(options: _Options) -> EpsilonBound:
+    options.refuse(("centre",), "noise inside an objective has none")
+    options.refuse(
+        ("mu", "relation", *_PERSON),
+        "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
+    )
+    options.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
+    if options.fault is not None:
+        one_of("--fault", options.fault, ("halved-noise",))
+    return audit_perturbed(
+        epsilon=4.0 if options.epsilon is None else options.epsilon,
+        runs=4000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else "halved-noise",
+    )
+
+
+def _on_all_records(options: _Options) -> AuditReport:
+    options.refuse(
+        ("epsilon", "relation"),
+        f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
+    )
+    if options.fault == _BATCH_FAULT:
+        raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
+    name = options.algorithm
+    return attacked(
+        factory_named(name) if ":" in name else name,
+        mu=1.5 if options.mu is None else options.mu,
+        runs=1000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else fault_named(options.fault),
+        options=options.of_method,
+        rows_per_person=options.rows_per_person,
+        agents_per_person=1 if options.agents_per_person is None else options.agents_per_person,
+        centre=bool(options.centre),
+    )
+
+
+def _on_batches(options: _Options) -> EpsilonBound:
+    options.refuse(("mu",), "answers on batches have none, so give --epsilon")
+    options.refuse(_PERSON, "answers on batches are accounted for one record")
+    options.refuse(("centre",), "rows around a centre are audited for answers on all records")
+    if options.of_method.get("batches", "poisson") != "poisson":
+        raise InputError("batches of a fixed size have no audit yet; leave --batches out")
+    if options.fault is not None:
+        one_of("--fault", options.fault, (_BATCH_FAULT,))
+    return audit_sampled(
+        Adjacency(relation_named(one_of("--relation", _relation(options), _RELATIONS)), "record"),
+        rate=_rate(options),
+        epsilon=2.0 if options.epsilon is None else options.epsilon,
+        runs=4000 if options.runs is None else options.runs,
+        seed=options.seed,
+        fault=None if options.fault is None else "full-batch",
+    )
+
+
+def _rate(options: _Options) -> float:
+    return float(options.of_method.get("sampling_rate", _RATE))
+
+
+def _relation(options: _Options) -> str:
+    return "replace_one" if options.relation is None else options.relation
+
+
+def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, Any]:
+    if isinstance(report, AuditReport):
+        return report.to_dict()
+    settings: dict[str, Any] = {"relation": _relation(options)}
+    if not METHODS[options.algorithm].inside:
+        settings["sampling_rate"] = _rate(options)
+    return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
+
+
+def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
+    verdict = "consistent: the attack proved no more than the certificate allows"
+    if not bound.consistent:
+        verdict = "violated: the outputs tell more than was certified"
+    setting = f"relation {_relation(options)}"
+    if not METHODS[options.algorithm].inside:
+        setting = f"sampling rate {_rate(options):g}, {setting}"
+    return (
+        f"Audit of {options.algorithm}, {_planted(options.fault)}, {setting}, "
+        f"{bound.runs} runs on each of two neighbouring data sets\n\n"
+        f"claimed      epsilon {bound.claimed:.4g} at delta {bound.delta:g}\n"
+        f"lower bound  epsilon {bound.epsilon:.4g} (confidence {bound.confidence:.0%}), from the "
+        f"outputs alone\n\nVerdict: {verdict}"
+    )
+
+
+def _planted(fault: str | None) -> str:
+    return "no fault planted" if fault is None else f"planted fault: {fault}"
+
+
+def _sentences(report: AuditReport) -> str:
+    violated = [layer for layer, seen in report.layers.items() if seen == "violated"]
+    verdict = "consistent: no layer saw more than the certificate allows"
+    if violated:
+        verdict = f"violated, as seen by: {', '.join(violated)}"
+    note, reachable = "", report.likelihood.reachable
+    if reachable <= report.claimed_mu:
+        note = (
+            f"Note: {report.likelihood.runs} runs can prove a mu of at most {reachable:.3g}, so "
+            "the likelihood layer could not have seen a violation; ask for more runs\n\n"
+        )
+    return (
+        f"Audit of {report.algorithm}, {_planted(report.fault)}, {report.likelihood.runs} runs on "
+        f"each of two neighbouring data sets\nClaimed mu {report.claimed_mu:.4g}; realised by this "
+        f"pair {report.replay.realised_mu:.4g}\n\n{_layers(report)}\n\n{note}"
+        f"Verdict: {verdict}"
+    )
+
+
+def _layers(report: AuditReport) -> str:
+    least, drawn = (
+        min(tests.p_values.items(), key=lambda item: item[1])
+        for tests in (report.residuals, report.drawn)
+    )
+    seen = {
+        "likelihood": f"mu is at least {report.likelihood.mu:.4g} "
+        f"(confidence {report.likelihood.confidence:.0%}); claimed {report.claimed_mu:.4g}",
+        "replay": f"answers moved by up to {report.replay.worst_ratio:.4g} of their bound; "
+        f"realised mu {report.replay.realised_mu:.4g}, planned {report.replay.planned_mu:.4g}",
+        "residuals": f"least p-value {least[1]:.2g} ({least[0]}), "
+        f"{len(report.residuals.p_values)} tests at level {report.residuals.level:g} in all",
+        "messages": f"sent and recomputed differ by {report.replay.message_gap:.2g}",
+        "drawn": f"without a seed: least p-value {drawn[1]:.2g} ({drawn[0]}), "
+        f"{len(report.drawn.p_values)} tests at level {report.drawn.level:g} in all",
+    }
+    rows = [(layer, outcome, seen[layer]) for layer, outcome in report.layers.items()]
+    return table([("layer", "outcome", "what it saw"), *rows])

@@ -1,0 +1,120 @@
+"""A training in several processes: how they meet, and that all were asked the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from taciturn.cli.outcome import Output
+from taciturn.engine.processes import Processes, connect, versions
+from taciturn.errors import InputError
+
+OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "cluster": (
+        str,
+        "Divide the agents among processes that meet at HOST:PORT of the first one; auto under "
+        "mpirun or srun. Nobody is authenticated: for machines of one trusted holder.",
+    ),
+    "processes": (int, "With --cluster HOST:PORT: how many processes there are."),
+    "process": (int, "With --cluster HOST:PORT: which of them this one is, from 0."),
+}
+_AUTO = "auto"
+
+
+def join(given: dict[str, Any]) -> Processes:
+    """Take the options of this module out of those given; return the processes, which meet now.
+
+    The first of them prints for all.
+
+    Raises
+    ------
+    InputError
+        If the options do not say where and which the processes are, or they do not meet.
+    """
+    cluster, count, index = (given.pop(name) for name in OPTIONS)
+    if cluster is None:
+        if (count, index) != (None, None):
+            raise InputError(
+                "--processes and --process are for processes that meet at --cluster HOST:PORT; "
+                "mpirun, srun or a shell starts each of them, or leave them out"
+            )
+        return Processes()
+    if cluster == _AUTO:
+        if (count, index) != (None, None):
+            raise InputError(
+                "with --cluster auto the launcher says how many processes there are, and which is "
+                "which; leave --processes and --process out"
+            )
+    else:
+        _check_place(cluster, count, index)
+    if count == 1:
+        return Processes()
+    _keep_output_apart()
+    processes = connect(None if cluster == _AUTO else cluster, count, index)
+    if not processes.first:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
+    return processes
+
+
+def _keep_output_apart() -> None:
+    """Send what libraries write to standard output where errors go; results stand alone."""
+    results = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(results, "w", encoding="utf-8", buffering=1)
+
+
+def _check_place(cluster: str, count: int | None, index: int | None) -> None:
+    host, _, port = cluster.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    number = int(port) if port.isdecimal() and len(port) <= 5 else 0
+    if not host or bracketed != (":" in host) or not 0 < number < 65536:
+        raise InputError(
+            f"--cluster is {cluster[:80]!r}; give HOST:PORT of the first process, with a port from "
+            "1 to 65535 and an IPv6 address in brackets, or auto under mpirun or srun"
+        )
+    if count is None or index is None or not 0 <= index < count:
+        raise InputError(
+            "--cluster HOST:PORT needs --processes N and --process I, a number from 0 to N - 1"
+        )
+
+
+def check_among(
+    processes: Processes, output: Output, options: Mapping[str, Any], *, graph_from: str | None
+) -> None:
+    """Raise `InputError` unless these processes can do this, and all were asked the same.
+
+    What is computed of all records at once is refused, since no process has them, and so is a file
+    that can be read once only. Nothing was charged and no cell was looked at.
+
+    Parameters
+    ----------
+    options
+        Those that all must have alike; of files it is compared whether they are given.
+    """
+    if processes.count == 1:
+        return
+    asked = {
+        "--reference": output.reference,
+        "--oracle-metrics": output.oracle_metrics,
+        "--graph-from private": graph_from == "private",
+    }
+    refused = [option for option, given in asked.items() if given]
+    if refused:
+        raise InputError(
+            f"{refused[0]} reads all records at once, and each of several processes has those of "
+            "its own agents; leave it out, or run in one process"
+        )
+    for file in options.values():
+        if isinstance(file, Path) and file.exists() and not (file.is_file() or file.is_dir()):
+            raise InputError(
+                f"{file} can be read once only, and each of several processes reads it; write it "
+                "to a file, or run in one process"
+            )
+    facts = {
+        f"--{name.replace('_', '-')}": True if isinstance(value, Path) else value
+        for name, value in options.items()
+    }
+    processes.agree({**versions(), **facts})

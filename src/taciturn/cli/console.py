@@ -1,0 +1,245 @@
+"""The console: paths that are typed, lines that are printed, Ctrl-C and progress."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from taciturn.errors import InputError
+
+
+def open_streams() -> None:
+    """Open on nothing what a caller closed of standard input, output and error.
+
+    Else a file that is opened later takes its number, and what libraries print ends up in it.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "r+", encoding="utf-8")  # noqa: SIM115 - to the end
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+def emit(values: dict[str, Any]) -> None:
+    """Print one strictly valid JSON object."""
+    typer.echo(json.dumps(values, allow_nan=False))
+
+
+def error_line(text: str, *, kind: str = "error: ") -> None:
+    """Print one line on standard error, whatever line breaks the text has.
+
+    Where standard error is full or closed nobody can be told, and nothing ends for that: what is
+    under way may be paid for.
+    """
+    with suppress(OSError):
+        typer.echo(f"taciturn: {kind}{printable(' '.join(text.split()))}", err=True)
+
+
+def say(text: str) -> None:
+    """Print what a run goes on without, whether or not standard output takes it."""
+    try:
+        typer.echo(text)
+    except OSError as error:
+        error_line(
+            f"standard output takes nothing ({error.strerror}); the run goes on", kind="warning: "
+        )
+
+
+def printable(text: str) -> str:
+    r"""Return one line of text with control characters escaped, so that no terminal obeys them.
+
+    Examples
+    --------
+    >>> printable("\x1b[2Jage")
+    '\\x1b[2Jage'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_of(option: str, value: str, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of the choices, else raise `InputError` with the list."""
+    if value not in choices:
+        raise InputError(f"{option} is {value!r}; choose from {', '.join(choices)}")
+    return value
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as text in aligned columns; the last column may be of any width.
+
+    Examples
+    --------
+    >>> print(table([["id", "verdict"], ["one", "holds"]]))
+    id   verdict
+    one  holds
+    """
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def path(text: str) -> Path:
+    """Return the path that the user wrote.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is empty, which Python reads as the current folder, or cannot be printed.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty; name a file or folder (. is the current folder)")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter("its name is not text in UTF-8; rename it") from error
+    if "\0" in text:
+        raise typer.BadParameter("no name of a file holds a null byte; name another")
+    return Path(text)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file in UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); name a readable file"
+        ) from error
+
+
+_T = TypeVar("_T")
+_WORKER = "taciturn computation"
+
+
+def interruptible(work: Callable[[], _T]) -> _T:
+    """Return `work()`, computed on another thread while this one waits for signals.
+
+    A compiled program handles no signal until it ends, and a signal that arrives in a callback of
+    the garbage collector is lost; a thread that waits receives them all. An exception of `work` is
+    raised here.
+    """
+    future: Future[_T] = Future()
+
+    def compute() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # handed over, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=compute, name=_WORKER, daemon=True).start()
+    return future.result()
+
+
+def leave_if_busy(code: int) -> None:
+    """End the process at once if an orderly exit would wait, or crash.
+
+    It would for a computation that was abandoned, and for other processes of the same run.
+    """
+    jax = sys.modules.get("jax")  # not imported for this
+    connected = jax is not None and jax.distributed.is_initialized()
+    if connected or any(thread.name == _WORKER for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@contextmanager
+def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a function of the number of rows that were read, and of all; None if no bar is shown.
+
+    Nothing of it stays on the terminal.
+    """
+    if not shown:
+        yield None
+        return
+    from rich import progress as bars  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    columns = ("{task.description}", bars.BarColumn(), "{task.completed:,} rows")
+    console = Console(stderr=True)
+    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
+    with bars.Progress(
+        *columns, *timed, console=console, transient=True, redirect_stdout=False
+    ) as progress:
+        task = progress.add_task("counting", total=None)
+
+        def report(done: int, total: int | None) -> None:
+            doing = "counting" if total is None else "reading"
+            progress.update(task, completed=done, total=total, description=doing)
+
+        yield report
+
+
+@contextmanager
+def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Yield a function of the number of finished rounds; None if no bar is shown.
+
+    The calls may come in any order and from any thread, and after the bar is gone.
+    """
+    if not shown:
+        yield None
+        return
+    from rich import progress as bars  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    counted = ("{task.description}", bars.BarColumn(), bars.MofNCompleteColumn(), "rounds")
+    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
+    console = Console(stderr=True)
+    with bars.Progress(*counted, *timed, console=console, redirect_stdout=False) as progress:
+        task = progress.add_task("preparing", total=rounds)
+
+        def report(finished: Any) -> None:
+            done = max(int(finished), int(progress.tasks[0].completed))
+            doing = "training" if done < rounds else "measuring"
+            progress.update(task, completed=done, description=doing)
+
+        yield report
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FORM: Mapping[str, tuple[Any, str]] = {
+    "delimiter": (str, "Tables: between cells, as in ';' or tab; the bounds say, or a comma."),
+    "decimal": (str, "Tables: before decimals, . or ,; the bounds say, or a point."),
+    "thousands": (str, "Tables: between groups of digits, as in ','; the bounds say, or none."),
+    "encoding": (str, "Tables: of the text, as in cp1252; the bounds say, or UTF-8."),
+}
+
+
+def form_options() -> dict[str, tuple[Any, str]]:
+    """Return type and help text of every option about the form of a table's file."""
+    return dict(_FORM)
+
+
+def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
+    """Return a decorator that adds options to a command, which receives them by name."""
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                kind | None, typer.Option(help=text, parser=path if kind is Path else None)
+            ],
+        )
+        for name, (kind, text) in options.items()
+    ]
+
+    def decorated(command: F) -> F:
+        signature = inspect.signature(command, eval_str=True)
+        declared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [*declared[:1], *added, *declared[1:]]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return decorated

@@ -1,0 +1,118 @@
+"""`taciturn cost`: what answers cost, or how much noise a budget asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from taciturn import checks, privacy
+from taciturn.cli.console import emit, one_of
+from taciturn.errors import InputError
+from taciturn.privacy import (
+    Event,
+    GaussianAnswer,
+    LaplaceAnswer,
+    Sampled,
+    gaussian_multiplier,
+    multiplier_for,
+    relation_named,
+)
+
+_MECHANISMS = ("gaussian", "laplace")
+_RELATIONS = ("replace_one", "zero_out")
+
+
+def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
+    mechanism: Annotated[str, typer.Argument(help="gaussian or laplace.", metavar="MECHANISM")],
+    rounds: Annotated[int, typer.Option(help="How many answers.")],
+    delta: Annotated[float, typer.Option(help="Above 0 and below 1, for example 1e-5.")],
+    multiplier: Annotated[
+        float | None, typer.Option(help="Noise scale / sensitivity; give this or --epsilon.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Total budget to be met.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Poisson sampling rate of the records of a batch.")
+    ] = None,
+    relation: Annotated[str, typer.Option(help="zero_out or replace_one.")] = "zero_out",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Total epsilon of noised answers from their multiplier, or the multiplier from the total."""
+    one_of("MECHANISM", mechanism, _MECHANISMS)
+    one_of("--relation", relation, _RELATIONS)
+    checks.at_least("rounds", rounds, 1)
+    checks.delta(delta)
+    if sampling_rate is not None:
+        checks.fraction("sampling-rate", sampling_rate)
+    if (multiplier is None) == (epsilon is None):
+        raise InputError("give either --multiplier or --epsilon; the other one is computed")
+    event = _event(mechanism, sampling_rate)
+    if multiplier is None:
+        multiplier = _needed(event, epsilon, rounds, delta, relation)
+    values = {
+        "mechanism": mechanism,
+        "multiplier": multiplier,
+        "rounds": rounds,
+        "sampling_rate": sampling_rate,
+        "relation": relation,
+        **_spent(event(multiplier), rounds, delta, relation),
+    }
+    if json:
+        emit(values)
+    else:
+        typer.echo(_sentence(values))
+
+
+_MOST_EPSILON = 1e6
+
+
+def _event(mechanism: str, rate: float | None) -> Callable[[float], Event]:
+    answer = GaussianAnswer if mechanism == "gaussian" else LaplaceAnswer
+    if rate is None:
+        return answer
+    return lambda multiplier: Sampled(answer(multiplier), rate)
+
+
+def _needed(
+    event: Callable[[float], Event],
+    epsilon: float | None,
+    rounds: int,
+    delta: float,
+    relation: str,
+) -> float:
+    total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
+    if total > _MOST_EPSILON:
+        raise InputError(f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}")
+    if event is GaussianAnswer:
+        return gaussian_multiplier(total, delta, rounds)
+    return multiplier_for(
+        event, rounds=rounds, epsilon=total, delta=delta, relation=relation_named(relation)
+    )
+
+
+def _spent(event: Event, rounds: int, delta: float, relation: str) -> dict[str, Any]:
+    events = [(event, rounds)]
+    spent = privacy.account(events, delta=delta, relation=relation_named(relation))
+    epsilon = "infinity" if math.isinf(spent.epsilon) else spent.epsilon
+    mu = "infinity" if spent.mu is not None and math.isinf(spent.mu) else spent.mu
+    return {"epsilon": epsilon, "delta": delta, "mu": mu}
+
+
+def _sentence(values: dict[str, Any]) -> str:
+    rate = values["sampling_rate"]
+    batches = "" if rate is None else f" on Poisson batches of rate {rate:g}"
+    mu = "none (the law is not exactly Gaussian)" if values["mu"] is None else _text(values["mu"])
+    return (
+        f"{values['rounds']} {values['mechanism']} answers{batches}\n"
+        f"multiplier  {values['multiplier']:.6g} (noise scale / sensitivity)\n"
+        f"epsilon     {_text(values['epsilon'])}\n"
+        f"delta       {values['delta']:g}\n"
+        f"mu          {mu}\n"
+        f"relation    {values['relation']}"
+    )
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"

@@ -1,0 +1,266 @@
+"""The entry point: one application, and every failure as one line with an exit code."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib
+import os
+import platform
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+import taciturn
+from taciturn.cli.console import error_line, leave_if_busy, open_streams
+from taciturn.errors import PrivacyError, TaciturnError
+
+FOLDER = "TACITURN_PROGRAMS_DIR"
+_SETTINGS = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")
+_MONTH, _MOST_BYTES = 30 * 24 * 3600.0, 2**28
+
+
+def keep_programs() -> None:
+    """Let JAX, which is not imported yet, find programs of earlier runs and keep new ones.
+
+    TACITURN_PROGRAMS_DIR names another folder; empty, nothing is kept. Nothing is kept either where
+    the folder cannot be made, is somebody else's or open to others, or where the user has set JAX's
+    own cache.
+    """
+    theirs = any(name.startswith(_SETTINGS) for name in os.environ)
+    if "jax" in sys.modules or theirs or os.environ.get(FOLDER) == "":
+        return
+    with suppress(OSError, RuntimeError):  # also where nobody has a home
+        os.environ |= {
+            "JAX_COMPILATION_CACHE_DIR": str(_folder()),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+            "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",  # or names depend on the folder's
+        }
+        warnings.filterwarnings("ignore", message="Error (read|writ)ing persistent compilation")
+
+
+def _folder() -> Path:
+    """Return the folder of the programs for this kind of processor, made if need be."""
+    place = Path(os.environ.get(FOLDER) or _user_cache() / "taciturn" / "programs")
+    kept = place / f"taciturn-programs-{_processor()}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (place, kept):
+        folder.mkdir(mode=0o700, exist_ok=True)  # whatever a umask lets others do
+        facts = folder.stat()
+        others = stat.S_IWGRP | stat.S_IWOTH
+        if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & others):
+            raise PermissionError(folder)
+    files = [(file, file.lstat()) for file in kept.iterdir()]
+    full = sum(facts.st_size for _, facts in files) > _MOST_BYTES
+    for file, facts in files:
+        if full or time.time() - facts.st_mtime > _MONTH:
+            file.unlink(missing_ok=True)
+    return kept
+
+
+def _user_cache() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _processor() -> str:
+    """Return a name that differs where a program might not run: JAX's own names say no more."""
+    features = f"{platform.machine()} {platform.processor()}"
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(features.encode()).hexdigest()[:16]
+
+
+ENTRY_POINTS = "taciturn.commands"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the command line.
+
+    A package adds commands through the entry point group `taciturn.commands`; the entry point is a
+    sequence of `Command`.
+
+    Attributes
+    ----------
+    summary
+        The first line of its help.
+    function
+        "module:function"; the module is imported when the command is called, and not before. The
+        parameters of the function are the command's arguments and options. A `typer.Typer` in its
+        place is a command with commands of its own.
+    """
+
+    name: str
+    summary: str
+    function: str
+
+    def load(self) -> Callable[..., Any] | typer.Typer:
+        """Return the function."""
+        module, _, name = self.function.partition(":")
+        with _without_collection():
+            loaded = importlib.import_module(module)
+        function: Callable[..., Any] | typer.Typer = getattr(loaded, name)
+        return function
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Import without the garbage collector, which finds nothing in modules and takes a sixth."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # once a process: modules stay to its end
+            gc.freeze()
+        gc.enable()
+
+
+_SUMMARIES = {
+    "plan": "Predict noise and accuracy before spending anything: no data is read.",
+    "train": "Train on a data set or on a table of your own under a total privacy budget.",
+    "tune": "Pick among candidates by records held out of all trainings, within one budget.",
+    "bounds": "Print a bounds file filled in from a table: edit it and pass it to taciturn train.",
+    "predict": "Predict the target of every row, as CSV on standard output.",
+    "show": "Show what a model file says and what it guarantees.",
+    "budget": "Accounts: a budget for all runs on a body of records, whatever becomes of them.",
+    "cost": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
+    "total.",
+    "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
+    "bound.",
+}
+BUILT_IN = tuple(
+    Command(name, summary, f"taciturn.cli.{name}:{name}") for name, summary in _SUMMARIES.items()
+)
+
+# commands that have another name now
+RENAMED: Mapping[str, str] = {"account": "cost"}
+# what a package that is not installed would add
+ELSEWHERE: Mapping[str, str] = {
+    "claims": "papers",
+    "reproduce": "papers",
+    "attack": "papers",
+    "grid": "power",
+    "study": "federation",
+    "site": "federation",
+}
+
+
+def commands() -> dict[str, Command]:
+    """Return all commands by name: the built-in ones, then those of installed packages."""
+    added = [command for point in entry_points(group=ENTRY_POINTS) for command in point.load()]
+    return {command.name: command for command in (*BUILT_IN, *added)}
+
+
+BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0: done; 2: bad input; 3: a law that privacy rests on was broken, nothing was released;
+    130: interrupted. Every failure is one line on standard error.
+    """
+    open_streams()
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    known = commands()
+    try:
+        keep_programs()
+        code = application(known, given[0])(given, prog_name="taciturn", standalone_mode=False)
+    except (TyperException, TaciturnError, MemoryError, OSError) as error:
+        error_line(_in_words(error, known, given[0]))
+        code = BROKEN_LAW if isinstance(error, PrivacyError) else BAD_INPUT
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        error_line("interrupted; every file of a report is there whole or not at all", kind="")
+    if code:
+        leave_if_busy(code)
+    return int(code or 0)
+
+
+def application(known: Mapping[str, Command], name: str) -> typer.Typer:
+    """Return the application with one command loaded and only the help of the others.
+
+    Importing all of them would take seconds.
+    """
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help=_top.__doc__,
+        rich_markup_mode=None,
+    )
+    app.callback()(_top)
+    for other, command in known.items():
+        if other == name:
+            _add(app, name, command)
+        else:
+            app.command(other, help=command.summary)(_not_loaded)
+    return app
+
+
+def _add(app: typer.Typer, name: str, command: Command) -> None:
+    """Add a command to the application, or one with commands of its own."""
+    loaded = command.load()
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name, help=command.summary)
+    else:
+        app.command(name)(loaded)
+
+
+def _not_loaded() -> None:
+    """Stand for a command that is not loaded."""
+
+
+def _show_version(requested: bool) -> bool:
+    if requested:
+        typer.echo(f"taciturn {taciturn.__version__}")
+        raise typer.Exit
+    return requested
+
+
+def _top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Differentially private distributed convex optimisation."""
+
+
+def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
+    """Return what a user of a command is told of an error."""
+    if isinstance(error, TyperException):
+        return f"{error.format_message().rstrip('.')}{_hint(known, name)}"
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is; ask for fewer rounds, runs or agents"
+    if isinstance(error, OSError):  # most often of a disk or a standard output that is full
+        where = f" ({error.filename})" if error.filename else ""
+        return f"the system could not read or write{where}: {error.strerror or error}"
+    return str(error)
+
+
+def _hint(known: Mapping[str, Command], name: str) -> str:
+    if name in RENAMED and name not in known:
+        new = RENAMED[name]
+        return f"; it is called {new} now, and taciturn budget keeps accounts of what is spent"
+    if name in ELSEWHERE and name not in known:
+        folder = ELSEWHERE[name]
+        return f"; it comes with taciturn-{folder}: in a clone, pip install -e {folder}"
+    return f"; see taciturn {name} --help" if name in known else "; see taciturn --help"

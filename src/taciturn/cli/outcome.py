@@ -1,0 +1,188 @@
+"""What `taciturn train` writes as soon as a run has ended, and prints and writes in the end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from taciturn.cli.console import emit, error_line, printable
+from taciturn.errors import reason
+from taciturn.report import (
+    ORACLE,
+    charged_line,
+    error_name,
+    numbered,
+    results,
+    save,
+    save_released,
+)
+from taciturn.tables import Report
+from taciturn.training import Attempts, Metrics, Training
+
+
+@dataclass(frozen=True)
+class Output:
+    """Which results are computed, and where they go; who hears how many rows were read."""
+
+    out: Path | None
+    force: bool
+    reference: bool
+    oracle_metrics: bool
+    json: bool
+    reading: Report | None = None
+
+
+@dataclass
+class Keeper:
+    """Writes what a run released before anything else is computed.
+
+    Attributes
+    ----------
+    certificate
+        Its file, once it is written.
+    elsewhere
+        Another folder than the one that was asked for, where that took nothing.
+    """
+
+    output: Output
+    certificate: Path | None = None
+    elsewhere: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the report goes."""
+        return self.elsewhere or self.output.out
+
+    def keep(self, training: Training) -> None:
+        """Write model, trace and certificate, if a report is asked for."""
+        if self.folder is not None:
+            self.certificate = save_released(training, self.folder, force=self.output.force)
+
+    def settle(self, training: Training) -> None:
+        """Write it now where it could not be written before, if need be into another folder.
+
+        Nothing is raised where no folder takes it: the certificate is then printed alone.
+        """
+        if self.folder is None or self.certificate is not None:
+            return
+        try:
+            self.keep(training)
+        except Exception as error:  # it was paid for, whatever it is
+            warned(f"{reason(error)}. What was released goes into another folder")
+            with suppress(Exception):
+                self.elsewhere = Path(tempfile.mkdtemp(prefix="taciturn-"))
+                self.keep(training)
+
+
+def warned(text: str) -> None:
+    """Print a warning in one line."""
+    error_line(text, kind="warning: ")
+
+
+def deliver(
+    training: Training,
+    keeper: Keeper,
+    *,
+    further: Mapping[str, Any] | None = None,
+    head: Sequence[str] = (),
+) -> None:
+    """Write the report, if one is asked for, and print what came out.
+
+    A part of it that fails has one line on standard error; model, trace and certificate stay.
+
+    Parameters
+    ----------
+    keeper
+        Has written what was released, or settles it now.
+    further
+        Values that stand beside the results, and in them.
+    head
+        Lines before all others.
+    """
+    attempts, given = Attempts(warned), keeper.output
+    keeper.settle(training)
+    out, certificate = keeper.folder, keeper.certificate
+    if out is not None and certificate is not None:
+        write = partial(save, training, out, oracle=given.oracle_metrics, further=further)
+        attempts.attempt(
+            "writing the report",
+            lambda: write(force=True, certificate=certificate, warn=warned),
+            None,
+        )
+    if given.oracle_metrics:
+        warned(f"{ORACLE} is computed from private records; do not publish it")
+    if given.json:
+        attempts.attempt("printing the results", lambda: _print_json(training, out, further), None)
+    kept = out is None or (certificate is not None and keeper.elsewhere is None)
+    complete = kept and not attempts.failures
+    if not given.json:
+        typer.echo("\n".join([*map(printable, head), "", "Certificate", *_promised(training)]))
+        attempts.attempt("printing the figures", lambda: _print_figures(training), None)
+        typer.echo("\n".join([f"Took {training.seconds:.1f} s", *_where(certificate)]))
+    if not complete:
+        raise typer.Exit(2)
+
+
+def _print_json(training: Training, out: Path | None, further: Mapping[str, Any] | None) -> None:
+    for warning in training.assessment.warnings if training.assessment else ():
+        warned(warning)
+    emit({**results(training, out), **(further or {})})
+
+
+def _promised(training: Training) -> list[str]:
+    return [f"  {line}" for line in training.certificate.lines()]
+
+
+def _print_figures(training: Training) -> None:
+    score, account = training.private_score, charged_line(training.charged)
+    private = [] if score is None else [*map(printable, score.lines()), ""]
+    typer.echo("\n".join(["", account, *private, *_measured(training)]))
+
+
+def _where(certificate: Path | None) -> list[str]:
+    if certificate is None:
+        return ["No report was written; --out DIR writes one"]
+    out = certificate.parent
+    page = out / "report.html"
+    found = [f"Report: {page}"] if page.exists() else []
+    return [*found, f"Model: {out / 'model.json'}", *_kept(certificate)]
+
+
+def _kept(certificate: Path) -> list[str]:
+    """Return where the certificate is, and that earlier ones stand beside it."""
+    earlier = len(numbered(certificate.parent)) - 1
+    line = f"Certificate: {certificate}"
+    if not earlier:
+        return [line]
+    others = "that of an earlier run is" if earlier == 1 else f"those of {earlier} earlier runs are"
+    return [f"{line}; {others} kept beside it, and losses on the same records add up"]
+
+
+def _measured(training: Training) -> list[str]:
+    """Return the test error, that of the baseline, and what follows."""
+    assessment = training.assessment
+    if assessment is None and training.failures:
+        return []
+    if assessment is None:
+        return ["Test error not shown: the records are private; --test FILE names public ones"]
+    error = f"Test {error_name(training)} {_error(training, training.metrics)}"
+    if not training.dataset.public:
+        error += " (on the records that --test declares public)"
+    elif training.nonprivate is None:
+        error += " (non-private optimum not computed; --reference does)"
+    else:
+        error += f" (non-private optimum {_error(training, training.nonprivate)})"
+    found = [*assessment.lines(), *(f"Warning: {text}" for text in assessment.warnings)]
+    return [error, *map(printable, found)]
+
+
+def _error(training: Training, metrics: Metrics) -> str:
+    regression = training.dataset.task == "regression"
+    return f"{metrics.test_error:.4g}" if regression else f"{metrics.test_error:.2%}"

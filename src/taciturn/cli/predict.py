@@ -1,0 +1,70 @@
+"""`taciturn predict`: a model on new rows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taciturn import models
+from taciturn.cli.console import emit, form_options, path, takes
+from taciturn.errors import InputError
+from taciturn.tables import Form, read_table
+
+
+@takes(form_options())
+def predict(  # noqa: PLR0913 - one parameter per option
+    *,
+    model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
+    data: Annotated[
+        Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
+    ],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to print before the prediction; may be repeated."),
+    ] = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")
+    ] = False,
+    proba: Annotated[
+        bool | None,
+        typer.Option(
+            "--proba/--no-proba",
+            help="Probabilities of the classes, or none; if not given, where scores are log-odds: "
+            "trained with --clip 1 or more (1.42 for several classes).",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    **given: Any,
+) -> None:
+    """Predict the target of every row, as CSV on standard output."""
+    if out is not None and os.path.exists(out) and not (force and out.is_file()):
+        raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
+    loaded = models.load_model(model).written_as(given)
+    stated = Form() if loaded.bounds is None else loaded.bounds.form
+    predicted = models.predict(
+        loaded,
+        read_table(data, stated),
+        keep=tuple(keep or ()),
+        ignore_extra=ignore_extra,
+        probabilities=proba,
+    )
+    text = predicted.to_csv(index=False)
+    if out is not None:
+        models.write_text(text, out)
+    if json:
+        emit(
+            {
+                "rows": len(predicted),
+                "out": None if out is None else str(out),
+                "predictions": predicted.to_dict(orient="list"),
+            }
+        )
+    elif out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"Predictions of {len(predicted):,} rows: {out}")

@@ -1,0 +1,140 @@
+"""`taciturn show`: what a model promises and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from taciturn.cli.console import emit, path, printable, table
+from taciturn.models import Model, Term, load_model, model_to_dict
+from taciturn.proposal import weights_text
+from taciturn.report import strict
+from taciturn.report.recomputed import Recomputed, recomputed
+from taciturn.tables import Categories, Numeric, encoded_name
+from taciturn.tables.coding import coding_to_dict
+
+
+def show(
+    model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
+    largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show a model: its certificate, its largest coefficients, its preprocessing."""
+    loaded = load_model(model)
+    again = recomputed(loaded, model.parent)
+    if json:
+        emit({**model_to_dict(loaded), "recomputed": strict([one._asdict() for one in again])})
+    else:
+        lines = "\n".join(_lines(loaded, again, largest)).split("\n")
+        typer.echo("\n".join(map(printable, lines)))
+
+
+def _lines(model: Model, again: tuple[Recomputed, ...], largest: int) -> list[str]:
+    return [
+        f"{model.task} model of {model.target!r}, trained on {model.data} with taciturn "
+        f"{model.taciturn_version}",
+        f"Loss: {model.clipped_loss}",
+        *_weights(model),
+        "",
+        "Certificate, as the file states it",
+        *(f"  {line}" for line in model.statement),
+        *(f"  {one.line()}" for one in again),
+        "",
+        *_measured(model),
+        *_coefficients(model, largest),
+        "",
+        *_preprocessing(model),
+    ]
+
+
+def _weights(model: Model) -> list[str]:
+    if model.class_weights is None or model.labels is None:
+        return []
+    return [f"Class weights: {weights_text(model.labels, model.class_weights)}"]
+
+
+def _measured(model: Model) -> list[str]:
+    """Return how well the model does, on public test records and privately, as its file states."""
+    told = [
+        ("Test records, as the file states it", model.assessment),
+        ("Records held out, as the file states it", model.private_score),
+    ]
+    lines: list[str] = []
+    for head, values in told:
+        if values is not None:
+            statement = values.get("statement")
+            found = statement if isinstance(statement, list) else []
+            lines += [head, *(f"  {line}" for line in found), ""]
+    return lines
+
+
+def _coefficients(model: Model, largest: int) -> list[str]:
+    def weight(term: Term) -> float:
+        return _reach(model, term) * max(map(abs, term.coefficient))
+
+    # by what a column can change the score, since units differ
+    ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
+    heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
+    rows = [["column", *heads]]
+    rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
+    what = "per unit of the column, or for the category"
+    if model.features is not None or model.centre is not None:
+        what = f"per {_rows(model)}"
+    what += "; the most influential first"
+    return [f"Coefficients ({len(ranked)} of {len(model.terms)}, {what})", table(rows)]
+
+
+def _rows(model: Model) -> str:
+    what = "column" if model.features is None else f"feature of {model.features}"
+    return what if model.centre is None else f"{what}, on rows around the centre"
+
+
+def _reach(model: Model, term: Term) -> float:
+    """Return how far the column can move: the width of its range, or 1."""
+    per_feature = model.bounds is None or model.feature_map is not None
+    if per_feature or term.column is None or term.value is not None:
+        return 1.0
+    assert model.bounds is not None
+    fact = model.bounds.columns[term.column]
+    if isinstance(fact, Categories):
+        return 1.0
+    low, high = fact.ends
+    return high - low
+
+
+def _name(term: Term) -> str:
+    if term.column is None:
+        return "(intercept)"
+    return term.column if term.value is None else encoded_name(term.column, term.value)
+
+
+def _preprocessing(model: Model) -> list[str]:
+    if model.bounds is None:
+        return [f"Preprocessing: that of the bundled data set {model.data}"]
+    bounds = model.bounds
+    ends = "[0, 1]" if bounds.interval == "unit" else "[-1, 1]"
+    lines = [f"Preprocessing (source: {bounds.origin}; trained on numbers mapped to {ends})"]
+    form = bounds.form.different()
+    lines += [f"  files: {', '.join(f'{k} {v!r}' for k, v in form.items())}"] if form else []
+    facts = {bounds.target_name: bounds.target, **bounds.columns}
+    lines += [f"  then per {_rows(model)}"] if model.feature_map else []
+    return [*lines, *(f"  {name}: {_fact(fact)}" for name, fact in facts.items())]
+
+
+def _fact(fact: Numeric | Categories) -> str:
+    missing = f"; missing: empty, {', '.join(fact.missing)}" if fact.missing else ""
+    if isinstance(fact, Numeric):
+        dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
+        if fact.accepts_missing:
+            marked = "with an indicator" if fact.indicator else "without an indicator"
+            missing = f"; a missing cell counts as {fact.filled:g}, {marked}{missing}"
+        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}{_coding(fact)}"
+    flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
+    return f"one of {', '.join(fact.values)}{flags}{missing}{_coding(fact)}"
+
+
+def _coding(fact: Numeric | Categories) -> str:
+    """Return scale, bins, centre and weight as the bounds file states them."""
+    return "".join(f"; {name} {value}" for name, value in coding_to_dict(fact).items())

@@ -1,0 +1,392 @@
+"""`taciturn train`: a private training on a data set or a table, its certificate and its report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taciturn.algorithms import Method
+from taciturn.budget import Account, Reservation
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
+from taciturn.cli.cluster import OPTIONS as CLUSTER_OPTIONS
+from taciturn.cli.cluster import check_among, join
+from taciturn.cli.console import (
+    bar,
+    form_options,
+    interruptible,
+    path,
+    read_text,
+    reading_bar,
+    say,
+    takes,
+)
+from taciturn.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
+from taciturn.cli.outcome import Keeper, Output, deliver, warned
+from taciturn.cli.records import check_output, is_table, loaded, source_of
+from taciturn.datasets import FACTS
+from taciturn.engine import check_chargeable
+from taciturn.engine.processes import Processes, disconnect
+from taciturn.errors import InputError
+from taciturn.problems import Devices, Draw
+from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT
+from taciturn.proposal import Proposal, check_seed
+from taciturn.report import check_out
+from taciturn.tables import Files, Report, read_files
+from taciturn.training import (
+    DividedData,
+    Training,
+    check_data,
+    divide,
+    local_part,
+    proposal_ahead,
+    proposal_for,
+    training,
+)
+
+
+def _printable(text: str) -> str:
+    path(text)
+    return text
+
+
+_REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
+
+
+@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
+def train(  # noqa: PLR0913 - one parameter per option
+    *,
+    data: Annotated[
+        str,
+        typer.Argument(
+            callback=_printable,
+            help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder with one file per "
+            "agent.",
+        ),
+    ],
+    proposal: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="A file from taciturn plan --out, in place of its options."),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
+    bounds: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="Tables: TOML file of public facts; see taciturn bounds."),
+    ] = None,
+    agent_column: Annotated[
+        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
+    ] = None,
+    person_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Tables: the column that says which person a row is about, with --rows-per-person."
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
+    graph_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Of fused-lasso: learn the graph from the records that are public (test), or from "
+            "those that are trained on (private; the certificate is then conditional)."
+        ),
+    ] = None,
+    graph_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="Of --graph-from: the larger, the fewer edges; "
+            f"{DEFAULT_GRAPH_WEIGHT:g} if not given."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=path, help="A new folder for the report.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Non-private optimum for large data too.")
+    ] = False,
+    oracle_metrics: Annotated[
+        bool,
+        typer.Option("--oracle-metrics", help="Tables: metrics on private records, in a file."),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **given: Any,
+) -> None:
+    """Train on a data set or on a table of your own under a total privacy budget."""
+    tables: dict[str, Any] = {
+        "target": target,
+        "bounds": bounds,
+        "agent_column": agent_column,
+        "person_column": person_column,
+        "test": test,
+    }
+    tables |= {name: given.pop(name) for name in form_options()}
+    output = Output(out, force, reference, oracle_metrics, json)
+    given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
+    if seed is not None:
+        check_seed("seed", seed)
+    processes = join(given)
+    alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
+    del alike["accounts"]  # where each machine keeps its accounts is its own affair
+    check_among(processes, output, alike, graph_from=graph_from)
+    account = account_given(given, charges=processes.first)
+    if account is not None:
+        check_chargeable(seed=seed, conditional=False)
+    shown = sys.stderr.isatty() and not (json or quiet) and processes.first
+    with reading_bar(shown=shown and is_table(data)) as reading:
+        output = replace(output, reading=reading)
+        prepared = interruptible(
+            lambda: _prepared(data, tables, given, output, proposal, account, seed, processes)
+        )
+    try:
+        if not json:
+            say(_heading(prepared, seed))
+        keeper = Keeper(output if processes.first else replace(output, out=None))
+        trained = _trained(prepared, keeper, seed=seed, shown=shown)
+    finally:
+        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
+            prepared.account.close(released=False)
+    if processes.count > 1:  # the loss of another one takes no result away from here on
+        disconnect()
+    if processes.first:
+        deliver(trained, keeper)
+
+
+def _named(data: str) -> str | Path:
+    return Path(data) if is_table(data) else data
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Records and a proposal that suits them; nothing is spent yet."""
+
+    records: DividedData
+    proposal: Proposal
+    methods: Mapping[str, Method]
+    account: Account | Reservation | None = None
+
+
+def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    output: Output,
+    proposal: Path | None,
+    account: Account | None,
+    seed: int | None,
+    processes: Processes,
+) -> Prepared:
+    """Return records and proposal after every check that precedes training.
+
+    With an account, cells of tables are read after the reservation. Data sets are published.
+    """
+    if output.out is not None and processes.first:  # which writes it
+        check_out(output.out, force=output.force)
+    if is_table(data) and (account is not None or processes.count > 1):
+        check_output(output, public=False, name=data)
+        reading = output.reading
+        return _charged(data, tables, given, proposal, account, reading, seed, processes)
+    draw = partial(_draw, seed=seed, processes=processes)
+    prepared = _uncharged(data, tables, given, output, proposal, draw)
+    if processes.count > 1:
+        processes.agree({"proposal": prepared.proposal.digest})
+        prepared = replace(prepared, records=local_part(prepared.records, Devices()))
+    return replace(prepared, account=account)
+
+
+def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    file: Path | None,
+    account: Account | None,
+    reading: Report | None,
+    seed: int | None,
+    processes: Processes,
+) -> Prepared:
+    """Return the records of a table, whose cells are looked at once the run is charged.
+
+    Among several processes it is the first that charges, if any does.
+    """
+    if file is None:
+        options = run_options(given, rounds=given["rounds"])
+        methods = options.request.methods
+        files = read_files(source_of(data, tables, None), None, reading)
+        proposed = _proposal_ahead(files, options, given["features"])
+    else:
+        proposed, methods = _read_proposal(file, tables, given)
+        known = None if proposed.data.table is None else proposed.data.table.bounds
+        files = read_files(source_of(data, tables, known), known, reading)
+    records, reservation = charged_records(
+        files, proposed, methods, account, reading, processes, seed=seed
+    )
+    return Prepared(records, proposed, methods, reservation)
+
+
+def _uncharged(
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    output: Output,
+    proposal: Path | None,
+    draw: Callable[[int], Draw],
+) -> Prepared:
+    if proposal is not None:
+        return _from_file(data, tables, given, output, proposal, draw)
+    options = run_options(given, rounds=given["rounds"])
+    ahead = None  # where records are looked at for a graph
+    if options.structure.graph_from is None:
+        ahead = partial(_proposal_ahead, options=options, features=given["features"])
+    dataset = loaded(data, tables, output, ahead=ahead)
+    records = divide(
+        dataset,
+        options.agents,
+        split_seed=options.request.split_seed,
+        draw=draw(options.request.split_seed),
+        default=options.default_agents,
+        features=given["features"],
+        evaluate=options.request.evaluate,
+        rows_per_person=options.request.rows_per_person,
+        agents_per_person=options.request.agents_per_person,
+    )
+    proposed = proposal_for(records, options.request, options.structure)
+    return Prepared(records, proposed, options.request.methods)
+
+
+def _from_file(
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    output: Output,
+    file: Path,
+    draw: Callable[[int], Draw],
+) -> Prepared:
+    proposal, methods = _read_proposal(file, tables, given)
+    known = None if proposal.data.table is None else proposal.data.table.bounds
+    dataset = loaded(data, tables, output, known, ahead=lambda _: proposal)
+    agents = None if dataset.owners is not None else len(proposal.counts)
+    evaluation = proposal.evaluation
+    records = divide(
+        dataset,
+        agents,
+        split_seed=proposal.split_seed,
+        draw=draw(proposal.split_seed),
+        features=proposal.data.features,
+        evaluate=None if evaluation is None else evaluation.share,
+        rows_per_person=proposal.budget.rows_per_person,
+        agents_per_person=proposal.budget.agents_per_person,
+    )
+    check_data(records, proposal)
+    return Prepared(records, proposal, methods)
+
+
+def _draw(split_seed: int, *, seed: int | None, processes: Processes) -> Draw:
+    """Return what deals records out and holds some out, the same in every process of the run."""
+    return processes.share_draw(Draw.for_noise(seed, split_seed))
+
+
+def _read_proposal(
+    file: Path, tables: dict[str, Any], given: dict[str, Any]
+) -> tuple[Proposal, Mapping[str, Method]]:
+    proposal = Proposal.from_json(read_text(file))
+    _refuse_options(tables, given, proposal)
+    return proposal, methods_with(proposal.method.name)
+
+
+def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
+    """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
+
+    Notes
+    -----
+    **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
+    the user names the same one.
+    """
+    name = proposal.method.name
+    if ":" in name and given["algorithm"] != name:
+        raise InputError(
+            f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
+            "and runs that code, so add it if you trust it"
+        )
+    said = {**given, "target": tables["target"], "bounds": tables["bounds"]}
+    if ":" in name:
+        del said["algorithm"]
+    also = [option.replace("_", "-") for option, value in said.items() if value is not None]
+    if also:
+        raise InputError(
+            f"--{also[0]} is given with a proposal, which says everything public about the run; "
+            "leave it out, or propose again"
+        )
+
+
+def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> Proposal:
+    return proposal_ahead(
+        files,
+        options.request,
+        options.structure,
+        agents=options.agents,
+        default=options.default_agents,
+        features=features,
+    )
+
+
+def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:
+    dataset, output = prepared.records.dataset, keeper.output
+    cells = dataset.train_rows * len(prepared.records.names)
+    alone = prepared.records.local is None
+    reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
+    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
+    with bar(prepared.proposal.rounds, shown=shown) as report:
+        return interruptible(
+            lambda: training.train(
+                prepared.records,
+                prepared.proposal,
+                reference=reference,
+                oracle=output.oracle_metrics,
+                seed=seed,
+                report=report,
+                methods=prepared.methods,
+                warn=warned,
+                account=prepared.account,
+                release=keeper.keep,
+            )
+        )
+
+
+def _heading(prepared: Prepared, seed: int | None) -> str:
+    proposal, dataset = prepared.proposal, prepared.records.dataset
+    agents = _plural(len(proposal.counts), "agent")
+    rounds = _plural(proposal.rounds, "round")
+    if proposal.network is not None:
+        tree = "the spanning tree of " if proposal.network.kind == "tree" else ""
+        rounds += f" on {tree}{proposal.network.name}"
+    by_seed, held = "", ""
+    if proposal.data.table is None or seed is not None:  # else a secret draw divides the records
+        by_seed = f", split seed {proposal.split_seed}"
+    if proposal.evaluation is not None:
+        rows = proposal.budget.rows_per_person
+        unit = "records" if rows is None else "persons"
+        number = sum(proposal.evaluation.counts) // (rows or 1)
+        why = " for the evaluation" if proposal.asks else ", and asked nothing"
+        held = f"; {number:,} {unit} held out{why}"
+    return (
+        f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
+        f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
+        f"{proposal.budget.relation}{by_seed}\n"
+        f"Loss: {proposal.clipped_loss}"
+    )
+
+
+def _plural(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,398 @@
+"""`taciturn tune`: candidates are trained within one budget, and held-out records pick one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taciturn.budget import Account, Reservation
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
+from taciturn.cli.console import (
+    bar,
+    emit,
+    form_options,
+    interruptible,
+    path,
+    printable,
+    read_text,
+    takes,
+)
+from taciturn.cli.options import RunOptions, all_options, rounds_help, run_options
+from taciturn.cli.outcome import Keeper, Output, deliver, warned
+from taciturn.cli.records import check_output, is_table, loaded, source_of
+from taciturn.datasets import FACTS, Dataset
+from taciturn.engine import check_chargeable
+from taciturn.errors import InputError
+from taciturn.proposal import DataFacts, Proposal, Request, check_seed, propose
+from taciturn.report import check_out, save_released
+from taciturn.tables import Files, Table, read_files, table_of
+from taciturn.training import Attempts, Training, counts_ahead, data_facts, divide
+from taciturn.tuning import (
+    MOST_CANDIDATES,
+    Price,
+    Tuned,
+    TuneProposal,
+    plan_choice,
+    price_of,
+    propose_choice,
+)
+from taciturn.tuning import tune as tuned
+
+# what all candidates share, for they are chosen among within one budget, on the same records
+_SHARED = frozenset(
+    {
+        "epsilon",
+        "delta",
+        "agents",
+        "evaluate",
+        "observer",
+        "colluders",
+        "relation",
+        "rows_per_person",
+        "agents_per_person",
+        "split_seed",
+    }
+)
+
+
+def candidates_in(file: Path) -> list[dict[str, Any]]:
+    """Return the options of each candidate in a TOML file, checked for their names and types.
+
+    Either options with lists, as in ``rounds = [20, 50]``, of which every combination is a
+    candidate, the last option varying fastest; or one table ``[[candidates]]`` for each.
+
+    Raises
+    ------
+    InputError
+        If the file is no such TOML, has an option that candidates do not have, or too many
+        candidates.
+    """
+    try:
+        values = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"{file} is no TOML ({error}); see the how-to page of taciturn tune"
+        ) from error
+    tables = values.pop("candidates", None)
+    if tables is not None and values:
+        raise InputError(
+            f"{file} has tables [[candidates]] and the option {next(iter(values))!r} beside them; "
+            "give either tables or lists"
+        )
+    found = _combined(values, file) if tables is None else _listed(tables, file)
+    return [_checked(one, file) for one in found]
+
+
+def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
+    for name, value in values.items():
+        if not isinstance(value, list) or not value:
+            raise InputError(
+                f"{file}: {name} is no list; give its values in brackets, as in {name} = [...]"
+            )
+    number = 1
+    for value in values.values():
+        number *= len(value)
+        if number > MOST_CANDIDATES:
+            raise InputError(
+                f"{file} has more than {MOST_CANDIDATES} combinations; give fewer values, since "
+                "each candidate adds to the noise of all"
+            )
+    return [
+        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
+    ]
+
+
+def _listed(tables: Any, file: Path) -> list[dict[str, Any]]:
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise InputError(f"{file}: candidates are no tables; write [[candidates]] over each")
+    return tables
+
+
+def _checked(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    known = {name: kind for name, (kind, _) in all_options().items() if name not in _SHARED}
+    known["rounds"] = int
+    options = {}
+    for written, value in values.items():
+        name = written.replace("-", "_")
+        if name in _SHARED:
+            raise InputError(f"{file}: {written} is the same for all candidates; give --{written}")
+        if name not in known:
+            raise InputError(f"{file}: there is no option {written!r}; see taciturn train --help")
+        if name in options:
+            raise InputError(f"{file}: {written} is given twice for one candidate; give it once")
+        options[name] = _of_kind(known[name], value, f"{file}: {written}")
+    return options
+
+
+def _of_kind(kind: Any, value: Any, what: str) -> Any:
+    """Return a value as the option of the command line would have it."""
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if kind == list[str]:
+        right = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    else:
+        right = type(value) is kind
+    if not right:
+        name = getattr(kind, "__name__", str(kind)) if kind is not Path else "str"
+        raise InputError(f"{what} is {value!r}; give a value of the type {name}")
+    return value
+
+
+def name_of(options: Mapping[str, Any]) -> str:
+    """Return what a candidate is called: its options."""
+    parts = (f"{name.replace('_', '-')} {value}" for name, value in options.items())
+    return ", ".join(parts) or "default"
+
+
+SHARE = 0.2
+_OPTIONS = {
+    **all_options(),
+    "evaluate": (
+        float,
+        "Share of each agent's records, or persons, that is held out of all trainings and picks; "
+        f"{SHARE:g} if not given.",
+    ),
+    **form_options(),
+    **ACCOUNT_OPTIONS,
+}
+
+
+@takes(_OPTIONS)
+def tune(  # noqa: PLR0913 - one parameter per option
+    *,
+    data: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder."),
+    ],
+    candidates: Annotated[
+        Path,
+        typer.Option(parser=path, help="TOML: lists of options, or a table for each candidate."),
+    ],
+    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
+    bounds: Annotated[
+        Path | None, typer.Option(parser=path, help="Tables: TOML file of public facts.")
+    ] = None,
+    agent_column: Annotated[
+        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
+    ] = None,
+    person_column: Annotated[
+        str | None, typer.Option(help="Tables: the column of persons, with --rows-per-person.")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=path, help="A new folder for the report of the picked one."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **given: Any,
+) -> None:
+    """Pick among candidates by records that are held out of all trainings, within one budget."""
+    tables = {
+        "target": target,
+        "bounds": bounds,
+        "agent_column": agent_column,
+        "person_column": person_column,
+        "test": test,
+        **{name: given.pop(name) for name in form_options()},
+    }
+    output = Output(out, force, False, False, json)
+    account = account_given(given)
+    if seed is not None:
+        check_seed("seed", seed)
+    if account is not None:
+        check_chargeable(seed=seed, conditional=False)
+    if out is not None:
+        check_out(out, force=force)
+    asked = _asked({**given, "rounds": rounds}, candidates_in(candidates))
+    shown = sys.stderr.isatty() and not (json or quiet)
+    prepared = interruptible(lambda: _prepared(data, tables, asked, output, account))
+    if plan and json:
+        emit({"candidates": prepared.names, **dataclasses.asdict(prepared.price)})
+    if not json:
+        typer.echo("\n".join(map(printable, prepared.price.lines(prepared.names))))
+    if plan:
+        return
+    found = _run(prepared, output, seed=seed, shown=shown)
+    for line in found.training.failures:
+        warned(line)
+    keeper = Keeper(replace(output, force=True))  # the candidates are in the folder
+    keeper.settle(found.training)
+    attempts = Attempts(warned)
+    deliver(
+        found.training,
+        keeper,
+        further=attempts.attempt("stating the choice", lambda: {"choice": found.to_dict()}, None),
+        head=attempts.attempt("stating the pick", lambda: _lines(found, prepared), ()),
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for.
+
+    Attributes
+    ----------
+    default
+        Without any candidate's options.
+    each
+        The options of each candidate beside those, and all of them checked.
+    features
+        The feature map of the default, then of each candidate.
+    """
+
+    default: RunOptions
+    each: tuple[tuple[str, RunOptions], ...]
+    features: tuple[str | None, ...]
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A proposal with its price, and what it will be run on; nothing is spent yet."""
+
+    proposal: TuneProposal
+    price: Price
+    dataset: Dataset | Table | None
+    files: Files | None
+    account: Account | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the candidates."""
+        return tuple(candidate.name for candidate in self.proposal.candidates)
+
+
+def _asked(given: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> Asked:
+    share = SHARE if given["evaluate"] is None else given["evaluate"]
+    given = {**given, "evaluate": None}
+    every = [{**given, **options} for options in candidates]
+    return Asked(
+        default=run_options(given, rounds=given["rounds"]),
+        each=tuple(
+            (name_of(options), run_options(merged, rounds=merged["rounds"]))
+            for options, merged in zip(candidates, every, strict=True)
+        ),
+        features=tuple(merged["features"] for merged in (given, *every)),
+        share=share,
+    )
+
+
+def _prepared(
+    data: str, tables: dict[str, Any], asked: Asked, output: Output, account: Account | None
+) -> Prepared:
+    """Return what is proposed, from public facts alone; cells of tables are read later."""
+    request, agents = asked.default.request, asked.default.agents
+    dataset, files = None, None
+    if is_table(data):
+        check_output(output, public=False, name=data)
+        files = read_files(source_of(data, tables, None))
+        facts = [DataFacts.of(files.bounds, name) for name in asked.features]
+        counts = counts_ahead(
+            files,
+            agents,
+            asked.default.default_agents,
+            rows_per_person=request.rows_per_person,
+            agents_per_person=request.agents_per_person,
+        )
+        dealt = files.owners is None and len(counts) > 1
+    else:
+        dataset = loaded(data, tables, output)
+        assert isinstance(dataset, Dataset)
+        facts = [data_facts(dataset, name) for name in asked.features]
+        records = divide(
+            dataset, agents, split_seed=request.split_seed, default=asked.default.default_agents
+        )
+        counts, dealt = records.counts, records.dealt
+    requests = [(name, options.request, options.structure) for name, options in asked.each]
+    proposal = propose_choice(facts[1:], counts, requests, share=asked.share, dealt=dealt)
+    price = price_of(
+        proposal, plan_choice(proposal), _alone(facts[0], counts, request, dealt=dealt)
+    )
+    return Prepared(proposal, price, dataset, files, account)
+
+
+def _alone(
+    facts: DataFacts, counts: Sequence[int], request: Request, *, dealt: bool
+) -> Proposal | None:
+    try:
+        return propose(facts, counts, request, dealt=dealt)
+    except InputError:  # the default alone need not suit the records
+        return None
+
+
+def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Tuned:
+    payer: Account | Reservation | None = prepared.account
+    proposal, files = prepared.proposal, prepared.files
+    if files is not None and prepared.account is not None:
+        planned = plan_choice(proposal)
+        account, contents = confirmed(prepared.account.for_table(files.columns), files.tables)
+        payer = account.reserve(planned.charge, planned.purpose)
+        begun(payer, contents)
+    try:
+        dataset = prepared.dataset if files is None else table_of(files)
+        assert dataset is not None
+        agents = len(proposal.candidates[0].proposal.counts) if dataset.owners is None else None
+        with bar(len(proposal.candidates), shown=shown) as report:
+            return interruptible(
+                lambda: tuned(
+                    dataset,
+                    proposal,
+                    agents=agents,
+                    seed=seed,
+                    account=payer,
+                    price=prepared.price,
+                    report=report,
+                    release=partial(_keep_candidate, output),
+                )
+            )
+    finally:
+        if isinstance(payer, Reservation):  # nothing, where the choice has closed it
+            payer.close(released=False)
+
+
+def _keep_candidate(output: Output, number: int, training: Training) -> None:
+    """Write what a candidate released, before the next one is trained."""
+    if output.out is not None:
+        folder = output.out / "candidates" / str(number + 1)
+        save_released(training, folder, force=output.force)
+
+
+def _lines(found: Tuned, prepared: Prepared) -> list[str]:
+    """Return what was picked, and what is known of whether it was worth its price."""
+    names, price = found.names, prepared.price
+    votes = [found.picks.count(place) for place in range(len(names))]
+    ahead = f"{max(votes)} of {len(found.picks)} agents" if len(found.picks) > 1 else "the agent"
+    said = [f"Picked: {names[found.picked]} (by {ahead})"]
+    risk = price.risks[found.picked]
+    worth = "whether picking was worth its price, theory does not say here"
+    if price.alone is not None and risk is not None:
+        worth = (
+            f"theory puts its excess risk at {risk:.3g}, and at {price.alone:.3g} for the default "
+            "by itself at the whole budget; picking was worth it if, without noise, its loss would "
+            f"be lower by more than {max(0.0, risk - price.alone):.3g}"
+        )
+    said.append(f"Worth: {worth}. To measure it would be another question to these records")
+    return said

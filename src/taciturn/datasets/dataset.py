@@ -1,0 +1,194 @@
+"""One data set with the public facts that planning needs, and its division into two parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import HostArray, Interval, Task
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    r"""Records :math:`(x_n, y_n)_{n=1}^N` with what is taken as publicly known of them.
+
+    Attributes
+    ----------
+    name, title
+        The key in the registry; a line for people.
+    features
+        Float64 (N, D), read-only, scaled but *not* clipped to `record_norm`.
+    targets
+        Shape (N,), read-only. Binary: float64, -1 or +1. Multiclass: int64, 0 to `classes` - 1.
+        Regression: float64.
+    task, classes
+        The kind of target; the number of classes (2 for binary, None for regression).
+    feature_names
+        D names, in the order of the columns.
+    train_rows
+        How many records the training part of a split takes.
+    fixed_test
+        Whether the rows from `train_rows` on are a test set fixed by the publisher.
+    public
+        Whether the records are published, so that un-noised metrics on them may be shown.
+    licence, source
+        Terms of use; where the records come from.
+    record_norm
+        Euclidean norm that packing must enforce on every row (by clipping); the rows here may
+        exceed it.
+    conditions
+        Facts taken as public; a certificate holds under these.
+    owners
+        The training rows of each agent, where the records come with owners; else None.
+    numbers
+        The columns whose public range is mapped to an interval; the others are as published, or
+        zeros and ones.
+    picture
+        Height, width and channels of a record that is a picture; None for other records.
+    interval
+        The interval of these columns: "unit", [0, 1], as loaders return them, or "symmetric",
+        [-1, 1]. None if there are no such columns.
+
+    Raises
+    ------
+    InputError
+        If shapes, labels and counts contradict one another, or a feature or target is not finite.
+    """
+
+    name: str
+    title: str
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    task: Task
+    classes: int | None
+    feature_names: tuple[str, ...]
+    train_rows: int
+    fixed_test: bool
+    public: bool
+    licence: str
+    source: str
+    record_norm: float
+    conditions: tuple[str, ...]
+    owners: tuple[Int[HostArray, "_m"], ...] | None = None
+    numbers: tuple[int, ...] = ()
+    interval: Interval | None = None
+    picture: tuple[int, int, int] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.feature_names
+
+    def __post_init__(self) -> None:
+        checks.positive("record_norm", self.record_norm)
+        _check_shapes(self)
+        _check_targets(self)
+        # views, so that the caller's arrays keep their flags
+        object.__setattr__(self, "features", _read_only(self.features))
+        object.__setattr__(self, "targets", _read_only(self.targets))
+
+
+def centred(dataset: Dataset) -> Dataset:
+    """Return a data set whose numbers lie in [-1, 1] in place of [0, 1]: u becomes 2 u - 1.
+
+    The encoding is a public fact, so the conditions name it. A data set without such numbers is
+    returned as it is.
+    """
+    if dataset.interval != "unit":
+        return dataset
+    features, moved = dataset.features.copy(), list(dataset.numbers)
+    features[:, moved] = 2 * features[:, moved] - 1
+    conditions = (*dataset.conditions, "the range of each number is mapped to [-1, 1]")
+    return replace(dataset, features=features, interval="symmetric", conditions=conditions)
+
+
+class Split(NamedTuple):
+    """Training and test part: features (N, D) and targets (N,) of each."""
+
+    train_features: Float[HostArray, "N D"]
+    train_targets: Num[HostArray, "N"]
+    test_features: Float[HostArray, "K D"]
+    test_targets: Num[HostArray, "K"]
+
+
+def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Split:
+    r"""Divide a data set into `train_rows` training records and the remaining test records.
+
+    With :math:`\pi` the permutation drawn by ``np.random.default_rng(seed)``, the training part is
+    :math:`\pi(1..n)` and the test part :math:`\pi(n+1..N)`, where n is `train_rows`. If the test
+    set is fixed by the publisher it is the last N - n rows in their order, and the seed only
+    shuffles the training rows.
+
+    Parameters
+    ----------
+    rows
+        What stands for the features of the records, in their order; None for the features.
+
+    Raises
+    ------
+    InputError
+        If the seed is negative or not a whole number.
+
+    Examples
+    --------
+    >>> from taciturn.datasets import load
+    >>> parts = split(load("breast_cancer"), seed=0)
+    >>> parts.train_features.shape, parts.test_targets.shape
+    ((455, 30), (114,))
+    """
+    generator = np.random.default_rng(checks.at_least("seed", seed, 0))
+    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
+    if rows is not None:
+        x = rows
+    if dataset.fixed_test:
+        train = generator.permutation(cut)
+        return Split(x[train], y[train], x[cut:], y[cut:])
+    order = generator.permutation(len(y))
+    return Split(x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]])
+
+
+def _read_only(array: HostArray) -> HostArray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_shapes(dataset: Dataset) -> None:
+    x, y = dataset.features, dataset.targets
+    if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
+        raise InputError(
+            f"{dataset.name}: features are {x.dtype} {x.shape} and targets {y.shape}; "
+            "they must be float64 (N, D) and (N,)"
+        )
+    if len(dataset.feature_names) != x.shape[1]:
+        raise InputError(
+            f"{dataset.name}: {len(dataset.feature_names)} feature names for {x.shape[1]} columns; "
+            "give one name per column"
+        )
+    checks.at_least("train_rows", dataset.train_rows, 1)
+    if not dataset.train_rows < len(y):
+        raise InputError(
+            f"{dataset.name}: train_rows is {dataset.train_rows} of {len(y)} records; "
+            "leave at least one for testing"
+        )
+
+
+def _check_targets(dataset: Dataset) -> None:
+    y, classes = dataset.targets, dataset.classes
+    if not (np.isfinite(dataset.features).all() and np.isfinite(y).all()):
+        raise InputError(f"{dataset.name}: a feature or target is not finite; remove such records")
+    if dataset.task == "regression":
+        good, need = classes is None, "classes None"
+    elif dataset.task == "binary":
+        good, need = classes == 2 and bool(np.isin(y, (-1.0, 1.0)).all()), "classes 2, targets +-1"
+    else:
+        whole = np.issubdtype(y.dtype, np.integer)
+        good = classes is not None and whole and bool(np.isin(y, np.arange(classes)).all())
+        need = "integer targets from 0 to classes - 1"
+    if not good:
+        raise InputError(f"{dataset.name}: classes is {classes}; task {dataset.task} needs {need}")

@@ -1,0 +1,131 @@
+"""Original files of public data sets, from this machine or downloaded, and always verified."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pooch
+
+from taciturn.errors import DataError
+
+DATA_DIR = "TACITURN_DATA_DIR"
+# seconds to connect and between two packets: a machine without network fails soon, while a slow
+# but living download may take as long as it needs
+TIMEOUT = (3.0, 10.0)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A published file: its folder and name on disk, its address and its SHA-256 digest (hex)."""
+
+    folder: str
+    name: str
+    url: str
+    sha256: str
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 digest of `content` in hexadecimal.
+
+    Examples
+    --------
+    >>> digest(b"")[:12]
+    'e3b0c44298fc'
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
+    """Return where the file lies on this machine, or None; nothing is downloaded or verified.
+
+    Looked for first under the folder named by the environment variable TACITURN_DATA_DIR, if set,
+    then under `cache` (None: the user's cache folder).
+    """
+    named = os.environ.get(DATA_DIR, "")
+    roots = [*([Path(named).expanduser()] if named else []), _cache(cache)]
+    paths = (root / file.folder / file.name for root in roots)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
+    """Return the bytes of a published file, downloaded into `cache` if it is not on this machine.
+
+    Whatever their origin, the bytes returned are those whose digest was checked. A download that
+    fails or differs leaves no file behind.
+
+    Raises
+    ------
+    DataError
+        If the file found is not the pinned one (nothing is deleted), or the download fails.
+    """
+    path = located(file, cache=cache)
+    if path is not None:
+        return _read(file, path)
+    content = _download(file)
+    _keep(content, _cache(cache) / file.folder / file.name)
+    return content
+
+
+def _cache(cache: Path | None) -> Path:
+    return Path(pooch.os_cache("taciturn")) if cache is None else cache
+
+
+def _read(file: RemoteFile, path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}); make it readable or delete it"
+        ) from error
+    _check(content, file, str(path), f"delete it or put the original from {file.url} there")
+    return content
+
+
+def _download(file: RemoteFile) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        pooch.HTTPDownloader(timeout=TIMEOUT)(file.url, buffer, None)
+    # every error of requests is an OSError; the address itself may be refused as a ValueError
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{file.name} could not be downloaded ({type(error).__name__}); {_by_hand(file)}"
+        ) from error
+    content = buffer.getvalue()
+    _check(content, file, f"{file.name} as downloaded", _by_hand(file))
+    return content
+
+
+def _check(content: bytes, file: RemoteFile, what: str, remedy: str) -> None:
+    actual = digest(content)
+    if actual != file.sha256:
+        raise DataError(
+            f"{what} is not the original file ({len(content)} bytes): expected sha256 "
+            f"{file.sha256[:12]}, found {actual[:12]}; {remedy}"
+        )
+
+
+def _keep(content: bytes, path: Path) -> None:
+    """Write `content` under a passing name and rename it, so that `path` is whole or absent."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as passing:
+            part = Path(passing) / path.name
+            part.write_bytes(content)
+            part.replace(path)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written ({type(error).__name__}); make room or make it writable, "
+            f"or set {DATA_DIR} to a folder that holds {path.parent.name}/{path.name}"
+        ) from error
+
+
+def _by_hand(file: RemoteFile) -> str:
+    return (
+        f"get it from {file.url}, set {DATA_DIR} to a folder <dir> and put the file at "
+        f"<dir>/{file.folder}/{file.name}"
+    )

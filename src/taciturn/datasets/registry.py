@@ -1,0 +1,239 @@
+"""Data sets by name, with public facts that are known without reading a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.datasets.adult import adult
+from taciturn.datasets.cifar import cifar10
+from taciturn.datasets.dataset import Dataset, centred
+from taciturn.datasets.femnist import femnist
+from taciturn.datasets.idx import fashion_mnist, mnist
+from taciturn.datasets.libsvm import ijcnn1, mushrooms, w8a
+from taciturn.errors import DataError, InputError
+from taciturn.typing import HostArray, Interval, Task
+
+_MEASURES = (
+    *("radius", "texture", "perimeter", "area", "smoothness"),
+    *("compactness", "concavity", "concave points", "symmetry", "fractal dimension"),
+)
+
+
+def breast_cancer() -> Dataset:
+    r"""Return the 569 records of Breast Cancer Wisconsin, 30 columns, +1 benign, -1 malignant.
+
+    Column d is scaled to :math:`(x_d - a_d) / (b_d - a_d)` in [0, 1], where a_d and b_d are its
+    smallest and largest value in the set as published. Those bounds are computed from the
+    records: they are *taken as* public, see `conditions`.
+
+    Examples
+    --------
+    >>> breast_cancer().features.shape
+    (569, 30)
+    """
+    table = _table("breast_cancer.csv", shape=(569, 31), header=1)
+    x = table[:, :-1]
+    low, high = x.min(axis=0), x.max(axis=0)
+    return Dataset(
+        name="breast_cancer",
+        title="Breast Cancer Wisconsin (diagnostic)",
+        features=(x - low) / (high - low),
+        targets=2.0 * table[:, -1] - 1.0,
+        task="binary",
+        classes=2,
+        feature_names=(
+            *(f"mean {measure}" for measure in _MEASURES),
+            *(f"{measure} error" for measure in _MEASURES),
+            *(f"worst {measure}" for measure in _MEASURES),
+        ),
+        train_rows=455,
+        fixed_test=False,
+        public=True,
+        licence="CC BY 4.0",
+        source="Wolberg et al. (1993), UCI, doi 10.24432/C5DW2B, as shipped with scikit-learn",
+        record_norm=1.0,
+        conditions=(
+            "each column's smallest and largest value are computed from the records of the "
+            "published data set and taken as public",
+            "the number of records is public",
+        ),
+        numbers=tuple(range(x.shape[1])),
+        interval="unit",
+    )
+
+
+def digits() -> Dataset:
+    """Return the 1,797 handwritten digits of 8 x 8 pixels, divided by 16, in ten classes.
+
+    Examples
+    --------
+    >>> digits().features.shape
+    (1797, 64)
+    """
+    table = _table("digits.csv.gz", shape=(1797, 65), header=0)
+    return Dataset(
+        name="digits",
+        title="Optical recognition of handwritten digits",
+        features=table[:, :-1] / 16.0,
+        targets=table[:, -1].astype(np.int64),
+        task="multiclass",
+        classes=10,
+        feature_names=tuple(f"pixel_{i}_{j}" for i in range(8) for j in range(8)),
+        train_rows=1437,
+        fixed_test=False,
+        public=True,
+        licence="CC BY 4.0",
+        source="Alpaydin and Kaynak (1998), UCI, doi 10.24432/C50P49, as shipped with scikit-learn",
+        record_norm=1.0,
+        conditions=(
+            "the pixel range 0 to 16 is that of the published description",
+            "the number of images and the ten classes are public",
+        ),
+        numbers=tuple(range(64)),
+        interval="unit",
+        picture=(8, 8, 1),
+    )
+
+
+def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray, "N C"]:
+    # the package is located, not imported: importing it costs more than a second
+    spec = find_spec("sklearn")
+    if spec is None or not spec.submodule_search_locations:
+        raise DataError("scikit-learn is not installed and carries this data set; install it")
+    path = Path(spec.submodule_search_locations[0]) / "datasets" / "data" / name
+    advice = "reinstall scikit-learn 1.5 or later"
+    try:
+        table = np.loadtxt(path, delimiter=",", skiprows=header)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read ({type(error).__name__}); {advice}") from error
+    if table.shape != shape:
+        raise DataError(f"{path} holds {table.shape} numbers; {shape} are needed; {advice}")
+    return table
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """The shape of a data set.
+
+    Attributes
+    ----------
+    train_rows
+        Records in the training part; None where only the files state them, and their owners.
+    interval
+        What the ranges of numbers are mapped to where the caller does not say: by measurement, see
+        docs/reference/data-sets.md. None for columns that are taken as published.
+    numbers
+        How many columns are numbers in [-1, 1].
+    picture
+        Height, width and channels of a record that is a picture.
+    """
+
+    task: Task
+    classes: int | None
+    columns: int
+    train_rows: int | None
+    interval: Interval | None = "symmetric"
+    record_norm: float = 1.0
+    numbers: int = 0
+    picture: tuple[int, int, int] | None = None
+
+
+_GREY = (28, 28, 1)
+# the loader of each data set, and its public facts
+_DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingProxyType(
+    {
+        "adult": (adult, PublicFacts("binary", 2, 104, 40_000, numbers=6)),
+        "breast_cancer": (breast_cancer, PublicFacts("binary", 2, 30, 455, numbers=30)),
+        "digits": (
+            digits,
+            PublicFacts("multiclass", 10, 64, 1_437, numbers=64, picture=(8, 8, 1)),
+        ),
+        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000, "unit", picture=_GREY)),
+        "fashion_mnist": (
+            fashion_mnist,
+            PublicFacts("multiclass", 10, 784, 60_000, numbers=784, picture=_GREY),
+        ),
+        "cifar10": (
+            cifar10,
+            PublicFacts("binary", 2, 3_072, 8_000, numbers=3_072, picture=(32, 32, 3)),
+        ),
+        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None, "unit", picture=_GREY)),
+        "w8a": (w8a, PublicFacts("binary", 2, 300, 24_875, None)),
+        "mushrooms": (mushrooms, PublicFacts("binary", 2, 112, 4_062, None)),
+        "ijcnn1": (ijcnn1, PublicFacts("binary", 2, 22, 49_990, None)),
+    }
+)
+FACTS: Mapping[str, PublicFacts] = MappingProxyType(
+    {name: facts for name, (_, facts) in _DATA_SETS.items()}
+)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names `load` knows.
+
+    Examples
+    --------
+    >>> names()[:2]
+    ('adult', 'breast_cancer')
+    """
+    return tuple(_DATA_SETS)
+
+
+def load(name: str, *, interval: Interval | None = None) -> Dataset:
+    """Return the data set called `name`, read afresh and verified.
+
+    Parameters
+    ----------
+    interval
+        What the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit", [0, 1].
+        None for that of `FACTS`. Without effect where columns are taken as published.
+
+    Raises
+    ------
+    InputError
+        If no data set has this name, or there is no such interval; the message lists those there
+        are.
+    DataError
+        If its files are missing, cannot be downloaded, or are not the pinned ones.
+
+    Examples
+    --------
+    >>> load("digits").classes
+    10
+    """
+    if name not in _DATA_SETS:
+        close = get_close_matches(name, names(), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InputError(f"no data set is called {name!r}; {hint}there are: {', '.join(names())}")
+    if interval not in {None, *get_args(Interval)}:
+        raise InputError(
+            f"interval is {interval!r}; choose from {', '.join(get_args(Interval))}, or None"
+        )
+    loader, facts = _DATA_SETS[name]
+    interval = facts.interval and (interval or facts.interval)
+    dataset = centred(loader()) if interval == "symmetric" else loader()
+    seen = PublicFacts(
+        dataset.task,
+        dataset.classes,
+        dataset.features.shape[1],
+        None if facts.train_rows is None else dataset.train_rows,
+        dataset.interval,
+        dataset.record_norm,
+        len(dataset.numbers) if dataset.interval == "symmetric" else 0,
+        dataset.picture,
+    )
+    stated = replace(facts, interval=interval)
+    if interval != facts.interval:  # what the caller asked for decides which numbers these are
+        stated = replace(stated, numbers=seen.numbers)
+    if seen != stated:
+        raise DataError(f"{name} was read as {seen}, and is stated as {stated}")
+    return dataset

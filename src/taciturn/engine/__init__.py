@@ -1,0 +1,59 @@
+"""The engine: from public facts to a plan, and from a plan behind doors to a run."""
+
+from taciturn.engine.charging import (
+    Charged,
+    ChargedTo,
+    charge_of,
+    charge_of_ledger,
+    check_chargeable,
+    reserve,
+    returned_on_error,
+)
+from taciturn.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
+from taciturn.engine.network import Traffic
+from taciturn.engine.planning import Plan, plan
+from taciturn.engine.processes import Processes, versions
+from taciturn.engine.program import Program, cast, stack
+from taciturn.engine.protocol import Trace, observed_ledger
+from taciturn.engine.running import Run, Runtime, behind_the_door, run
+from taciturn.engine.runtimes import serial, simulate, sweep
+from taciturn.engine.traffic import Shapes, shapes_of, traffic_of
+from taciturn.network import Network
+
+__all__ = [
+    "Charged",
+    "ChargedTo",
+    "Door",
+    "Live",
+    "Network",
+    "Plan",
+    "Private",
+    "Processes",
+    "Program",
+    "Record",
+    "Recorded",
+    "Replay",
+    "Rival",
+    "Run",
+    "Runtime",
+    "Shapes",
+    "Trace",
+    "Traffic",
+    "behind_the_door",
+    "cast",
+    "charge_of",
+    "charge_of_ledger",
+    "check_chargeable",
+    "observed_ledger",
+    "plan",
+    "reserve",
+    "returned_on_error",
+    "run",
+    "serial",
+    "shapes_of",
+    "simulate",
+    "stack",
+    "sweep",
+    "traffic_of",
+    "versions",
+]

@@ -1,0 +1,536 @@
+"""Planning: from public facts and a budget to schedules, noise scales and a predicted ledger.
+
+No data can be reached from here. The order is: noise multiplier from the budget; schedules, which
+may depend on it; bounds; scales; ledger and certificate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from taciturn import checks
+from taciturn.algorithms import Algorithm, Noise
+from taciturn.engine.credit import certificate_of, check_traces, credits_summation
+from taciturn.engine.program import (
+    Design,
+    Draft,
+    Program,
+    check_noise,
+    connect,
+    drafted,
+    scales_for,
+)
+from taciturn.errors import InputError, PrivacyError
+from taciturn.network import Network
+from taciturn.oracles import Oracle, check_of_library
+from taciturn.privacy import (
+    Adjacency,
+    Certificate,
+    Event,
+    Gaussian,
+    Inside,
+    Laplace,
+    Ledger,
+    Mechanism,
+    Messages,
+    NoNoise,
+    Observer,
+    SensitivityBound,
+    Sum,
+    Terms,
+    gaussian_multiplier,
+    multiplier_for_all,
+)
+from taciturn.privacy.folding import folded
+from taciturn.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
+from taciturn.spec import Spec
+from taciturn.typing import HostArray, Precision
+
+# how much of a budget may be left, relative, where the total is computed numerically
+_CLOSE = 1e-6
+# what is further below the budget than this is meant to be: bounds that hold for all agents at once
+_FAR = 1e-3
+# of epsilon, at a multiplier that was found for another lattice
+_OTHER_LATTICE = 1e-5
+_MOST_TRIES = 30
+# -d log(epsilon) / d log(multiplier): the first guess, and what steps are limited to
+_SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
+
+
+class Settled(NamedTuple):
+    """A multiplier, the plan's draft at it, and the certificate of that draft.
+
+    Attributes
+    ----------
+    excess
+        log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the budget.
+    """
+
+    multiplier: float
+    draft: Draft
+    certificate: Certificate
+    excess: float
+
+
+def within_budget(
+    draft: Callable[[float], Draft],
+    certify: Callable[[Ledger], Certificate],
+    start: float,
+    epsilon: float,
+    *,
+    given: bool,
+) -> Settled:
+    """Return the least of the multipliers tried whose certificate is within the budget.
+
+    Parameters
+    ----------
+    start
+        The multiplier to start from.
+    given
+        Whether it is the caller's: it may then leave any part of the budget, and is raised only
+        where it exceeds the budget by rounding.
+
+    Raises
+    ------
+    PrivacyError
+        If no certificate is within the budget: a multiplier that was given is too small.
+
+    Notes
+    -----
+    **Guarantee.** `certificate.epsilon <= epsilon` has been evaluated, from the finished ledger of
+    the draft that is returned. The search does not assume that a numerical accountant is monotone:
+    its grid moves with the multiplier, so that epsilon jumps by some 1e-7 of itself, and the
+    lattice doubles its step where a scale passes a power of two. Where the total is no mu, the
+    search ends within a millionth of the budget, or at the cheapest certificate within it that 30
+    tries have found. The exact curve of Gaussian answers is as close from the start.
+    """
+
+    def tried(multiplier: float) -> Settled:
+        drafted = draft(multiplier)
+        certificate = certify(drafted.ledger)
+        return Settled(multiplier, drafted, certificate, _excess(certificate.epsilon, epsilon))
+
+    settled, best = tried(start), None
+    exact = given or start == 0 or settled.draft.ledger.has_mu or settled.excess < -_FAR
+    room, most = math.inf if exact else _CLOSE, _OTHER_LATTICE if given else math.inf
+    low, high, slope = -math.inf, math.inf, _SLOPE
+    for _ in range(_MOST_TRIES):
+        if settled.excess <= 0 and (best is None or settled.multiplier < best.multiplier):
+            best = settled
+        if -room <= settled.excess <= 0 or settled.excess > most or start == 0:
+            break
+        place = math.log(settled.multiplier)
+        low, high = (place, high) if settled.excess > 0 else (low, place)
+        step = (settled.excess + _CLOSE / 2) / slope
+        if not low < place + step < high:
+            step = (low + high) / 2 - place  # it left the bracket at an end that the bracket has
+        if step == 0:
+            break
+        before, settled = settled, tried(settled.multiplier * math.exp(step))
+        slope = min(max((before.excess - settled.excess) / step, _FLATTEST), _STEEPEST)
+    if best is None:
+        raise PrivacyError(
+            f"the plan would spend epsilon {settled.certificate.epsilon:.9g}; the budget is "
+            f"{epsilon:g}. Leave the multiplier out, or give a larger one or a larger epsilon"
+        )
+    return best
+
+
+def _excess(spent: float, budget: float) -> float:
+    """Return log(spent / budget) within [-1, 1]; 0 without a budget, above 0 for more than it."""
+    if not spent <= budget:
+        return max(math.log(min(spent / budget, math.e)), math.ulp(1.0))
+    return 0.0 if math.isinf(budget) else math.log(max(spent / budget, math.exp(-1)))
+
+
+def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread: float) -> float:
+    """Return the multiplier with which the budget holds for answers and noise on their lattice.
+
+    Exact to a relative 1e-6 or so: `within_budget` settles the rest.
+
+    Parameters
+    ----------
+    spread
+        How many times the noise for a unit at a single agent (`Adjacency.spread`).
+    """
+    agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
+    asked = design.network.asked(questions) >= 0
+    if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
+        return spread * _multiplier(design, questions, terms)
+    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
+    answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
+    law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
+    epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
+    left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
+    real = spread * _multiplier(design, questions, left)
+    width = lattice_width(values, mechanism.norm)
+    shares = [
+        lattice_share(
+            1.01 * real * oracle.noise.relative_multiplier,
+            width,
+            poisson=oracle.sampling.rate < 1 and not oracle.sampling.size,
+        )
+        for oracle in design.oracles
+    ]
+    return real * (1 + max(shares)) * (1 + 1e-12)
+
+
+def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
+    """Return the multiplier at which all questions fit the budget, each with its relative one."""
+    mechanism, inside = design.mechanism, design.inside
+    asked = design.network.asked(questions)
+    if asked.strides[0] == 0:  # all agents are asked the same
+        asked = asked[:1]
+    per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
+    most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
+    if isinstance(mechanism, NoNoise) or not most:
+        return 0.0
+    counts = [(design.oracles[number], count) for number, count in most.items()]
+    plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
+    if isinstance(mechanism, Gaussian) and inside is None and plain:
+        answers = max(counter.total() for counter in per_agent)
+        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
+
+    def event(multiplier: float) -> Event:
+        return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
+
+    def events(multiplier: float) -> list[tuple[Event, int]]:
+        return [
+            (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
+            for oracle, count in counts
+        ]
+
+    return multiplier_for_all(
+        events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
+    )
+
+
+MOST_ANSWERS = 10**8
+# fields of a certificate that a run decides; with a seed the attacker's rate is 1
+_OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of a run that is decided before a record is read; `digest` identifies it."""
+
+    spec: Spec
+    terms: Terms
+    rounds: int
+    precision: Precision
+    multiplier: float
+    schedules: dict[str, HostArray]
+    bounds: tuple[SensitivityBound, ...]
+    ledger: Ledger
+    certificate: Certificate
+    program: Program
+    network: Network = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of the plan as JSON-safe values; arrays as nested lists."""
+        network = self.program.network
+        on_network = {"network": describe(network)} if network.written else {}
+        return on_network | {
+            "algorithm": describe(self.program.algorithm),
+            "oracles": [describe(oracle) for oracle in self.program.oracles],
+            "mechanism": describe(self.program.mechanism),
+            "spec": dataclasses.asdict(self.spec),
+            "rounds": self.rounds,
+            "precision": self.precision,
+            "multiplier": self.multiplier,
+            "schedules": {name: compact(v) for name, v in self.schedules.items()},
+            "scales": compact(self.ledger.scale),
+            "steps": compact(self.ledger.steps),
+            "sensitivity": [bound.derivation for bound in self.bounds],
+            "certificate": self.certificate.to_dict(),
+        }
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan's canonical JSON: two runs with one digest were the same design.
+
+        What a run adds to the certificate, its conditions and the stamp of a seed, is left out.
+        """
+        design = self.to_dict()
+        stated = design["certificate"].items()
+        design["certificate"] = {name: value for name, value in stated if name not in _OF_A_RUN}
+        text = json.dumps(design, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plan(  # noqa: PLR0913 - what is run, on what terms, and how
+    spec: Spec,
+    algorithm: Algorithm,
+    oracles: tuple[Oracle, ...],
+    terms: Terms,
+    *,
+    rounds: int,
+    precision: Precision,
+    mechanism: Mechanism | None = None,
+    network: Network = None,
+    multiplier: float | None = None,
+) -> Plan:
+    """Return the plan of a run that spends exactly the budget of `terms`.
+
+    Parameters
+    ----------
+    spec
+        Public facts.
+    oracles
+        The questions that the algorithm may ask, in the order of their numbers.
+    mechanism
+        The law of the noise; Gaussian if none is given.
+    network
+        None for a star with an aggregator, a `taciturn.network.Tree` for its methods without one, a
+        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on which a
+        round is one hop.
+    multiplier
+        That of an earlier plan with the same questions and terms, which spares the search; the
+        certificate does not rest on it. None: computed here, which may take seconds where batches
+        are sampled.
+
+    Raises
+    ------
+    InputError
+        If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
+        about another loss than the algorithm or differs from the public facts (`Oracle.check`),
+        the noise is not the library's, Poisson batches are asked for beyond epsilon 50,
+        the oracles differ in the shape of their answers or in where the noise stands, or the
+        network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an
+        error in the algorithm or in a question, or a regulariser without a proximal map there.
+    PrivacyError
+        If the predicted ledger would cost more than the budget, which only a multiplier that was
+        given can bring about.
+
+    Notes
+    -----
+    **Guarantee.** The certificate was computed from the finished ledger, not from z, for every
+    agent, and is at most the budget (`taciturn.engine.planning.within_budget`).
+    With multiplier z = scale / sensitivity equal for all questions of an agent, n questions of
+    Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the (epsilon, delta)
+    curve of that mu passes through the budget, with n that of the agent that answers most (on a
+    relay: the privacy leakage frequency; the others spend less).
+    Answers and noise stand on a lattice, and the noise is discrete: both make z larger by less than
+    a millionth in most plans, and are in the ledger (`taciturn.privacy.mechanisms`).
+    A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
+    ledger and calibration alike; z is then computed numerically.
+
+    For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
+    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
+    if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
+    which is always valid. On sampled batches, and for noise inside an objective, z is computed
+    numerically (`multiplier_for_all`), which may take seconds, the certificate is the numerical
+    accountant's, and summation is never credited.
+
+    A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
+    for the observer of sums (`Adjacency.spread`).
+    """
+    rounds = checks.at_least("rounds", rounds, 1)
+    checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
+    check_size(rounds, spec.agents)
+    connected = connect(network, algorithm, spec.agents, rounds)
+    check_parts(spec, terms, network)
+    algorithm = algorithm.on_network(spec, network)
+    questions = _numbered(algorithm, rounds, len(oracles))
+    check_size(questions.size, spec.agents)
+    law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
+    check_noise(law, oracles, terms.epsilon)
+    _check_shapes(oracles, spec)
+    _check_questions(oracles, spec, terms.adjacency, algorithm, law)
+    bounds = _bounds(oracles, spec, terms.adjacency, law)
+    _check_stored(oracles, law, precision)
+    inside = _inside(oracles, spec, terms.adjacency)
+    design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
+    preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
+
+    def draft(z: float, observer: Observer) -> Draft:
+        noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
+        return drafted(design, questions, noise, observer, precision)
+
+    @functools.cache  # where a person is at one agent, it is the same for every observer
+    def start(spread: float) -> float:
+        if multiplier is not None:
+            return checks.not_negative("multiplier", multiplier)
+        return first_multiplier(design, questions, terms, spread)
+
+    def first(observer: Observer) -> float:
+        return start(terms.adjacency.spread(spec.agents, observer))
+
+    observer = terms.observer
+    adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
+    if isinstance(observer, Sum) and not (
+        adds and credits_summation(draft(first(observer), observer).program)
+    ):
+        observer = Messages()
+    settled = within_budget(
+        lambda z: draft(z, observer),
+        lambda it: certificate_of(it, oracles, terms, observer, connected, dealt=spec.dealt),
+        first(observer),
+        terms.epsilon,
+        given=multiplier is not None,
+    )
+    summed = isinstance(observer, Sum) and isinstance(law, Gaussian)
+    program = dataclasses.replace(settled.draft.program, summed=summed)
+    check_traces(program, spec)
+    return Plan(
+        spec=spec,
+        terms=terms,
+        rounds=rounds,
+        precision=precision,
+        multiplier=settled.multiplier,
+        schedules=settled.draft.schedules,
+        bounds=bounds,
+        ledger=settled.draft.ledger,
+        certificate=settled.certificate,
+        program=program,
+        network=network,
+    )
+
+
+def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
+    """Raise `InputError` unless what a run is certified by is described by the library's classes."""
+    adjacency = terms.adjacency
+    check_of_library(spec, terms, adjacency, adjacency.relation, terms.observer, network)
+
+
+def check_size(questions: int, agents: int) -> None:
+    """Raise `InputError` if a run would give more answers than a ledger can hold in memory."""
+    if questions * agents > MOST_ANSWERS:
+        raise InputError(
+            f"{questions} questions to each of {agents} agents are more than {MOST_ANSWERS:.0e} "
+            "answers; ask for fewer rounds or local updates"
+        )
+
+
+def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
+    """Return the number of the oracle of every question, -1 for none."""
+    questions = np.asarray(algorithm.questions(rounds))
+    if questions.ndim != 2 or len(questions) != rounds or questions.shape[1] < 1:
+        raise InputError(
+            f"{type(algorithm).__name__}.questions returned shape {questions.shape}; "
+            f"it must be ({rounds}, questions per round)"
+        )
+    if not (
+        np.issubdtype(questions.dtype, np.integer)
+        and -1 <= questions.min() <= questions.max() < oracles
+    ):
+        raise InputError(
+            f"{type(algorithm).__name__} asks questions {sorted(set(questions.ravel().tolist()))}; "
+            f"there are {oracles} oracles, so a question is a whole number from -1 to {oracles - 1}"
+        )
+    return questions.astype(np.int32)
+
+
+def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
+    """Return where the noise stands, once the oracles are seen to agree."""
+    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(law is not None for law in laws):
+        raise InputError(
+            "noise inside an objective is accounted for where it is the plan's only question; plan "
+            "the other questions separately"
+        )
+    return laws[0]
+
+
+def _check_questions(
+    oracles: tuple[Oracle, ...],
+    spec: Spec,
+    adjacency: Adjacency,
+    algorithm: Algorithm,
+    law: Mechanism,
+) -> None:
+    """Raise `InputError` unless every question is about the algorithm's loss and these facts."""
+    loss, rho = algorithm.loss, algorithm.step_rho
+    for oracle in oracles:
+        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
+
+
+def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
+    shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
+    if len(shapes) != 1:
+        raise InputError(
+            f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
+            "their questions separately"
+        )
+
+
+def _check_stored(oracles: tuple[Oracle, ...], law: Mechanism, precision: Precision) -> None:
+    """Raise `InputError` if targets would be rounded whose distance is what is protected."""
+    if precision == "float64" or isinstance(law, NoNoise):
+        return
+    for oracle in oracles:
+        if oracle.protects_targets:
+            raise InputError(
+                f"{type(oracle).__name__} protects a change of a target, and rounding targets to "
+                "single precision can make it larger; use the precision float64"
+            )
+
+
+def _bounds(
+    oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency, law: Mechanism
+) -> tuple[SensitivityBound, ...]:
+    """Return the sensitivity bounds; they must be finite unless the run is without noise."""
+    bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
+    for oracle, bound in zip(oracles, bounds, strict=True):
+        if isinstance(law, NoNoise) or not np.any(np.isinf(bound.value)):
+            continue
+        if oracle.protects_targets:
+            raise InputError(
+                f"{type(oracle).__name__} is bounded where targets change and features are public; "
+                f"use the relation TargetChange, not {adjacency.relation.name}"
+            )
+        raise InputError(
+            "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
+            "or ask for epsilon infinity"
+        )
+    return bounds
+
+
+MOST_WRITTEN = 10_000
+
+
+def describe(module: Any) -> Any:
+    """Return a module as nested JSON-safe values: its class name and its fields.
+
+    Fields without `repr` (the set-up of a solver) are left out. Arrays of more than `MOST_WRITTEN`
+    numbers are given by shape, type and digest.
+    """
+    if isinstance(module, eqx.Module):
+        shown = [f.name for f in dataclasses.fields(module) if f.repr]
+        fields = {name: describe(getattr(module, name)) for name in shown}
+        return {"class": type(module).__name__, **fields}
+    if isinstance(module, (np.ndarray, np.generic, jax.Array)):
+        return _array(np.asarray(module))
+    if isinstance(module, tuple):
+        return [describe(part) for part in module]
+    return module
+
+
+def _array(values: HostArray) -> Any:
+    if values.size <= MOST_WRITTEN:
+        return values.tolist()
+    content = np.ascontiguousarray(values).tobytes()
+    return {
+        "shape": list(values.shape),
+        "type": str(values.dtype),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def compact(values: HostArray) -> Any:
+    """Return nested lists: of length 1 where an axis repeats its entry, one number if all do."""
+    different = folded(values)
+    return float(different.flat[0]) if different.size == 1 else different.tolist()

@@ -1,0 +1,239 @@
+"""Several processes that compute one run: they meet, and compare what each was given.
+
+A launcher (`mpirun`, `srun`) or a shell on every machine starts them, and
+`jax.distributed.initialize` connects them. Beside the compiled program they exchange public facts,
+digests of records under a secret key, and, encrypted, that key and the one of the division; never a
+record. Nobody is authenticated: the machines belong to one trusted holder.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from jax.experimental.multihost_utils import process_allgather
+
+from taciturn import __version__
+from taciturn.errors import InputError, ProcessLostError
+from taciturn.problems import Devices, Draw
+
+_KEY = 32  # bytes
+_MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 20  # timeouts, seconds
+_QUOTED = 40  # characters of a fact that a message repeats; digests are longer and are not shown
+# how XLA, Gloo and gRPC word the loss of a connection
+_LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, of which this is number `index`; one alone waits for nobody."""
+
+    index: int = 0
+    count: int = 1
+
+    @staticmethod
+    def of(devices: Devices | None) -> Processes:
+        """Return the processes that hold these devices; this one alone for None.
+
+        Raises
+        ------
+        InputError
+            If they hold devices of some of the processes that are connected, and not of all.
+        """
+        if devices is None or devices.processes == 1:
+            return Processes()
+        if devices.processes != jax.process_count():
+            raise InputError(
+                f"the devices belong to {devices.processes} of {jax.process_count()} processes; "
+                "give jax.devices(), which are those of all"
+            )
+        return Processes(jax.process_index(), jax.process_count())
+
+    @property
+    def first(self) -> bool:
+        """Whether this process charges, prints and writes for all."""
+        return self.index == 0
+
+    def gather(self, content: bytes) -> list[bytes]:
+        """Return the content of every process, in their order, once all have given theirs.
+
+        Raises
+        ------
+        ProcessLostError
+            If one of them ended or cannot be reached.
+        """
+        if self.count == 1:
+            return [content]
+        with report_loss():
+            lengths = process_allgather(np.array(len(content), np.int32))
+            padded = np.zeros(max(1, *map(int, lengths)), np.uint8)
+            padded[: len(content)] = np.frombuffer(content, np.uint8)
+            rows = process_allgather(padded)
+        return [bytes(row[:length]) for row, length in zip(np.asarray(rows), lengths, strict=True)]
+
+    def agree(self, facts: Mapping[str, Any]) -> None:
+        """Wait for all processes, and raise in each unless all have the same facts.
+
+        Raises
+        ------
+        InputError
+            If they differ. The message names the first fact in which they do, with both values
+            unless one is long, as a digest is.
+        """
+        given = [json.loads(text) for text in self.gather(json.dumps(facts, default=str).encode())]
+        first = given[0]
+        for number, other in enumerate(given):
+            for name in {**first, **other}:
+                if first.get(name) != other.get(name):
+                    raise InputError(
+                        f"processes 0 and {number} of this run differ in {name}"
+                        f"{_both(first.get(name), other.get(name))}; no record was answered: give "
+                        "all the same options, files and versions"
+                    )
+
+    def from_first(self, content: bytes) -> bytes:
+        """Return the content of the first process, in all of them.
+
+        **Guarantee.** It is encrypted for each process: X25519 between a fresh key of the first and
+        a fresh one of the other, HKDF-SHA256, ChaCha20-Poly1305. Whoever only listens between the
+        processes learns its length. Nobody is authenticated.
+        """
+        if self.count == 1:
+            return content
+        private = X25519PrivateKey.generate()
+        public = [
+            X25519PublicKey.from_public_bytes(each)
+            for each in self.gather(private.public_key().public_bytes_raw())
+        ]
+
+        def cipher(other: X25519PublicKey) -> ChaCha20Poly1305:
+            kdf = HKDF(SHA256(), _KEY, salt=None, info=b"taciturn from the first process")
+            return ChaCha20Poly1305(kdf.derive(private.exchange(other)))
+
+        sent = b""
+        if self.first:  # every key encrypts once, so the nonce may be constant
+            parts = [cipher(other).encrypt(bytes(12), content, None) for other in public[1:]]
+            sent = json.dumps([part.hex() for part in parts]).encode()
+        received = self.gather(sent)[0]
+        if self.first:
+            return content
+        part = bytes.fromhex(json.loads(received)[self.index - 1])
+        return cipher(public[0]).decrypt(bytes(12), part, None)
+
+    def share_draw(self, draw: Draw) -> Draw:
+        """Return the first process's draw, in all of them: by separate ones agents share records.
+
+        **Guarantee.** A secret key travels under encryption (`from_first`).
+        """
+        return draw if draw.key is None else Draw(key=self.from_first(draw.key))
+
+    def agree_on_records(self, what: str, digests: Sequence[str | None]) -> None:
+        """Raise `InputError` in every process unless all hold records with the same digests.
+
+        **Guarantee.** They are compared under a fresh key that these processes alone have. By plain
+        digests whoever knows all records but one would find which one it is, and of dealt records
+        whose each is.
+        """
+        key = self.from_first(secrets.token_bytes(_KEY))
+        keyed = [each and hmac.digest(key, each.encode(), "sha256").hex() for each in digests]
+        self.agree({what: keyed})
+
+
+def connect(address: str | None, count: int | None, index: int | None) -> Processes:
+    """Connect this process with the others of its run, and return them.
+
+    Parameters
+    ----------
+    address
+        HOST:PORT of the first process, where it then listens; None takes address, count and index
+        from the launcher, where JAX knows it (Open MPI, SLURM).
+    count, index
+        How many processes there are, and which of them this is, from 0.
+
+    Raises
+    ------
+    InputError
+        If they do not meet.
+    """
+    # a process that is asked to terminate would note it for a checkpoint, and go on
+    jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
+    try:
+        if address is not None and index == 0:
+            _check_free(address)
+        jax.distributed.initialize(
+            address,
+            count,
+            index,
+            coordinator_bind_address=address,
+            initialization_timeout=_MEETING,
+            heartbeat_timeout_seconds=_HEARTBEAT,
+            shutdown_timeout_seconds=_SHUTDOWN,
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        where = "where the launcher says" if address is None else f"at {address}"
+        raise InputError(
+            f"the processes of this run did not meet {where} ({reason}); see that all are started "
+            "with one address that all can reach, and that nothing else listens there"
+        ) from None
+    processes = Processes(jax.process_index(), jax.process_count())
+    try:
+        processes.gather(b"")
+    except ProcessLostError:
+        raise InputError(
+            "the processes of this run met, and cannot exchange numbers; see that the name of each "
+            "machine stands for an address that the others can reach (in /etc/hosts, not 127.0.1.1)"
+        ) from None
+    return processes
+
+
+def _check_free(address: str) -> None:
+    """Raise `OSError` unless this process can listen at HOST:PORT, where JAX would crash."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    socket.create_server((host.strip("[]"), int(port)), family=family).close()
+
+
+def disconnect() -> None:
+    """Part from the other processes, once all have done their part."""
+    with report_loss():
+        jax.distributed.shutdown()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def report_loss() -> Iterator[None]:
+    """Raise `ProcessLostError` for errors that mean that the connection to a process was lost."""
+    try:
+        yield
+        return
+    except (RuntimeError, ValueError, OSError) as error:
+        if not any(word in str(error).lower() for word in _LOST):
+            raise
+    raise ProcessLostError(
+        "another process of this run ended or cannot be reached, so this one stops; what was "
+        "charged stays charged, and nothing was released but what the first process had written"
+    )
+
+
+def _both(first: Any, other: Any) -> str:
+    texts = str(first), str(other)
+    return "" if max(map(len, texts)) > _QUOTED else " ({} and {})".format(*texts)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which it rests that all processes compute the same."""
+    rests = ("jax", "jaxlib", "numpy")  # numpy deals out which agent has a record
+    return {"taciturn": __version__, **{name: version(name) for name in rests}}

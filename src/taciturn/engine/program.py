@@ -1,0 +1,341 @@
+"""What jit sees of a plan, drafted at a given noise: arrays of one dtype, and the network."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from taciturn.algorithms import Algorithm, Noise, Turn
+from taciturn.engine.gossip import Gossip
+from taciturn.engine.network import NetworkKind, Star
+from taciturn.engine.relay import Relay
+from taciturn.engine.summed import Summed
+from taciturn.engine.tree import OnTree
+from taciturn.errors import InputError
+from taciturn.network import Mixing, Network, Tree, Walk
+from taciturn.oracles import Oracle, PoissonBatches
+from taciturn.privacy import (
+    Gaussian,
+    Inside,
+    Laplace,
+    Ledger,
+    Mechanism,
+    NoNoise,
+    Observer,
+    SensitivityBound,
+    Sum,
+)
+from taciturn.privacy.folding import folded, unfolded
+from taciturn.privacy.mechanisms import lattice_width, step_exponents
+from taciturn.problems.memory import own_array
+from taciturn.spec import Spec
+from taciturn.typing import Array, HostArray, Precision, PyTree
+
+MOST_EPSILON_OF_POISSON = 50.0
+
+
+class Program(eqx.Module):
+    """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
+
+    Attributes
+    ----------
+    questions
+        `(T, E)`: which oracle is asked; -1 for none.
+    shared, per_agent
+        Schedules: `(T,)` each, and `(T, A)` each.
+    scales
+        `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked in a
+        round: all on a star and in gossip, the holder of the token on a relay.
+    exponents
+        `(T, E, S)`: the lattice of every answer has the step 2^exponent.
+    template
+        A zero model: its shape and dtype are the run's.
+    network
+        How the agents are connected.
+    summed
+        Whether agents send whole steps, of which only the sum is known (`taciturn.engine.summed`).
+    """
+
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+    mechanism: Mechanism
+    questions: Int[Array, "T E"]
+    shared: dict[str, Float[Array, "T"]]
+    per_agent: dict[str, Float[Array, "T A"]]
+    scales: Float[Array, "T E S"]
+    exponents: Int[Array, "T E S"]
+    template: Float[Array, "*shape"]
+    network: NetworkKind
+    summed: bool = eqx.field(static=True, default=False)
+
+    @property
+    def executed(self) -> Algorithm:
+        """The method as it is run: as it is, or with whole steps for its messages."""
+        if not self.summed:
+            return self.algorithm
+        method: Any = self.algorithm  # on a star, which is where sums are
+        return Summed(method, self.template, self.oracles[0].answer_shape(self.template.shape))
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, T."""
+        return int(self.questions.shape[0])
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return self.network.agents
+
+
+def cast(tree: PyTree, dtype: Any) -> PyTree:
+    """Return `tree` with every number that can be fractional as an array of `dtype`.
+
+    One stray float64 promotes the carry of a whole run; so does a Python float once programs are
+    stacked.
+    """
+
+    def leaf(x: Any) -> Any:
+        fractional = isinstance(x, float) or (
+            isinstance(x, (np.ndarray, np.generic, jax.Array))
+            and jnp.issubdtype(x.dtype, jnp.floating)
+        )
+        return own_array(x, dtype) if fractional else x
+
+    return jax.tree.map(leaf, tree)
+
+
+def stack(programs: list[Program]) -> Program:
+    """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
+
+    Raises
+    ------
+    InputError
+        If the programs differ in more than numbers (another algorithm, mechanism, shape or
+        horizon).
+    """
+    if len({program.summed for program in programs}) > 1:
+        # sums of messages differ from sums of whole steps by rounding, and a sweep is seeded
+        programs = [dataclasses.replace(program, summed=False) for program in programs]
+    structures = {jax.tree.structure(program) for program in programs}
+    if len(structures) != 1:
+        raise InputError(
+            "these plans differ in structure; sweep over numbers, one algorithm at a time"
+        )
+    stacked: Program = jax.tree.map(lambda *leaves: jnp.stack(leaves), *programs)
+    return stacked
+
+
+def agent_turns(program: Program) -> Turn:
+    """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
+    network, (rounds, local) = program.network, program.questions.shape
+    shape = program.scales.shape
+    index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
+    agent, participation = network.participants(rounds)
+    per_agent = {name: network.schedule_of_participants(v) for name, v in program.per_agent.items()}
+
+    def fill(x: Array) -> Array:
+        return jnp.broadcast_to(x, shape)
+
+    return Turn(
+        round=fill(index),
+        local=fill(jnp.arange(local, dtype=jnp.int32)[None, :, None]),
+        participation=fill(participation[:, None, None]),
+        question=fill(network.questions(program.questions)[:, :, None]),
+        agent=fill(agent[:, None, :]),
+        # answers keep all their digits where they are added up
+        scale=program.scales.astype(jnp.float64) if program.summed else program.scales,
+        exponent=program.exponents,
+        values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
+        | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
+    )
+
+
+def server_turns(program: Program) -> Turn:
+    """Return the aggregator's turns, leaves `(T,)`: shared schedules, no agent, no scale.
+
+    Where it adds up whole steps they are those of the first agent, whose message it computes.
+    """
+    if program.summed:
+        first: Turn = jax.tree.map(lambda leaf: leaf[:, 0, 0], agent_turns(program))
+        return first
+    index = jnp.arange(program.rounds, dtype=jnp.int32)
+    nobody = jnp.full_like(index, -1)
+    nothing = jnp.zeros(program.rounds, program.template.dtype)
+    zero = jnp.zeros_like(index)
+    return Turn(index, zero, index, nobody, nobody, nothing, zero, program.shared)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The inputs of a draft."""
+
+    spec: Spec
+    algorithm: Algorithm
+    oracles: tuple[Oracle, ...]
+    bounds: tuple[SensitivityBound, ...]
+    mechanism: Mechanism
+    inside: Inside | None
+    network: NetworkKind
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan at one multiplier, for one observer."""
+
+    schedules: dict[str, HostArray]
+    ledger: Ledger
+    program: Program
+
+
+def drafted(
+    design: Design, questions: HostArray, noise: Noise, observer: Observer, precision: Precision
+) -> Draft:
+    """Return schedules, ledger and program under this noise."""
+    oracles, bounds = design.oracles, design.bounds
+    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
+    _check_scale(max(float(np.max(values)) for values in weighted), noise.multiplier, precision)
+    schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
+    schedules = design.network.all_rounds(len(questions), schedule)
+    asked = design.network.asked(questions)
+    different = folded(asked)  # what follows has length 1 where rounds or questions are alike
+    numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
+    sensitivity = _by_question([bound.value for bound in bounds], numbers)
+    scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
+    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
+    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
+    exponents = _exponents(design, numbers, scale, noise.multiplier)
+    on_lattice = (scale > 0) & (design.inside is None)
+    whole = functools.partial(unfolded, shape=asked.shape)
+    ledger = Ledger(
+        asked,
+        whole(sensitivity),
+        whole(scale),
+        design.mechanism,
+        whole(rates),
+        design.inside,
+        whole(sizes),
+        step=whole(np.where(on_lattice, np.ldexp(1.0, exponents), 0.0)),
+        values=math.prod(oracles[0].answer_shape(design.spec.shape)),
+    )
+    program = Program(
+        algorithm=design.algorithm,
+        oracles=oracles,
+        mechanism=design.mechanism,
+        questions=own_array(questions, np.int32),
+        shared={name: own_array(v) for name, v in schedules.items() if v.ndim == 1},
+        per_agent={name: own_array(v.T) for name, v in schedules.items() if v.ndim == 2},
+        scales=own_array(design.network.of_participants(whole(_rounded_up(scale, precision)))),
+        exponents=own_array(design.network.of_participants(whole(exponents))),
+        template=own_array(np.zeros(design.spec.shape)),
+        network=design.network,
+    )
+    return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
+
+
+def _exponents(
+    design: Design, numbers: HostArray, scale: HostArray, multiplier: float
+) -> Int[HostArray, "A T E"]:
+    """Return the binary logarithm of the lattice step of every answer; 0 without noise."""
+    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
+    relative = [np.asarray(o.noise.relative_multiplier) for o in design.oracles]
+    multipliers = multiplier * _by_question(relative, numbers)
+    width = lattice_width(values, design.mechanism.norm)
+    return step_exponents(scale, multipliers, width)
+
+
+def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
+    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
+    value = np.zeros(questions.shape)
+    for number, entries in enumerate(of_oracles):
+        value = np.where(questions == number, entries, value)
+    return value
+
+
+def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
+    """Return the noise scales for sensitivities with agents on the first axis."""
+    if multiplier == 0:
+        return np.zeros_like(sensitivity)
+    if not isinstance(observer, Sum):
+        return multiplier * sensitivity
+    honest = max(1, sensitivity.shape[0] - observer.colluders)
+    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
+    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
+
+
+def _check_scale(largest: float, multiplier: float, precision: Precision) -> None:
+    """Raise `InputError` if a finite bound asks for noise beyond the range of the precision."""
+    if np.isfinite(largest) and multiplier * largest > float(np.finfo(precision).max):
+        raise InputError(
+            f"noise of scale {multiplier * largest:.3g} is beyond the range of {precision}; give "
+            "the records a smaller unit, a smaller clip, or a larger budget"
+        )
+
+
+def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
+    """Return the scales in the run's precision, never below what was planned."""
+    narrow = scale.astype(precision)
+    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
+
+
+LAWS = (Gaussian, Laplace, NoNoise)
+
+
+def check_noise(mechanism: Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
+    """Raise `InputError` unless noise and batches are drawn as they are accounted for.
+
+    A batch may overflow with probability 1e-40 (`oracles.sampling`), which costs (1 + e^epsilon)
+    times as much of delta: nothing up to epsilon 50.
+    """
+    if type(mechanism) not in LAWS:
+        names = ", ".join(law.__name__ for law in LAWS)
+        raise InputError(
+            f"{type(mechanism).__name__} is noise of your own, which no accountant knows; give one "
+            f"of {names}"
+        )
+    poisson = any(isinstance(o.sampling, PoissonBatches) and o.sampling.rate < 1 for o in oracles)
+    if poisson and MOST_EPSILON_OF_POISSON < epsilon < math.inf:
+        raise InputError(
+            f"Poisson batches are accounted for up to epsilon {MOST_EPSILON_OF_POISSON:g}, not at "
+            f"{epsilon:g}; ask for less, or answer on all records or on batches of a fixed size"
+        )
+
+
+KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
+    {type(None): Star, Tree: OnTree, Mixing: Gossip, Walk: Relay}
+)
+
+
+def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
+    """Return the network as arrays, once it suits the algorithm, the agents and the rounds.
+
+    Raises
+    ------
+    InputError
+        If it is no network, has another number of agents, a walk has another number of hops than
+        there are rounds or leaves out an agent, or the algorithm needs another kind.
+    """
+    kind = KINDS.get(type(network))
+    if kind is None:
+        raise InputError(
+            f"network is {network!r}; pass None (an aggregator), a taciturn.network.Tree, a "
+            "taciturn.network.Mixing or a taciturn.network.Walk"
+        )
+    if not isinstance(algorithm, kind.algorithms):
+        needed = [other.data for other in KINDS.values() if isinstance(algorithm, other.algorithms)]
+        given = "none" if network is None else kind.data
+        raise InputError(
+            f"{type(algorithm).__name__} needs {' or '.join(needed)}, the plan was given {given}; "
+            "change either"
+        )
+    return kind.connect(network, agents, rounds)

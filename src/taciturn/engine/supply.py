@@ -1,0 +1,148 @@
+"""The random numbers of a private run: exact noise and batches, drawn from a stream on the host.
+
+They depend on the plan and the stream only, so that they can be drawn while the program compiles,
+and for the next rounds while these are computed. Nothing here sees a record, or is written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from taciturn.algorithms import Turn
+from taciturn.engine.door import Raw
+from taciturn.engine.program import Program, agent_turns
+from taciturn.errors import PrivacyError
+from taciturn.noise import Label, Stream
+from taciturn.noise.stream import Use
+from taciturn.privacy import NoNoise
+from taciturn.typing import HostArray
+
+# bytes that are drawn at once, at most; one block is computed on while the next one is drawn
+_BLOCK = 2**26
+_WORKERS = 2
+
+
+class Supply:
+    """The draws of a run, a block of rounds at a time.
+
+    **Guarantee.** Every question of every agent has words of its own (`Label`: round, agent, place
+    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
+    stream serves this supply and no other, and a round is drawn once.
+
+    Parameters
+    ----------
+    rows
+        The padded number of records of an agent.
+    slot
+        The participant whose draws these are, or a range of them; None for those of all.
+
+    Raises
+    ------
+    PrivacyError
+        If the stream has served another run.
+    """
+
+    def __init__(
+        self, program: Program, stream: Stream, rows: int, *, slot: int | range | None = None
+    ) -> None:
+        stream.claim()
+        self._program, self._stream, self._undrawn = program, stream, 0
+        turns = jax.jit(agent_turns)(program)
+        if slot is not None:
+            slots = range(slot, slot + 1) if isinstance(slot, int) else slot
+            turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
+        self._turns = jax.tree.map(np.asarray, turns)
+        oracles, shape = program.oracles, program.template.shape
+        self._shape = oracles[0].noise.shape(oracles[0].answer_shape(shape))
+        self._words = tuple(oracle.sampling.words(rows) for oracle in oracles)
+        self.turns: Turn = turns
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, T."""
+        return self._program.rounds
+
+    def length(self) -> int:
+        """Return how many rounds a block has; it divides their number if a similar one does."""
+        rounds, local, slots = self._turns.question.shape
+        numbers = math.prod(self._shape) + sum(self._words) + 1  # and the scale
+        most = max(1, min(rounds, _BLOCK // (8 * numbers * local * slots)))
+        fits = [n for n in range(most, most // 2, -1) if rounds % n == 0]
+        return fits[0] if fits else most
+
+    def shapes(self, rounds: int) -> Any:
+        """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
+        _, local, slots = self._turns.question.shape
+        front = (rounds, slots, local)
+        shaped: Any = jax.ShapeDtypeStruct
+        words = tuple(shaped((*front, words), np.uint64) for words in self._words)
+        return Raw(shaped((*front, *self._shape), np.int64), words, shaped(front, np.float64))
+
+    def block(self, first: int, last: int) -> Any:
+        """Return the draws of the rounds from `first` to `last`, the latter not included.
+
+        Raises
+        ------
+        PrivacyError
+            If one of them was drawn before: two answers would share their noise.
+        """
+        if first < self._undrawn:
+            raise PrivacyError(
+                f"the noise of round {first} was drawn before, and two answers with the same noise "
+                "tell the difference between them exactly; draw rounds in their order, each once"
+            )
+        self._undrawn = last
+        raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
+        tasks = self._tasks(raw, first, last)
+        if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
+            tasks[0]()
+            return raw
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for task in [pool.submit(task) for task in tasks]:
+                task.result()
+        return raw
+
+    def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
+        """Return what fills a block, in pieces for the workers."""
+        question = self._turns.question[first:last]
+        places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
+        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
+        order = np.argsort(scales, kind="stable")
+        starts = np.flatnonzero(np.diff(scales[order])) + 1
+        tasks: list[Callable[[], None]] = []
+        for same in np.split(order, starts) if order.size else []:
+            for part in np.array_split(same, min(_WORKERS, len(same))):
+                scale = float(scales[part[0]])
+                tasks.append(partial(self._fill, raw, places[part], first, scale))
+        return tasks
+
+    def _scales(self, first: int, last: int) -> HostArray:
+        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
+        steps = np.ldexp(1.0, self._turns.exponent[first:last])
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / steps
+        return scales
+
+    def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
+        agents = self._turns.agent[first + places[:, 0], places[:, 2], places[:, 1]]
+        labels = [
+            Label(first + int(place[0]), int(agent), int(place[2]))
+            for place, agent in zip(places, agents, strict=True)
+        ]
+        mechanism, count = self._program.mechanism, math.prod(self._shape)
+        if not isinstance(mechanism, NoNoise):
+            drawn = mechanism.integers(self._stream, labels, count, scale)
+            raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *self._shape)
+            raw.scale[tuple(places.T)] = scale
+        kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
+        for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
+            mine = np.flatnonzero(kinds == number)
+            if size and mine.size:
+                some = [labels[index] for index in mine]
+                words[tuple(places[mine].T)] = self._stream.words(some, Use.BATCH, size)

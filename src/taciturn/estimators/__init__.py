@@ -1,0 +1,18 @@
+"""Private linear models with the interface of scikit-learn."""
+
+from taciturn.estimators.classifiers import PrivateLogisticRegression, PrivateSVC
+from taciturn.estimators.linear import PrivateLinearRegression
+from taciturn.estimators.pipelines import check_pipeline
+from taciturn.estimators.ranges import PublicBounds
+from taciturn.estimators.structured import PrivateStructuredClassifier
+from taciturn.problems.graphs import learned_edges
+
+__all__ = [
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateSVC",
+    "PrivateStructuredClassifier",
+    "PublicBounds",
+    "check_pipeline",
+    "learned_edges",
+]

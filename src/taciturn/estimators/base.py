@@ -1,0 +1,470 @@
+"""The base of the private estimators: settings, a private fit, scores in the user's units."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from taciturn import checks
+from taciturn.algorithms import METHODS
+from taciturn.budget import Account
+from taciturn.engine import Plan, Run, run
+from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
+from taciturn.estimators.charged import charged_fit, last_question, proposed, proposed_ahead, scored
+from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
+from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for, persons_of
+from taciturn.estimators.validation import (
+    RowsLike,
+    column_names,
+    dense,
+    pieces,
+    scaling_warnings,
+    validated,
+    validated_rows,
+)
+from taciturn.features import FeatureMap
+from taciturn.privacy import delta_warning
+from taciturn.problems import Draw, Persons, Shards
+from taciturn.proposal import (
+    WEIGHTS_ARE_PUBLIC,
+    Named,
+    Request,
+    Structure,
+    feature_conditions,
+)
+from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.typing import HostArray
+
+
+def options_of(estimator: Any, fields: AbstractSet[str]) -> dict[str, Any]:
+    """Return the options of the method by name; None for fields that were not given.
+
+    They are `estimator.options`, and those of `fields` that have the name of an option in
+    `METHODS`.
+
+    Raises
+    ------
+    InputError
+        If an option is given both ways.
+    """
+    known = {one.name for method in METHODS.values() for one in method.options}
+    given = dict(estimator.options or {})
+    twice = sorted(name for name in fields & set(given) if getattr(estimator, name) is not None)
+    if twice:
+        raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
+    return {name: getattr(estimator, name) for name in sorted(fields & known)} | given
+
+
+_OF_RECORDS = "the number of records of each agent, and who owns which, is public"
+_OF_PERSONS = (
+    "the number of persons of each agent is public, and so is which agents have rows of a person; "
+    "how many rows one has is not"
+)
+AS_THEY_ARE = (
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
+    "numbers that were computed from the records: each row is one record, changed by public rules "
+    "at most, and stands there once"
+)
+
+
+def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
+    """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    if dealt:
+        units = "records" if rows_per_person is None else "persons"
+        return f"the number of {units} of each agent is public"
+    return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
+
+
+def fact_condition(what: str, setting: str, public: bool, rows_per_person: int | None) -> str:
+    """Return the condition that a fact is public, or that it does not depend on the records."""
+    if public:
+        return f"{what} are public, as the caller declares ({setting}=)"
+    one = "record says" if rows_per_person is None else "person's rows say"
+    return (
+        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
+        f"if they would be the same whatever one {one}"
+    )
+
+
+def fit_warnings(
+    facts: Iterable[tuple[str, str, bool]], delta: float, units: int | Persons
+) -> list[tuple[type[Warning], str]]:
+    """Return the warnings about facts that were read off the records, and about delta."""
+    from_data: list[tuple[type[Warning], str]] = [
+        (
+            PublicFactsWarning,
+            f"the certificate is conditional: {what} were read off the records; pass {setting}= "
+            "with what was public beforehand",
+        )
+        for what, setting, public in facts
+        if not public
+    ]
+    counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
+    return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
+
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
+EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
+    r"""A linear model fitted under differential privacy; the base of the estimators.
+
+    With A agents, m_i records of agent i and a loss l,
+
+    .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
+
+    where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
+    followed by the indicators of missing cells, if any, and the constant 1, and t is the encoded
+    target. The regulariser acts on w as a whole, the intercept included, and w is per *encoded*
+    column. Settings are plain attributes, which are checked by `fit` only.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The total budget of one fit. No number is right for everybody, so there is no default: fit
+        raises until both are set. `epsilon=float("inf")` fits without noise and says "no privacy".
+    bounds
+        What is *public* about the features: a pair (min, max), each one number for all columns or
+        one per column; or, for data frames, a mapping that names every column, as in
+        {"age": (0, 120), "sex": (0, 1)}. None reads them off the records: a `PublicFactsWarning`,
+        and a condition in the certificate.
+    missing
+        Which columns may have missing cells (NaN): "indicator" for all, or a *public* list of names
+        or numbers; None for none, and a missing cell is an error. It counts as the middle of the
+        column's bounds, and one more encoded column says that it is missing. That takes no more
+        noise per answer, since the row's norm stays as it is, and a further weight per column.
+        "fill" does without that column; a mapping, as in {"age": "fill"}, says which is meant.
+    features
+        A public feature map (`taciturn.features`) by name, as after `taciturn train --features`,
+        such as "bins:10", for encoded rows; a condition of the certificate names it. None for no
+        map.
+    relation
+        The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
+    observer
+        What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
+        which trusts secure aggregation. A guarantee against the first holds against the second.
+    rows_per_person, agents_per_person
+        Given to protect persons, whom `fit` is told of, in place of single rows: how many rows of a
+        person count, at most, and at how many agents one has rows. Public numbers.
+    algorithm, rounds
+        The method, see `taciturn.algorithms.METHODS`, and its number of rounds.
+    sampling_rate, batches, rho, local_updates
+        Options of the algorithms that have them; None for the default. Batches are "poisson", or
+        "fixed": of one size, without replacement, under replace_one only, with two to three times
+        the noise.
+    options
+        Further options of the algorithm by name, such as those of a method that was added to
+        `METHODS`; None for none.
+    evaluate
+        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
+        (`private_score_`): it costs those rows, and no budget besides.
+    l2
+        Weight of the regulariser.
+    clip
+        Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
+        start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
+        robust loss is minimised (`taciturn.problems.ClippedLoss`).
+    split_seed
+        With `random_state`: the public seed by which rows are dealt to agents and held out. Without
+        it a secret draw does both.
+    random_state
+        None draws the noise from the operating system's entropy. A whole number makes the fit
+        repeatable, and its certificate says "reproduction, not private".
+    account
+        The account that every fit is charged to: its name, or a `taciturn.budget.Account`; None
+        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
+        `random_state` may not. The charge precedes the first look at a cell, and stays.
+
+    Attributes
+    ----------
+    coef_, intercept_
+        In the units of the features (and of a regression's target), in scikit-learn's shapes. With
+        `features` per feature of `feature_map_`, the constant excepted.
+    missing_coef_
+        In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
+        middle of the bounds; 0 for columns without an indicator, and with `features`, where
+        indicators are among the features.
+    indicators_, filled_
+        The numbers of the columns whose cells may be missing, with an indicator and without.
+    feature_map_
+        The map that `features` names; None without.
+    bounds_
+        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too; read
+        off the records, it is a fact about them without noise.
+    loss_
+        The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
+    certificate_
+        The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`.
+    private_score_
+        The `taciturn.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
+    plan_
+        The `taciturn.engine.Plan` that was carried out, without `evaluate`.
+    charged_
+        The `taciturn.engine.Charged` of this fit, with the account before and after; None without
+        one.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
+    says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
+    enforces that norm, and the rest is `taciturn.plan` and `taciturn.run`. Coefficients are
+    post-processing of the released weights by bounds and labels, so this rests on bounds, labels,
+    counts and owners of rows being public, and on X and y being as they were collected. The
+    certificate does not cover a step before this one that computes something from the records, such
+    as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
+
+    **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
+    records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
+    most n times both. `certificate_` speaks of one fit, and scores on private records are not
+    covered at all. Weights of records are not offered: they would change the sensitivity. Public
+    weights of classes are, see `PrivateClassifier`.
+    """
+
+    # a name for the public facts about the target, and the setting that states them
+    _target_facts: ClassVar[tuple[str, str]]
+
+    epsilon: float | None = None
+    delta: float | None = None
+    bounds: BoundsLike | None = None
+    missing: str | Sequence[str | int] | Mapping[str | int, str] | None = None
+    features: str | None = None
+    relation: str = "replace_one"
+    observer: str = "messages"
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+    algorithm: str = "noisy-gradient"
+    rounds: int = 200
+    sampling_rate: float | None = None
+    batches: str | None = None
+    rho: float | None = None
+    local_updates: int | None = None
+    options: Mapping[str, Any] | None = None
+    evaluate: float | None = None
+    l2: float = 1e-6
+    clip: float | None = None
+    split_seed: int = 0
+    random_state: int | None = None
+    account: Account | str | None = None
+
+    def fit(
+        self: EstimatorT,
+        X: RowsLike,
+        y: ArrayLike,
+        agents: ArrayLike | None = None,
+        persons: ArrayLike | None = None,
+    ) -> EstimatorT:
+        """Fit the model to private records, spending the budget once.
+
+        Parameters
+        ----------
+        X, y
+            (N, k) features and (N,) targets. A sparse matrix of scipy.sparse is read with 0 in
+            every cell that it does not store, which is a number like any other and no missing
+            cell: bounds have to contain it. All cells are needed at once, and at most 10^8.
+        agents
+            Whose record each row is: None for one agent who holds all, a number of agents who
+            share the rows at random, or one label per row. Who owns which row is public, and the
+            certificate does not cover it: labels that follow the target, or a feature, disclose it
+            for every row. Give owners that were known before anybody looked at the records.
+        persons
+            With `rows_per_person`: one label per row, which says whom it is about. Labels that
+            read as one number are one person, others are compared as text. Labels are private. All
+            rows of a person then go to one of the agents.
+
+        Raises
+        ------
+        InputError
+            If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
+        AccountError
+            If the account has no room for the fit; it says how many fits were charged to it.
+
+        Warns
+        -----
+        PublicFactsWarning
+            If bounds, labels or the range of the target are read off the records.
+        PrivacyWarning
+            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
+            `StandardScaler` leaves it: shown, without noise, to whoever holds the records alone.
+        UtilityWarning
+            If the evaluation fails, whose `private_score_` is then None; or if the excess risk to
+            expect, from public facts alone, is above the risk of the model 0, see `taciturn plan`.
+        """
+        if self.epsilon is None or self.delta is None:
+            raise InputError(
+                "epsilon and delta are not both set; a privacy budget has no default, so pass "
+                'both, for example epsilon=1.0, delta=1e-6 (epsilon=float("inf") for no privacy)'
+            )
+        checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        delta = checks.delta(self.delta)
+        seed = self.random_state
+        seed = None if seed is None else checks.at_least("random_state", seed, 0)
+        with charged_fit(
+            self.account, seed, lambda: proposed_ahead(self, X, agents, persons)
+        ) as paid:
+            stored, answers = validated(self, X, y, missing=self.missing is not None)
+            rows = dense(stored)
+            ranges = self._ranges(rows, sparse=issparse(stored))
+            targets = self._targets(answers)
+            people = persons_of(persons, len(rows), self.rows_per_person, self._draw())
+            shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
+            told = [*shown, *scaling_warnings(rows, column_names(self))]
+            encoding = Encoding(ranges, self._feature_map(ranges))
+            shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
+            plan = proposal.plan()
+            last = last_question(proposal, plan)
+            # targets are encoded in [-1, 1], whichever range they have
+            risk = risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+            told += [(UtilityWarning, text) for text in risk]
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
+        plan = self._keep(finished, encoding, targets)
+        self.loss_ = proposal.clipped_loss
+        score = scored(proposal, plan, last, finished, held, targets, seed)
+        self.private_score_, self.certificate_, failed = score
+        told += [(UtilityWarning, failed)] if failed else []
+        for category, text in told:  # a filter may raise them, and the fit is paid for by now
+            warnings.warn(text, category, stacklevel=2)
+        return self
+
+    @abc.abstractmethod
+    def _public_answers(self, rows: int) -> HostArray:
+        """Return targets that the public facts allow; `InputError` where they are not given."""
+
+    @abc.abstractmethod
+    def _targets(self, answers: HostArray) -> Targets:
+        """Return the encoded targets."""
+
+    def _ranges(self, rows: Float[HostArray, "N k"], *, sparse: bool) -> Ranges:
+        """Return the ranges of the columns, which suit the rows."""
+        names = column_names(self)
+        marked, filled = missing_in(self.missing, rows.shape[1], names)
+        if self.bounds is None:
+            ranges = ranges_seen(rows)
+        else:
+            ranges = ranges_for(self.bounds, rows.shape[1], names=names)
+        ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
+        ranges.check_filled(rows, names)
+        if sparse and ranges.public:
+            ranges.check_zero(names)
+        return ranges
+
+    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+        """Return the feature map for rows encoded with these ranges, if there is one."""
+        return feature_map_for(self.features, ranges, column_names(self))
+
+    def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
+        """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
+        check_is_fitted(self, "coef_")
+        missing = bool(self.indicators_ or self.filled_)
+        rows = validated_rows(self, X, missing=missing, sparse=True)
+        return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
+
+    def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
+        ranges = Ranges(*self.bounds_, True, self.indicators_, self.filled_)
+        ranges.check_filled(rows, column_names(self))
+        slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
+        model = Coefficients(slopes, missing, np.asarray(self.intercept_))
+        return Encoding(ranges, self.feature_map_).scores(rows, model)
+
+    def _draw(self) -> Draw:
+        """Return what deals records out, holds some out, and chooses the rows of a person."""
+        return Draw.for_noise(self.random_state, self.split_seed)
+
+    def _request(self, targets: Targets) -> Request:
+        assert self.epsilon is not None
+        assert self.delta is not None
+        return Request(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            observer=self.observer,
+            relation=self.relation,
+            rows_per_person=self.rows_per_person,
+            agents_per_person=self.agents_per_person,
+            algorithm=self.algorithm,
+            loss=targets.loss,
+            regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
+            clip=self.clip,
+            rounds=self.rounds,
+            evaluate=self.evaluate,
+            options={k: v for k, v in self._options().items() if v is not None},
+            class_weight=self._class_weight(targets),
+            split_seed=self.split_seed,
+            precision="float64",
+        )
+
+    def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
+        """Return the weights of the classes by the labels of `Targets.facts`; here none."""
+        del targets
+        return None
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the method; None where not given.
+
+        They are `options`, and the fields of this class that have the name of an option in
+        `METHODS`.
+        """
+        return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
+
+    def _structure(self, shards: Shards) -> Structure | None:
+        """Return the structure of the weights; here there is none."""
+        del shards
+        return None
+
+    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
+        """Return the facts taken for public: their name, their setting, whether it was given."""
+        facts = (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
+        if not ranges.indicators or isinstance(self.missing, str):
+            return facts
+        return (*facts, ("the columns that may have missing cells", "missing", True))
+
+    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
+        """Store the fit, with coefficients per unit of the user's columns, or per feature."""
+        weights = targets.scale * finished.model.reshape(len(finished.model), -1)
+        slopes, missing, intercepts = encoding.in_units(weights)
+        intercepts, ranges = intercepts + targets.offset, encoding.ranges
+        facts = self._facts(ranges, targets)
+        weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
+        certificate = finished.certificate.under(
+            (
+                *(fact_condition(*fact, self.rows_per_person) for fact in facts),
+                *weighted,
+                *feature_conditions(self.features),
+                owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
+                AS_THEY_ARE,
+            ),
+            conditional=not all(public for _, _, public in facts),
+        )
+        if targets.labels is None:
+            self.coef_ = slopes[:, 0]
+            self.intercept_: float | HostArray = float(intercepts[0])
+            self.missing_coef_ = missing[:, 0]
+        else:
+            self.coef_, self.intercept_ = slopes.T, intercepts
+            self.missing_coef_ = missing.T
+            self.classes_ = targets.labels
+        self.indicators_, self.filled_ = ranges.indicators, ranges.filled
+        self.feature_map_ = encoding.features
+        self.bounds_ = (ranges.minimum, ranges.maximum)
+        self.charged_ = finished.charged
+        self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
+        return self.plan_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan, tags.input_tags.sparse = self.missing is not None, True
+        return tags

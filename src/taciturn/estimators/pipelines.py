@@ -1,0 +1,131 @@
+"""What stands around a private estimator, and may have learned from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+
+from taciturn.estimators.base import PrivateLinearModel
+from taciturn.estimators.ranges import PublicBounds
+
+# what they make of a row depends on that row and on their settings alone
+_BY_ROW = (
+    PublicBounds, Normalizer, Binarizer, PolynomialFeatures, FeatureHasher, HashingVectorizer,
+)  # fmt: skip
+
+
+def check_pipeline(estimator: Any) -> tuple[str, ...]:
+    """Return one sentence for each part around a private estimator that its certificate excludes.
+
+    No record is read: the parts are known by their class and settings. A step that is not known to
+    change every row by itself, by public numbers, is reported, whether it has been fitted or not.
+
+    Parameters
+    ----------
+    estimator
+        A `Pipeline`, or whatever else of scikit-learn has a private estimator inside.
+
+    Returns
+    -------
+    tuple of str
+        Empty if nothing was found. Steps that were taken before the pipeline, by hand, cannot be
+        seen here.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from taciturn.estimators import PrivateSVC
+    >>> check_pipeline(make_pipeline(PublicBounds(bounds=(0, 9)), PrivateSVC()))
+    ()
+    >>> (said,) = check_pipeline(make_pipeline(StandardScaler(), PrivateSVC()))
+    >>> said.partition(";")[0]
+    "the step 'standardscaler' (StandardScaler) may learn from the records"
+    """
+    return tuple(_around(estimator, type(estimator).__name__))
+
+
+def _around(part: Any, name: str) -> Iterator[str]:
+    """Yield what is to be said about a part that should have a private estimator inside."""
+    if isinstance(part, PrivateLinearModel):
+        return
+    if isinstance(part, Pipeline):
+        *before, (last, end) = part.steps
+        for step, transformer in before:
+            yield from _learns(transformer, step)
+        yield from _around(end, last)
+        return
+    inside = [
+        (key, one)
+        for key, one in getattr(part, "get_params", dict)().items()
+        if isinstance(one, PrivateLinearModel | Pipeline)
+    ]
+    if not inside:
+        yield f"{name!r} ({type(part).__name__}) is no private estimator and has none inside"
+        return
+    yield (
+        f"{name!r} ({type(part).__name__}) may fit the estimator inside more than once, or on rows "
+        "that are drawn or weighted; each fit spends its own budget, and no certificate is that of "
+        "all together"
+    )
+    for key, one in inside:
+        if isinstance(one, Pipeline):
+            yield from _around(one, key)
+
+
+def _learns(step: Any, name: str) -> Iterator[str]:
+    """Yield what is to be said about a step before a private estimator."""
+    parts = _parts(step)
+    if parts is not None:
+        for inner, part in parts:
+            yield from _learns(part, inner)
+    elif isinstance(step, FunctionTransformer) and step.func is not None:
+        yield (
+            f"the step {name!r} (FunctionTransformer) applies a function that cannot be looked "
+            "into; see to it that it changes every row by itself, by public numbers"
+        )
+    elif not _by_row(step):
+        yield (
+            f"the step {name!r} ({type(step).__name__}) may learn from the records; the "
+            "certificate does not cover that: put PublicBounds or another step with public "
+            "settings in its place"
+        )
+
+
+def _parts(step: Any) -> list[tuple[str, Any]] | None:
+    """Return the named steps of a composite; None if it is none."""
+    if isinstance(step, Pipeline):
+        return list(step.steps)
+    if isinstance(step, FeatureUnion):
+        return list(step.transformer_list)
+    if isinstance(step, ColumnTransformer):
+        named = [(name, part) for name, part, _ in step.transformers]
+        return [*named, ("remainder", step.remainder)]
+    return None
+
+
+def _by_row(step: Any) -> bool:
+    """Return whether a step is known to change every row by itself, by its settings alone."""
+    if step is None or (isinstance(step, str) and step in {"passthrough", "drop"}):
+        return True
+    if isinstance(step, OneHotEncoder | OrdinalEncoder):
+        counts = step.min_frequency is not None or step.max_categories is not None
+        return not counts and not isinstance(step.categories, str)
+    if isinstance(step, SimpleImputer):
+        constant = step.strategy == "constant" and step.keep_empty_features
+        return bool(constant and not step.add_indicator)
+    return isinstance(step, (*_BY_ROW, FunctionTransformer))

@@ -1,0 +1,351 @@
+"""Public ranges of the columns that an estimator is given, and rows encoded by them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from taciturn.errors import InputError
+from taciturn.estimators.validation import column_names, dense, validated_rows
+from taciturn.features import Inputs
+from taciturn.tables import FILL, INDICATOR, INTERCEPT, Numeric, encoded_name, range_of
+from taciturn.typing import HostArray
+
+BoundsLike: TypeAlias = tuple[ArrayLike, ArrayLike] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """The ranges [a_j, b_j] of k columns.
+
+    Attributes
+    ----------
+    minimum, maximum
+        (k,) each, with a_j < b_j; in the units of the columns.
+    public
+        Whether they were given; False if they were read off the records.
+    indicators
+        The q columns that get an indicator of missing cells, by number.
+    filled
+        The columns whose cells may be missing without one, by number.
+    """
+
+    minimum: Float[HostArray, "k"]
+    maximum: Float[HostArray, "k"]
+    public: bool
+    indicators: tuple[int, ...] = ()
+    filled: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> Float[HostArray, "k"]:
+        """b_j - a_j."""
+        return self.maximum - self.minimum
+
+    @property
+    def middle(self) -> Float[HostArray, "k"]:
+        """(a_j + b_j) / 2, what is encoded as 0."""
+        return self.minimum + self.width / 2
+
+    @property
+    def record_norm(self) -> float:
+        """sqrt(k + 1), the largest norm of a row of `encoded`, with indicators as without."""
+        return math.sqrt(len(self.minimum) + 1)
+
+    def clipped(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N k"]:
+        """Return min(max(x_j, a_j), b_j)."""
+        inside: HostArray = np.clip(rows, self.minimum, self.maximum)
+        return inside
+
+    def scaled(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N k"]:
+        """Return 2 u_j - 1 in [-1, 1], u_j = (min(max(x_j, a_j), b_j) - a_j) / (b_j - a_j)."""
+        unit = (self.clipped(rows) - self.minimum) / self.width
+        return 2 * unit - 1
+
+    def encoded(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
+        """Return D = k + q + 1 columns: `scaled`, the indicators of missing cells, a constant 1.
+
+        A missing cell (NaN) is 0, as the middle of its range would be.
+
+        **Guarantee.** If the ranges are public, each row is a function of one record and public
+        facts. Each u_j lies in [0, 1], in floating point as well, since subtraction and division
+        round monotonically, and 2 u_j is exact, so each cell lies in [-1, 1]. A cell and its
+        indicator are (2 u_j - 1, 0), or (0, 1) if it is missing: either way they add at most 1 to
+        the squared norm; so does the 0 of a missing cell without an indicator. So a row of k
+        columns has norm at most sqrt(k + 1).
+        """
+        holes = np.isnan(rows)
+        scaled = np.where(holes, 0.0, self.scaled(rows))
+        marks = holes[:, list(self.indicators)].astype(np.float64)
+        return np.concatenate([scaled, marks, np.ones((len(rows), 1))], axis=1)
+
+    def inputs(self, names: Sequence[str] | None) -> Inputs:
+        """Return what a feature map must know of the rows of `encoded`."""
+        columns = len(self.minimum)
+        known = tuple(names or map(str, range(columns)))
+        marks = (encoded_name(known[k], "") for k in self.indicators)
+        every = (*known, *marks, INTERCEPT)
+        return Inputs(every, self.record_norm, tuple(range(columns)), constant=len(every) - 1)
+
+    def check_filled(self, rows: Float[HostArray, "N k"], names: Sequence[str] | None) -> None:
+        """Raise `InputError` that names columns with missing cells that are not accepted."""
+        accepted = {*self.indicators, *self.filled}
+        bare = set(np.flatnonzero(np.isnan(rows).any(axis=0)).tolist()) - accepted
+        if bare:
+            said = [names[k] if names else k for k in sorted(bare)]
+            raise InputError(
+                f"X has missing cells in {_listed(said)}, which missing= does not list; add that "
+                'there, or write missing="indicator" or "fill" for all columns'
+            )
+
+    def check_zero(self, names: Sequence[str] | None) -> None:
+        """Raise `InputError`, which names a column, unless 0 lies in every range."""
+        outside = np.flatnonzero((self.minimum > 0) | (self.maximum < 0))
+        if outside.size:
+            name = names[outside[0]] if names else int(outside[0])
+            raise InputError(
+                f"bounds of column {name!r} leave out 0, and X is sparse: a cell that is not "
+                "stored is 0; widen the bounds to contain it, or pass X.toarray()"
+            )
+
+
+def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None) -> Ranges:
+    """Return the ranges that `bounds` states for so many columns.
+
+    Parameters
+    ----------
+    bounds
+        A pair (a, b), each one number for all columns or one per column; or a mapping from the name
+        of every column to a pair.
+    names
+        The names of the columns, if they have any.
+
+    Raises
+    ------
+    InputError
+        If `bounds` is neither, names other columns than there are, or a range is empty, infinite or
+        too narrow (`Numeric`).
+
+    Examples
+    --------
+    >>> ranges_for((0, [1, 5]), 2).width
+    array([1., 5.])
+    >>> ranges_for({"sex": (0, 1), "age": (0, 120)}, 2, names=("age", "sex")).maximum
+    array([120.,   1.])
+    """
+    if isinstance(bounds, Mapping):
+        bounds = _by_name(bounds, names)
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in bounds)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "bounds must be a pair (min, max), each of them one number for all columns or "
+            f"{columns} numbers, one per column; or name every column of a data frame, as in "
+            '{"age": (0, 120)}'
+        ) from error
+    facts = []
+    for number, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        try:
+            facts.append(Numeric(*ends))
+        except InputError as error:
+            column = repr(names[number]) if names else number
+            raise InputError(f"bounds of column {column}: {error}") from error
+    return _ranges(facts, public=True)
+
+
+def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
+    """Return the ranges that the columns span; no public facts, so a certificate is conditional.
+
+    Parameters
+    ----------
+    what
+        What a column is called in an error message, with {} for its number.
+
+    Raises
+    ------
+    InputError
+        If a column has missing cells alone, or spans no range of `Numeric`.
+    """
+    facts = []
+    for number, column in enumerate(rows.T):
+        filled = column[~np.isnan(column)]
+        if not filled.size:
+            raise InputError(
+                f"every cell of {what.format(number)} is missing; state its bounds, or leave it out"
+            )
+        facts.append(range_of(filled, what.format(number)))
+    return _ranges(facts, public=False)
+
+
+def _ranges(facts: Sequence[Numeric], *, public: bool) -> Ranges:
+    ends = np.array([(fact.minimum, fact.maximum) for fact in facts]).reshape(-1, 2)
+    return Ranges(ends[:, 0], ends[:, 1], public)
+
+
+def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
+    """Return the two ends of every column, in the order of the columns."""
+    if names is None:
+        raise _nameless("bounds")
+    _check_named("bounds", bounds, names)
+    silent = [name for name in names if name not in bounds]
+    if silent:
+        raise InputError(f"bounds lacks {_listed(silent)}; give (min, max) for every column of X")
+    for name, ends in bounds.items():
+        if np.shape(ends) != (2,):
+            raise InputError(f"bounds of column {name!r} must be a pair (min, max) of numbers")
+    return [bounds[name][0] for name in names], [bounds[name][1] for name in names]
+
+
+def _nameless(setting: str) -> InputError:
+    return InputError(
+        f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
+        f'with set_output(transform="pandas"), or {setting} without names'
+    )
+
+
+def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any]) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise InputError(
+            f"{setting} names {_listed(unknown)}, which X does not have; its columns are "
+            f"{_listed(names)}"
+        )
+
+
+def _listed(names: Sequence[Any]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(repr, names[:10])) + more
+
+
+def missing_in(
+    missing: Any, columns: int, names: Sequence[str] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the columns whose cells may be missing, with an indicator and without, by number.
+
+    Parameters
+    ----------
+    missing
+        None for no column; "indicator" or "fill" for all of them; a list of names or numbers, which
+        get an indicator; or a mapping from names or numbers to one of the two words.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or names a column that X does not have.
+
+    Examples
+    --------
+    >>> missing_in({"sex": "fill", 0: "indicator"}, 3, ("age", "height", "sex"))
+    ((0,), (2,))
+    """
+    if missing is None:
+        return (), ()
+    given = dict.fromkeys(range(columns), missing) if isinstance(missing, str) else missing
+    if isinstance(given, list | tuple | np.ndarray):
+        given = dict.fromkeys(given, INDICATOR)
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f'missing is {missing!r}; it must be "{INDICATOR}", "{FILL}", a list of columns, or a '
+            "mapping from columns to these words"
+        )
+    wrong = [said for said in given.values() if said not in (INDICATOR, FILL)]
+    if wrong:
+        raise InputError(
+            f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
+            "brackets"
+        )
+    if names is None and any(isinstance(name, str) for name in given):
+        raise _nameless("missing")
+    places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
+    known = places | {place: place for place in range(columns)}
+    _check_named("missing", given, list(known))
+    marked, filled = (
+        tuple(sorted({known[name] for name, said in given.items() if said == word}))
+        for word in (INDICATOR, FILL)
+    )
+    return marked, filled
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Map columns from their declared bounds to [-1, 1]; a scaler that may stand in pipelines.
+
+    A cell x of a column with bounds [a, b] becomes 2 (min(max(x, a), b) - a) / (b - a) - 1; a
+    missing cell (NaN) stays one. This takes the place of `StandardScaler` and `MinMaxScaler`, which
+    compute means and ends from the records without noise.
+
+    Parameters
+    ----------
+    bounds
+        What is *public* about the columns: a pair (min, max), each one number for all columns or
+        one per column, or for data frames a mapping such as {"age": (0, 120)} with every column.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    **Guarantee.** `fit` keeps the number of columns and their names, and nothing else: what
+    `transform` makes of a row is a function of that row and of the bounds. So a record changes one
+    row of the result, as it does of the table, and an estimator behind this step is as private as
+    one without it. The estimators of this package scale by their own `bounds` already; behind this
+    step they are (-1, 1).
+
+    Examples
+    --------
+    >>> PublicBounds(bounds=([0, 0], [120, 1])).fit_transform([[30.0, 1.0], [180.0, 0.0]])
+    array([[-0.5,  1. ],
+           [ 1. , -1. ]])
+    """
+
+    bounds: BoundsLike | None = None
+
+    def fit(self, X: ArrayLike, y: Any = None) -> PublicBounds:
+        """Note number and names of the columns; no cell is learned from.
+
+        Raises
+        ------
+        InputError
+            If no bounds are given, they do not suit the columns, or a cell is no finite number and
+            not missing.
+        """
+        del y
+        if self.bounds is None:
+            raise InputError(
+                "bounds is not set; declare what was public beforehand, as in bounds=(0, 120)"
+            )
+        validated_rows(self, X, reset=True, missing=True)
+        self._ranges()
+        return self
+
+    def transform(self, X: ArrayLike) -> Float[HostArray, "N k"]:
+        """Return the rows with every column mapped to [-1, 1]."""
+        check_is_fitted(self, "n_features_in_")
+        ranges = self._ranges()
+        return ranges.scaled(dense(validated_rows(self, X, missing=True)))
+
+    def inverse_transform(self, X: ArrayLike) -> Float[HostArray, "N k"]:
+        """Return numbers in [-1, 1] in the units of the columns."""
+        check_is_fitted(self, "n_features_in_")
+        ranges = self._ranges()
+        rows = dense(validated_rows(self, X, missing=True))
+        inside: HostArray = ranges.middle + rows * (ranges.width / 2)
+        return inside
+
+    def _ranges(self) -> Ranges:
+        """Return the declared ranges of the columns."""
+        return ranges_for(self.bounds, self.n_features_in_, names=column_names(self))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

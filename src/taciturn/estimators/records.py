@@ -1,0 +1,232 @@
+"""The records that an estimator is given: their owners and encoded targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int, Num
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.estimators.ranges import Ranges
+from taciturn.features import FeatureMap, feature_map_named, usage
+from taciturn.problems import Draw, Persons, numbered, partition_by, random_partition
+from taciturn.proposal import DataFacts, Named
+from taciturn.tables import INTERCEPT, Form
+from taciturn.tables.identity import canonical
+from taciturn.typing import HostArray, Task
+
+
+def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
+    """Return whose row each row is; None where rows are protected one by one.
+
+    Parameters
+    ----------
+    labels
+        One per row, or None.
+    rows_per_person
+        K, or None.
+    draw
+        What chooses the K rows of a person.
+
+    Raises
+    ------
+    InputError
+        If only one of the two is given, K is not a whole number of at least 1, or there is not one
+        label for every row; no label is repeated.
+
+    Notes
+    -----
+    **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
+    a program that reads a column in parts may hold a person's label as a number in one part and as
+    text in another, where somebody else's label is text.
+    """
+    if (labels is None) != (rows_per_person is None):
+        missing = "persons= in fit" if labels is None else "rows_per_person="
+        raise InputError(
+            "to protect persons takes one label per row and a public number of rows that a person "
+            f"has at most; give {missing} too, or neither"
+        )
+    if labels is None:
+        return None
+    most = checks.at_least("rows_per_person", rows_per_person, 1)
+    values = np.asarray(labels, dtype=object)
+    if values.shape != (rows,):
+        raise InputError(
+            f"persons has shape {values.shape}; give one label for each of the {rows} rows"
+        )
+    text = [str(value).strip() for value in values]
+    if pd.isna(values).any() or not all(text):
+        raise InputError("a row has no label in persons; give every row one")
+    same = {label: canonical(label, Form()) for label in set(text)}
+    return Persons(numbered(map(same.__getitem__, text)), most, draw)
+
+
+def owned_rows(
+    agents: Any, rows: int, persons: Persons | None = None, *, draw: Draw
+) -> list[Int[HostArray, "_m"]]:
+    """Return the row indices of each agent.
+
+    Parameters
+    ----------
+    agents
+        None for one agent who holds all rows; a whole number A to deal the rows out at random, by
+        the draw; or one label per row that names its owner, compared as text.
+    persons
+        Given, rows are divided by person.
+
+    Raises
+    ------
+    InputError
+        If A is not from 1 to the number of rows, or the labels do not name an owner for every row.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in owned_rows(["b", "a", "b"], 3, draw=Draw.secret())]
+    [[1], [0, 2]]
+    """
+    if agents is None:
+        return [np.arange(rows)]
+    if np.ndim(agents) == 0:
+        if persons is not None:
+            return persons.deal(checks.at_least("agents", agents, 1), draw)
+        return random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
+    labels = np.asarray(agents)
+    if labels.shape != (rows,):
+        raise InputError(
+            f"agents has shape {labels.shape}; give one label for each of the {rows} rows, or a "
+            "number of agents"
+        )
+    if pd.isna(labels).any():
+        raise InputError("a row has no owner in agents; give every row a label")
+    return partition_by(labels.astype(str))
+
+
+class Targets(NamedTuple):
+    """Encoded targets, and the map from scores of the encoded problem to the user's units.
+
+    Attributes
+    ----------
+    values
+        (N,): -1 and 1, class numbers, or numbers in [-1, 1].
+    loss
+        The loss that suits them.
+    scale, offset
+        A score z of the encoded problem is `offset + scale * z` in the user's units.
+    labels
+        The classes in the order of the scores, sorted; None for a regression.
+    public
+        Whether labels or range were given; False if they were read off the records.
+    """
+
+    values: Num[HostArray, "N"]
+    loss: Named
+    scale: float
+    offset: float
+    labels: HostArray | None
+    public: bool
+
+    def facts(self, *, columns: int, record_norm: float) -> DataFacts:
+        """Return the public facts about records of so many encoded columns."""
+        classes = None if self.labels is None else len(self.labels)
+        task: Task = "regression"
+        if classes is not None:
+            task = "binary" if classes == 2 else "multiclass"
+        return DataFacts(
+            name="records",
+            task=task,
+            classes=classes,
+            columns=columns,
+            record_norm=record_norm,
+            table=None,
+        )
+
+
+class Coefficients(NamedTuple):
+    """What the scores of a row are made of: one, or K.
+
+    Attributes
+    ----------
+    slopes
+        (k, K), per unit of a column; with a feature map (F, K), per feature but the constant.
+    missing
+        (k, K): what a missing cell adds, 0 where the column has no indicator. With a feature map
+        (F, K) zeros, since the indicators are among the features.
+    intercepts
+        (K,).
+    """
+
+    slopes: Float[HostArray, "F *K"]
+    missing: Float[HostArray, "F *K"]
+    intercepts: Float[HostArray, "*K"]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The ranges of the columns, and the public map that encoded rows go through, if any."""
+
+    ranges: Ranges
+    features: FeatureMap | None
+
+    @property
+    def record_norm(self) -> float:
+        """The largest norm of a row."""
+        return (self.features or self.ranges).record_norm
+
+    def rows(self, cells: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
+        """Return the rows that agents hold."""
+        encoded = self.ranges.encoded(cells)
+        return encoded if self.features is None else self.features.apply(encoded)
+
+    def in_units(self, weights: Float[HostArray, "D K"]) -> Coefficients:
+        """Return the coefficients of a model whose weights are per entry of `rows`.
+
+        A column with range [a, b] is encoded as (x - c) / h, c its middle and h half its width. So
+        a weight w is w / h per unit and moves the intercept by -w c / h.
+        """
+        if self.features is not None:
+            constant = self._constant(self.features)
+            slopes = np.delete(weights, constant, axis=0)
+            return Coefficients(slopes, np.zeros_like(slopes), weights[constant])
+        ranges, columns = self.ranges, len(self.ranges.minimum)
+        slopes = weights[:columns] / (ranges.width[:, None] / 2)
+        missing = np.zeros_like(slopes)
+        missing[list(ranges.indicators)] = weights[columns:-1]
+        return Coefficients(slopes, missing, weights[-1] - ranges.middle @ slopes)
+
+    def scores(
+        self, cells: Float[HostArray, "N k"], model: Coefficients
+    ) -> Float[HostArray, "N *K"]:
+        """Return the scores of rows, with cells clipped, and filled in, as in `rows`."""
+        slopes, missing, intercepts = model
+        if self.features is not None:
+            mapped = np.delete(self.rows(cells), self._constant(self.features), axis=1)
+            scores: HostArray = mapped @ slopes + intercepts
+            return scores
+        holes = np.isnan(cells)
+        inside = np.where(holes, self.ranges.middle, self.ranges.clipped(cells))
+        scores = inside @ slopes + intercepts
+        return scores + holes @ missing if holes.any() else scores
+
+    @staticmethod
+    def _constant(features: FeatureMap) -> int:
+        return features.names.index(INTERCEPT)
+
+
+def feature_map_for(named: Any, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
+    """Return the feature map that an estimator names, for rows with these ranges; None for none.
+
+    Raises
+    ------
+    InputError
+        If the name is none of a map, or the map does not suit the columns.
+    """
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        raise InputError(f"features is {named!r}; write {usage()}, or None")
+    return feature_map_named(named, ranges.inputs(names))

@@ -1,0 +1,214 @@
+"""What scikit-learn checks of features and targets, in errors that quote no record."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, csr_matrix, issparse, sparray, spmatrix
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from taciturn.errors import InputError, PrivacyWarning, told_anew
+from taciturn.typing import HostArray
+
+MOST_CELLS, PIECE_CELLS = 10**8, 10**6
+Sparse: TypeAlias = csr_matrix | csr_array
+RowsLike: TypeAlias = ArrayLike | spmatrix | sparray
+_KINDS = (TypeError, ValueError, OverflowError)
+# beginnings of messages that tell of shapes, types and names of columns, and of no cell; they are
+# repeated, every other one is replaced
+_HARMLESS = re.compile(
+    r"Found array with (dim )?\d|Found input variables with inconsistent|Input [Xy]?\s?contains |"
+    r"X has \d+ features, but|The feature names should match|y should be a 1d array|"
+    r"Unknown label type: (\(\(?'?)?(continuous|binary|multi|unknown)|Sparse data was passed|"
+    r"This \w+ estimator requires y to be passed|float\(\) argument must be a string or"
+)
+
+
+def validated(
+    estimator: Any, X: Any, y: Any, *, missing: bool
+) -> tuple[Float[HostArray, "N k"] | Sparse, HostArray]:
+    """Return features as numbers, and targets, as `sklearn.utils.validation.validate_data` does.
+
+    Parameters
+    ----------
+    missing
+        Whether cells may be missing (NaN).
+
+    Raises
+    ------
+    InputError
+        If they cannot be used; the message may name a column and never a cell.
+    TypeError
+        If X holds objects.
+    """
+    rows, answers = told_anew(
+        lambda: validate_data(estimator, X, y, accept_sparse="csr", **_numbers(missing)),
+        _KINDS,
+        lambda error: _told(error, X),
+    )
+    return rows, answers
+
+
+def validated_rows(
+    estimator: Any, X: Any, *, missing: bool, reset: bool = False, sparse: bool = False
+) -> Float[HostArray, "N k"] | Sparse:
+    """Return features as numbers; errors as for `validated`.
+
+    Parameters
+    ----------
+    reset
+        Whether number and names of the columns are kept; else they are compared.
+    sparse
+        Whether X may be sparse; if not, a sparse one is a TypeError.
+    """
+    known = {"reset": reset, "accept_sparse": "csr" if sparse else False, **_numbers(missing)}
+    rows: HostArray = told_anew(
+        lambda: validate_data(estimator, X, **known),
+        _KINDS,
+        lambda error: _told(error, X),
+    )
+    return rows
+
+
+def _numbers(missing: bool) -> dict[str, Any]:
+    return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if missing else True}
+
+
+def column_names(estimator: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that an estimator was given; None where they had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
+    """Return rows with every cell, those that a sparse matrix does not store as 0.
+
+    Raises
+    ------
+    InputError
+        If there would be more than 10^8 cells (0.8 GB).
+    """
+    if not issparse(rows):
+        return rows
+    if math.prod(rows.shape) > MOST_CELLS:
+        raise InputError(
+            f"X is sparse and has {rows.shape[0]:,} rows of {rows.shape[1]:,} columns; fit needs "
+            f"every cell, and at most {MOST_CELLS:,} of them: keep fewer columns, chosen by a "
+            "public list, or hash them to fewer"
+        )
+    full: HostArray = rows.toarray()
+    return full
+
+
+def pieces(rows: Float[HostArray, "N k"] | Sparse) -> Iterator[Float[HostArray, "M k"]]:
+    """Yield rows with every cell, some at a time where they are sparse."""
+    if not issparse(rows):
+        yield rows
+        return
+    size = max(1, PIECE_CELLS // max(1, rows.shape[1]))
+    for first in range(0, rows.shape[0], size):
+        yield rows[first : first + size].toarray()
+
+
+def scaling_warnings(
+    rows: Float[HostArray, "N k"], names: Sequence[str] | None
+) -> list[tuple[type[Warning], str]]:
+    """Return a warning if columns look as behind a scaler that learned from these records.
+
+    Notes
+    -----
+    **Guarantee.** None: the answer is a function of all records, for whoever holds them.
+    """
+    found = _standardised(rows)
+    if not found:
+        return []
+    first = repr(names[found[0]] if names else found[0])
+    more = f" and {len(found) - 1} more have" if len(found) > 1 else " has"
+    text = (
+        f"column {first} of X{more} mean 0 and variance 1, as behind a StandardScaler; the "
+        "certificate does not cover means and variances that were computed from the records: pass "
+        "the columns as they were collected, with public bounds (PublicBounds scales by such)"
+    )
+    return [(PrivacyWarning, text)]
+
+
+def _standardised(rows: Float[HostArray, "N k"]) -> list[int]:
+    """Return the columns with mean 0 and variance 1, both to 1e-9; missing cells do not count.
+
+    Measured columns do not reach that by chance. One with fewer than three different values is
+    passed over: -1 and 1 in equal parts have both by themselves.
+    """
+    filled = ~np.isnan(rows)
+    count = np.maximum(filled.sum(axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.sum(rows, axis=0, where=filled) / count
+        variance = np.sum((rows - mean) ** 2, axis=0, where=filled) / count
+    alike = np.flatnonzero((np.abs(mean) <= 1e-9) & (np.abs(variance - 1) <= 1e-9))
+    return [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
+
+
+def labels_in(answers: HostArray, classes: Any) -> HostArray:
+    """Return the sorted labels of a classifier: the public `classes`, or those in `answers`."""
+
+    def labels() -> HostArray:
+        check_classification_targets(answers)
+        return np.unique(answers if classes is None else np.asarray(classes))
+
+    return told_anew(labels, _KINDS, lambda error: _told(error, None))
+
+
+def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
+    """Return a regression's targets as numbers."""
+    wrong = InputError("a target is no number; a regression needs numbers in y")
+    found: HostArray = told_anew(lambda: answers.astype(np.float64), _KINDS, lambda _: wrong)
+    if np.isnan(found).any():  # None, of which scikit-learn says nothing and NumPy makes NaN
+        raise wrong
+    return found
+
+
+def _told(error: Exception, rows: Any) -> Exception:
+    """Return an error that says what is wrong without a cell of `rows`."""
+    text = str(error)
+    if "contains NaN" in text and text.startswith("Input X"):
+        return InputError(
+            'Input X contains NaN. Pass missing="indicator" to have missing cells count as the '
+            'middle of their bounds, with a column that says so, or missing="fill" without one; or '
+            "drop such rows, or fill them in with a public number"
+        )
+    if _HARMLESS.match(text):
+        kind = TypeError if isinstance(error, TypeError) else InputError
+        return kind(text)
+    if text.startswith("Complex data not supported"):
+        return InputError("Complex data not supported: give real numbers")
+    if text.startswith("Expected 2D array"):
+        return InputError(
+            "Expected 2D array, got another number of axes. Reshape your data: X.reshape(-1, 1) if "
+            "it is one column, X.reshape(1, -1) if it is one record"
+        )
+    where = "X or y" if rows is None else _not_numbers(rows)
+    return InputError(
+        f"{where} holds a cell that is no number, or of another kind than the rest; encode "
+        "categories as numbers by a public list, and drop or fill in what is missing"
+    )
+
+
+def _not_numbers(rows: Any) -> str:
+    """Return what the first column is called that is not all numbers; names are public."""
+    names = list(getattr(rows, "columns", ()))
+    cells = np.empty((0, 0))
+    with suppress(*_KINDS):
+        cells = np.asarray(rows, dtype=object)
+    for number in range(cells.shape[1] if cells.ndim == 2 else 0):
+        try:
+            cells[:, number].astype(np.float64)
+        except _KINDS:
+            return f"column {names[number] if names else number!r} of X"
+    return "X or y"

@@ -1,0 +1,42 @@
+"""A private answer to "how good is it?": a last question to records that were held out."""
+
+from taciturn.evaluation.asking import (
+    Evaluated,
+    ask_held_out,
+    evaluation_plan,
+    evaluation_seed,
+    scale_of,
+    score_of_totals,
+    with_evaluation,
+)
+from taciturn.evaluation.composition import of_disjoint_parts
+from taciturn.evaluation.covering import check_covered, larger_of
+from taciturn.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
+from taciturn.evaluation.labels import score_of_labels
+from taciturn.evaluation.numbers import score_of_numbers
+from taciturn.evaluation.score import Bin, PrivateScore, Scale
+from taciturn.evaluation.width import Width, expected_width
+
+__all__ = [
+    "LEVEL",
+    "Bin",
+    "Evaluated",
+    "Interval",
+    "PrivateScore",
+    "Scale",
+    "Width",
+    "ask_held_out",
+    "check_covered",
+    "evaluation_plan",
+    "evaluation_seed",
+    "expected_width",
+    "larger_of",
+    "mean_interval",
+    "of_disjoint_parts",
+    "ratio_interval",
+    "scale_of",
+    "score_of_labels",
+    "score_of_numbers",
+    "score_of_totals",
+    "with_evaluation",
+]

@@ -1,0 +1,151 @@
+r"""Intervals for shares and means, of which both the noise and the sample are uncertain.
+
+Let x be the noised counts of d cells: the records of each cell, and independent noise of variance v
+(known, public) in every one. Their number n is public, so that the sum of the noises is known, too.
+What is left when it is spread evenly,
+
+    x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
+
+is the best linear unbiased estimate of the counts. It halves the noise of a sum over half of the
+cells. `Counts` is that estimate.
+
+**Shares.** Let r be the probability that a record which falls in the cells b falls in a, a part
+of b, and N = a'x, M = b'x. Given how many records fall in b, N - r M has mean 0 and the variance
+
+    V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
+
+the last term of the sample, in which M stands for the true number. The interval is the set of r
+with (N - r M)^2 <= z^2 V(r): where b are all cells and there is no noise, Wilson's interval; where
+only noise is left, Fieller's for a ratio. It is solved as a quadratic inequality, and is all of
+[0, 1] where that has no bounded solution, as for a label of which noise hides whether it occurs.
+
+**Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
+v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
+noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+
+**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
+the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
+f (1 - f) being at least 0 and squares being convex,
+
+    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
+
+with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals reach their level, and more where rows of a person
+differ. To count rows as if each were of another person would fall short of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from taciturn.typing import HostArray
+
+LEVEL = 0.95
+QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its interval at the confidence level `LEVEL`."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval in another unit."""
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
+
+    @property
+    def root(self) -> Interval:
+        """The interval of the square root of a number of 0 or more."""
+        return Interval(math.sqrt(self.estimate), math.sqrt(self.low), math.sqrt(self.high))
+
+    @property
+    def complement(self) -> Interval:
+        """The interval of 1 less the share."""
+        return Interval(1 - self.estimate, 1 - self.high, 1 - self.low)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noised counts of cells whose total is known.
+
+    Attributes
+    ----------
+    values
+        The counts of the d cells, which add up to `total`.
+    total
+        n, the number of records.
+    variance
+        v, of the noise of one cell before it was adjusted to the total.
+    """
+
+    values: Float[HostArray, " d"]
+    total: int
+    variance: float
+
+    @classmethod
+    def of(cls, noised: Float[HostArray, " d"], total: int, variance: float) -> Counts:
+        """Return noised counts, adjusted to their total."""
+        spread = (total - float(np.sum(noised))) / len(noised)
+        return cls(np.asarray(noised, np.float64) + spread, total, variance)
+
+    def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
+        """Return the covariance that noise gives to two weighted sums of the counts."""
+        cells = len(self.values)
+        shared = float(np.sum(one) * np.sum(other)) / cells
+        return self.variance * (float(one @ other) - shared)
+
+
+def ratio_interval(
+    counts: Counts, part: Bool[HostArray, " d"], whole: Bool[HostArray, " d"]
+) -> Interval | None:
+    """Return the share of the records in the cells `whole` that are in the cells `part`.
+
+    None where noise hides whether there is any record in `whole`.
+    """
+    a, b = part.astype(np.float64), whole.astype(np.float64)
+    number, among = float(a @ counts.values), float(b @ counts.values)
+    noise_a, noise_ab, noise_b = counts.noise(a, a), counts.noise(a, b), counts.noise(b, b)
+    z2 = QUANTILE**2
+    if among <= 0 or among**2 <= z2 * noise_b:
+        return None
+    # second * r^2 + first * r + constant <= 0
+    second = among**2 - z2 * (noise_b - among)
+    first = -2 * number * among + 2 * z2 * noise_ab - z2 * among
+    constant = number**2 - z2 * noise_a
+    estimate = min(max(number / among, 0.0), 1.0)
+    inside = first**2 - 4 * second * constant
+    if second <= 0 or inside < 0:
+        return Interval(estimate, 0.0, 1.0)
+    root = math.sqrt(inside)
+    low, high = (-first - root) / (2 * second), (-first + root) / (2 * second)
+    return _within(estimate, low, high)
+
+
+def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
+    """Return the mean of numbers in [0, 1] from their noised sums.
+
+    Parameters
+    ----------
+    total, squares
+        Noised sums of the numbers and of their squares.
+    variance
+        Of the noise of either.
+    """
+    mean = total / records
+    inside = min(max(mean, 0.0), 1.0)
+    spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))
+    half = QUANTILE * math.sqrt(variance / records**2 + spread / records)
+    return _within(inside, mean - half, mean + half)
+
+
+def _within(estimate: float, low: float, high: float) -> Interval:
+    """Return the interval of a number that is known to lie in [0, 1]."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    return Interval(estimate, min(low, estimate), max(high, estimate))

@@ -1,0 +1,109 @@
+r"""Rows around a centre that a run released: what a model of such a run is linear in.
+
+With c and n = max(|x - c|, R / 64), R the bound on rows x,
+
+    x~ = ((x - c) / n, kappa),        of norm sqrt(1 + kappa^2) at most.
+
+The centre follows from a noised answer (`taciturn.algorithms.Centred`), so it is public after the
+run, and stands in the model file. During the run the same rows are used behind the door
+(`taciturn.oracles.CentredGradient`), where they are never formed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn.errors import InputError
+from taciturn.features.feature_map import FeatureMap, Inputs
+from taciturn.typing import HostArray
+
+# kappa: of the rows, small enough to cost little noise; an intercept
+CONSTANT = 0.3
+# records nearer to the centre than this share of the record norm are pulled towards it
+NEAREST = 2.0**-6
+# that are moved at a time, so that the work takes little memory beside the rows
+_ROWS = 2**12
+
+
+@dataclass(frozen=True, eq=False)
+class AroundCentre(FeatureMap):
+    """The rows around a centre, after another feature map if there is one.
+
+    Attributes
+    ----------
+    inputs
+        What is public about the encoded records.
+    first
+        The feature map that comes before; None for the encoded records themselves.
+    centre
+        c, (K,); finite.
+
+    Raises
+    ------
+    InputError
+        If the centre has another length than the rows, or is not finite.
+    """
+
+    inputs: Inputs
+    first: FeatureMap | None
+    centre: Float[HostArray, "K"]
+
+    def __post_init__(self) -> None:
+        before = len(self.inputs.names) if self.first is None else self.first.columns
+        if self.centre.shape != (before,) or not np.isfinite(self.centre).all():
+            raise InputError(
+                f"a centre of shape {self.centre.shape} is given for rows of "
+                f"{before} numbers; it must be one finite number for each"
+            )
+
+    @property
+    def _before(self) -> tuple[str, ...]:
+        return self.inputs.names if self.first is None else self.first.names
+
+    @property
+    @override
+    def columns(self) -> int:
+        return len(self.centre) + 1
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        """Those of the rows before, but for their constant, and that of kappa."""
+        known = self.inputs.constant
+        constant = None if known is None else self.inputs.names[known]
+        kept = ("1 of the row" if name == constant else name for name in self._before)
+        return (*kept, "constant")
+
+    @property
+    @override
+    def record_norm(self) -> float:
+        return math.hypot(1.0, CONSTANT)
+
+    @override
+    def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        before = rows if self.first is None else self.first.apply(rows)
+        return self.around(before)
+
+    def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
+        """Return rows that went through the first map, around the centre."""
+        moved = np.empty((len(before), before.shape[1] + 1), before.dtype)
+        for start in range(0, len(before), _ROWS):
+            rows = slice(start, start + _ROWS)
+            moved[rows] = self._around(before[rows])
+        return moved
+
+    def _around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
+        most = self.inputs.record_norm if self.first is None else self.first.record_norm
+        # of entries of size 1, whose squares neither overflow nor vanish
+        largest = np.maximum(np.abs(before).max(axis=1, keepdims=True), np.finfo(before.dtype).tiny)
+        unit = before / largest
+        size = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
+        away = unit * np.minimum(largest, most / size) - self.centre.astype(before.dtype)
+        distance = np.linalg.norm(away, axis=1, keepdims=True)
+        away /= np.maximum(distance, NEAREST * most).astype(before.dtype)
+        return np.concatenate([away, np.full((len(away), 1), CONSTANT, before.dtype)], axis=1)

@@ -1,0 +1,97 @@
+r"""Public bins: beside every number, which of B equal parts of its range it lies in.
+
+A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), which is set to 1 while the
+other parts are 0. A linear model is then a step function of every number, beside its slope. The
+ranges are public, so the edges are: they are never read off the records. The bins that a bounds
+file gives a single column are set by the same `set_bins`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.features.feature_map import FeatureMap, Inputs
+from taciturn.typing import HostArray
+
+
+@dataclass(frozen=True)
+class Bins(FeatureMap):
+    """All columns as they are, and B columns of zeros and a one for every number.
+
+    **Guarantee.** As for `FeatureMap`. Exactly one bin of a number is set, so n numbers add n to
+    the square of a row's norm: it is at most sqrt(R^2 + n).
+
+    Attributes
+    ----------
+    inputs
+        What is public about the records.
+    bins
+        B, at least 2.
+
+    Raises
+    ------
+    InputError
+        If no column is a number, or B is below 2.
+    """
+
+    inputs: Inputs
+    bins: int
+
+    def __post_init__(self) -> None:
+        checks.at_least("bins", self.bins, 2)
+        if not self.inputs.numbers:
+            raise InputError("no column of these records is a number to be put into bins")
+
+    @property
+    @override
+    def columns(self) -> int:
+        return len(self.inputs.names) + self.bins * len(self.inputs.numbers)
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        names = self.inputs.names
+        binned = [f"{names[n]} bin {k}" for n in self.inputs.numbers for k in range(self.bins)]
+        return (*names, *binned)
+
+    @property
+    @override
+    def record_norm(self) -> float:
+        return math.sqrt(self.inputs.record_norm**2 + len(self.inputs.numbers))
+
+    @override
+    def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        columns, numbers = len(self.inputs.names), self.inputs.numbers
+        found = np.zeros((len(rows), self.columns))
+        found[:, :columns] = rows
+        edges = 2 * np.arange(1, self.bins) / self.bins - 1
+        for place, number in enumerate(numbers):
+            first = columns + self.bins * place
+            found[:, first : first + self.bins] = set_bins(rows[:, number], edges)
+        return found
+
+
+def set_bins(
+    numbers: Float[HostArray, "N"], edges: Float[HostArray, "E"]
+) -> Float[HostArray, "N _"]:
+    """Return E + 1 columns of zeros and a one: in which bin between E inner edges a number lies.
+
+    An edge belongs to the bin above it. Exactly one bin is set, the outer ones for numbers beyond
+    the edges.
+
+    Examples
+    --------
+    >>> set_bins(np.array([0.5, 1.0]), np.array([1.0]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    found = np.zeros((len(numbers), len(edges) + 1))
+    found[np.arange(len(numbers)), np.searchsorted(edges, numbers, side="right")] = 1
+    return found

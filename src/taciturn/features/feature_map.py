@@ -1,0 +1,161 @@
+"""Public maps from encoded records to features: what a linear model is linear in."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pooch
+from jaxtyping import Float
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import HostArray
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is public about encoded records before a feature map.
+
+    Attributes
+    ----------
+    names
+        D names of columns.
+    record_norm
+        R: packing clips every row to it.
+    numbers
+        The columns that are numbers in [-1, 1], by index; the others are categories and the like.
+    constant
+        The column that is 1 in every row, by index; None if there is none.
+    picture
+        Height, width and channels of a row that is a picture, in this order of its columns: channel
+        by channel, each row by row; None for other data.
+
+    Raises
+    ------
+    InputError
+        If there is no column, an index is none of a column, or a picture has another size.
+    """
+
+    names: tuple[str, ...]
+    record_norm: float
+    numbers: tuple[int, ...] = ()
+    constant: int | None = None
+    picture: tuple[int, int, int] | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        checks.positive("record_norm", self.record_norm)
+        columns = len(self.names)
+        if columns == 0:
+            raise InputError("there is no column to compute features of; give at least one")
+        marked = (*self.numbers, *(() if self.constant is None else (self.constant,)))
+        if any(not 0 <= index < columns for index in marked) or len(set(marked)) < len(marked):
+            raise InputError(
+                f"numbers are columns {self.numbers} and the constant is {self.constant}; they "
+                f"must be different, from 0 to {columns - 1}"
+            )
+        if self.picture is not None:
+            height, width, channels = self.picture
+            if height * width * channels != columns:
+                raise InputError(
+                    f"a picture of {height} x {width} x {channels} has "
+                    f"{height * width * channels} numbers, the records have {columns}"
+                )
+
+
+class FeatureMap(ABC):
+    """A public function of one record, the same for every agent.
+
+    **Guarantee.** A map is a function of one row and of public facts (`Inputs`, its own settings
+    and seed), so neighbouring data sets stay neighbouring: where one record is replaced, one row of
+    features is. Packing clips rows to `record_norm`, whatever a map returns, so a sensitivity never
+    rests on the bound that a map states; a bound below the norms that occur costs accuracy.
+    """
+
+    @property
+    def costly(self) -> bool:
+        """Whether features of published records are worth keeping on disk; here they are not."""
+        return False
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """K, computed without making so many names."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of the K features."""
+
+    @property
+    @abstractmethod
+    def record_norm(self) -> float:
+        """A bound on the Euclidean norm of a row of features."""
+
+    @abstractmethod
+    def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
+        """Return the features of records, in single precision or better."""
+
+
+def applied(
+    feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
+) -> Float[HostArray, "N K"]:
+    """Return the features of the records of a published data set, read from disk if they are there.
+
+    A file is named by a digest of the rows, of the map with its settings and of the code that
+    computes it, and found again under no other. Where the folder cannot be written, features are
+    computed every time.
+
+    Parameters
+    ----------
+    rows
+        Published records, and no others: their features are written to disk.
+    folder
+        None for `features` in the user's cache folder.
+
+    Notes
+    -----
+    **Guarantee.** What is read is clipped to the record norm when it is packed, as what is computed
+    is; a file that somebody changed costs accuracy.
+    """
+    place = Path(pooch.os_cache("taciturn")) / "features" if folder is None else folder
+    path = place / f"{_digest(feature_map, rows)}.npy"
+    known = _read(path, (len(rows), feature_map.columns))
+    if known is not None:
+        return known
+    features = feature_map.apply(rows)
+    _keep(features, path)
+    return features
+
+
+def _digest(feature_map: FeatureMap, rows: HostArray) -> str:
+    code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
+    content = hashlib.sha256(f"{feature_map!r}{rows.shape}{rows.dtype}{code}".encode())
+    content.update(np.ascontiguousarray(rows).view(np.uint8).data)
+    return content.hexdigest()
+
+
+def _read(path: Path, shape: tuple[int, int]) -> HostArray | None:
+    try:
+        features: HostArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return features if features.shape == shape else None
+
+
+def _keep(features: HostArray, path: Path) -> None:
+    """Write under a passing name and rename, so that `path` is whole or absent."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as passing:
+            part = Path(passing) / path.name
+            np.save(part, features, allow_pickle=False)
+            os.replace(part, path)
+    except OSError:
+        return

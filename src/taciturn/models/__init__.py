@@ -1,0 +1,27 @@
+"""Released models: saving, loading, prediction."""
+
+from taciturn.models.model import (
+    Model,
+    Term,
+    feature_terms,
+    load_model,
+    model_text,
+    model_to_dict,
+    save_model,
+    table_terms,
+    write_text,
+)
+from taciturn.models.predict import predict
+
+__all__ = [
+    "Model",
+    "Term",
+    "feature_terms",
+    "load_model",
+    "model_text",
+    "model_to_dict",
+    "predict",
+    "save_model",
+    "table_terms",
+    "write_text",
+]

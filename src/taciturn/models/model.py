@@ -1,0 +1,357 @@
+"""A released model in the units of the user's columns, and its file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.features import AroundCentre, FeatureMap, feature_map_named
+from taciturn.problems import ClippedLoss, loss_named
+from taciturn.proposal import Named, weighted
+from taciturn.tables import (
+    INTERCEPT,
+    Bounds,
+    Categories,
+    Numeric,
+    encoded_names,
+    entries_of,
+    inputs_of,
+    zeros_and_units,
+)
+from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
+from taciturn.typing import HostArray, Task
+
+
+class Term(NamedTuple):
+    """One addend of the score.
+
+    Attributes
+    ----------
+    column
+        The user's column; None for the intercept.
+    value
+        The category, or the bin, that the addend is for; empty for a missing cell, None for a
+        number.
+    coefficient
+        (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
+        the category, lies in the bin or misses the cell.
+    """
+
+    column: str | None
+    value: str | None
+    coefficient: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    r"""A linear model with its preprocessing and its certificate.
+
+    With x clipped to its column's range, the score of a row is
+
+    .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
+
+    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`), and
+    the bin that it lies in has an addend besides, where there are bins. A missing cell of a column
+    with an indicator counts as `Numeric.filled`, and has an addend in place of a bin. A regression
+    predicts z, two labels the second where z >= 0, K classes the one with the largest z.
+
+    Attributes
+    ----------
+    data
+        Name of the data set, or of the table's file.
+    labels
+        The labels in the order of the scores; None for a regression.
+    loss, clip
+        The loss by name, and the bound on the coefficient of a record; None where that is not
+        known, as in files of earlier versions. `clipped_loss` says what follows.
+    class_weights
+        The public weight of each label in the loss; None for none. Probabilities are those of
+        records that were weighted like this.
+    bounds
+        The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
+    features
+        The public feature map that encoded rows go through (`taciturn.features`), by name; the
+        terms are then per feature, and None where they are per column.
+    centre
+        The centre that rows were moved to, as the run released it; None without.
+    terms
+        The addends: intercept first where there is one, then the columns in order.
+    certificate
+        `Certificate.to_dict()` of the run, or what was read from a file.
+    statement
+        The certificate in sentences.
+    taciturn_version
+        The version that trained the model.
+    assessment
+        How well the model does on public test records, as `taciturn.training.Assessment.to_dict`
+        says it; None where there are none.
+    private_score
+        How well it does by noised counts of held-out records, as
+        `taciturn.evaluation.PrivateScore.to_dict` says it; None where none were held out.
+
+    Raises
+    ------
+    InputError
+        If the coefficients do not fit bounds and labels, the labels not the task, or a coefficient
+        is not finite.
+    """
+
+    data: str
+    task: Task
+    loss: str
+    target: str
+    labels: tuple[str, ...] | None
+    bounds: Bounds | None
+    terms: tuple[Term, ...]
+    certificate: dict[str, Any]
+    statement: tuple[str, ...]
+    taciturn_version: str
+    clip: float | None = None
+    features: str | None = None
+    centre: tuple[float, ...] | None = None
+    class_weights: tuple[float, ...] | None = None
+    assessment: dict[str, Any] | None = None
+    private_score: dict[str, Any] | None = None
+
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        """The feature map of a table's rows; None if the model is of the columns themselves."""
+        if self.bounds is None:
+            return None
+        inputs = inputs_of(self.bounds)
+        named = None if self.features is None else feature_map_named(self.features, inputs)
+        return named if self.centre is None else AroundCentre(inputs, named, np.array(self.centre))
+
+    def __post_init__(self) -> None:
+        if (self.labels is None) != (self.task == "regression"):
+            raise InputError("a classifier needs labels and a regression none; train again")
+        if self.labels is not None and (self.task == "binary") != (len(self.labels) == 2):
+            raise InputError(f"a {self.task} model cannot have {len(self.labels)} labels")
+        if any(len(term.coefficient) != self.outputs for term in self.terms):
+            raise InputError(f"a term has another number of coefficients than {self.outputs}")
+        if not np.isfinite([term.coefficient for term in self.terms]).all():
+            raise InputError("a coefficient is not finite; train again with fewer rounds")
+        if self.class_weights is not None and len(self.class_weights) != len(self.labels or ()):
+            raise InputError("the class weights are not one for each label; train again")
+        if self.clip is not None:
+            checks.positive("clip", self.clip, allow_infinity=True)
+        self.clipped_loss  # noqa: B018 - checked
+        if self.bounds is not None:
+            _check_fit(self)
+
+    @cached_property
+    def clipped_loss(self) -> ClippedLoss:
+        """The loss as it was minimised: its name, and whether scores are log-odds."""
+        named = Named.parse("loss", self.loss)
+        classes = None if self.labels is None else len(self.labels)
+        loss = loss_named(named.name, named.numbers, self.task, classes)
+        return ClippedLoss(self.loss, weighted(loss, self.class_weights), self.clip)
+
+    @property
+    def outputs(self) -> int:
+        """K, the number of scores of a row."""
+        return len(self.labels) if self.task == "multiclass" and self.labels else 1
+
+    def written_as(self, given: Mapping[str, Any]) -> Model:
+        """Return the model for files that are written in another form; see `Form.changed`."""
+        if self.bounds is None:
+            return self
+        bounds = replace(self.bounds, form=self.bounds.form.changed(given))
+        return replace(self, bounds=bounds)
+
+
+def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
+    r"""Return the terms of a model whose weights are per encoded column (see `encode`).
+
+    An entry of a row is encoded as :math:`(x - c) / h` (`taciturn.tables.zeros_and_units`); its
+    weight w gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half
+    the range of a numeric target, whose middle is added to the intercept, and 1 for labels.
+    """
+    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
+    target = bounds.target
+    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    zeros, units = zeros_and_units(bounds)
+    slopes = scaled / units[:, None]
+    intercept = slopes[-1] + middle - zeros @ slopes
+    entries = [(name, value) for name, fact in bounds.columns.items() for value in entries_of(fact)]
+    rows = zip(entries, slopes[:-1].tolist(), strict=True)
+    terms = (Term(name, value, tuple(row)) for (name, value), row in rows)
+    return (Term(None, None, tuple(intercept.tolist())), *terms)
+
+
+def feature_terms(
+    bounds: Bounds, features: FeatureMap, weights: Float[HostArray, "D *K"]
+) -> tuple[Term, ...]:
+    """Return the terms of a table's model whose weights are per feature, the intercept first.
+
+    Scaled to the units of a numeric target, whose middle is added to the intercept.
+    """
+    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
+    target = bounds.target
+    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    intercept = np.full(scaled.shape[1], middle)
+    terms = []
+    for name, row in zip(features.names, scaled, strict=True):
+        if name == INTERCEPT:
+            intercept = intercept + row
+        else:
+            terms.append(Term(name, None, tuple(row.tolist())))
+    return (Term(None, None, tuple(intercept.tolist())), *terms)
+
+
+def _blank_terms(bounds: Bounds, features: FeatureMap | None, outputs: int) -> tuple[Term, ...]:
+    if features is None:
+        return table_terms(bounds, np.zeros((len(encoded_names(bounds)), outputs)))
+    return feature_terms(bounds, features, np.zeros((features.columns, outputs)))
+
+
+def _check_fit(model: Model) -> None:
+    assert model.bounds is not None
+    features = model.feature_map
+    # a number in a file decides how many features are named: not more than there are terms
+    if features is not None and features.columns > len(model.terms):
+        raise InputError("there are fewer coefficients than features")
+    blank = _blank_terms(model.bounds, features, model.outputs)
+    if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
+        raise InputError("the coefficients do not belong to the columns of the preprocessing")
+    target = model.bounds.target
+    labels = target.values if isinstance(target, Categories) else None
+    if (labels, model.bounds.target_name) != (model.labels, model.target):
+        raise InputError("target and labels are not those of the preprocessing")
+
+
+FORMAT = 1
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write the model to `path`, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_text(model_text(model), path)
+
+
+def write_text(text: str, out: Path) -> None:
+    """Write a file whole or not at all; raise `InputError` if it cannot be written."""
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{out} cannot be written ({reason}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_model(path: Path) -> Model:
+    """Return the model in the file `path`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not a whole, consistent model.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"the model {path} cannot be read ({reason})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a model: not valid JSON; is it cut short?") from error
+    try:
+        return _model(values)
+    except InputError as error:
+        raise InputError(f"{path} is not a model that can be used: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path} is not a model: a part is missing or of the wrong kind; name the model.json "
+            "that taciturn train --out DIR wrote"
+        ) from error
+
+
+def model_text(model: Model) -> str:
+    """Return the content of a model file: strictly valid JSON."""
+    return json.dumps(model_to_dict(model), indent=1, allow_nan=False) + "\n"
+
+
+def model_to_dict(model: Model) -> dict[str, Any]:
+    """Return the model as plain values that JSON can say."""
+    return {
+        "format": FORMAT,
+        "taciturn_version": model.taciturn_version,
+        "data": model.data,
+        "task": model.task,
+        "loss": model.loss,
+        "clip": "infinity" if model.clip == math.inf else model.clip,
+        "class_weights": None if model.class_weights is None else list(model.class_weights),
+        "target": model.target,
+        "labels": None if model.labels is None else list(model.labels),
+        "terms": [
+            {**term._asdict(), "coefficient": list(term.coefficient)} for term in model.terms
+        ],
+        "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
+        "features": model.features,
+        "centre": None if model.centre is None else list(model.centre),
+        "certificate": model.certificate,
+        "statement": list(model.statement),
+        "assessment": model.assessment,
+        "private_score": model.private_score,
+    }
+
+
+def _model(values: Any) -> Model:
+    if values["format"] != FORMAT or values["task"] not in get_args(Task):
+        raise InputError(f"it is not of format {FORMAT}; train again with this version of taciturn")
+    labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
+    # there were none of these before there were names for them
+    weights, features = values.get("class_weights"), values.get("features")
+    centre, clip = values.get("centre"), values.get("clip")
+    if not isinstance(certificate, dict):
+        raise InputError("its certificate is missing; train again")
+    # earlier versions wrote none
+    assessment, score = values.get("assessment"), values.get("private_score")
+    if not isinstance(assessment, dict | None) or not isinstance(score, dict | None):
+        raise InputError("its assessment or private score is not an object; train again")
+    if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
+        bounds = bounds_from_dict({"interval": "unit", **bounds})
+    return Model(
+        data=str(values["data"]),
+        task=values["task"],
+        loss=str(values["loss"]),
+        clip=None if clip is None else float(clip),
+        class_weights=None if weights is None else tuple(map(float, weights)),
+        target=str(values["target"]),
+        labels=None if labels is None else tuple(map(str, labels)),
+        bounds=bounds,
+        features=None if features is None else str(features),
+        centre=None if centre is None else tuple(map(float, centre)),
+        terms=tuple(
+            Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
+            for term in values["terms"]
+        ),
+        certificate=certificate,
+        statement=tuple(map(str, values["statement"])),
+        taciturn_version=str(values["taciturn_version"]),
+        assessment=assessment,
+        private_score=score,
+    )
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

@@ -1,0 +1,267 @@
+"""Mixing matrices: the weights of an agent's neighbours."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.linalg
+from jaxtyping import Float, Int
+from scipy.sparse.csgraph import shortest_path
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.network.graph import Graph
+from taciturn.typing import HostArray
+
+MOST_EXCHANGES = 100
+_DENSE = 600
+_RESTARTS = 200
+_TOL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """A symmetric matrix W on the edges of a graph; the diagonal makes its rows sum to 1.
+
+    Mixing replaces the values v_i of the agents by v_i + sum_j w_ij (v_j - v_i). W is then doubly
+    stochastic: the mean is kept, and agreement is a fixed point.
+
+    **Several exchanges.** K exchanges for one question mix by P_K(W) instead of W, P_K a polynomial
+    of degree K with P_K(1) = 1, so that the mean is kept and agreement is a fixed point. With all
+    other eigenvalues of W in [a, b], b < 1, the one that leaves least disagreement is Chebyshev's,
+    P_K(x) = T_K((2 x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between
+    -1 / T_K(t) and 1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after
+    each exchange, with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
+
+        p_(k+1) = w_(k+1) (p_k + pace D p_k) + (1 - w_(k+1)) p_(k-1),
+        w_(k+1) = 2 t T_k(t) / T_(k+1)(t) = 1 / (1 - w_k / (4 t^2)),    w_2 = 1 / (1 - 1 / (2 t^2)).
+
+    a and b follow from the graph, which is public. What is exchanged are public linear functions of
+    messages, so exchanges cost messages and no privacy.
+
+    Attributes
+    ----------
+    graph
+        Where weights may stand.
+    weights
+        w_e > 0 of each edge, in the order of `graph.edges`.
+    exchanges
+        K. With 1 it is W itself that mixes.
+
+    Raises
+    ------
+    InputError
+        If a weight is not above 0, the weights of an agent's edges exceed 1 (its own would be
+        negative), or there is no exchange or more than `MOST_EXCHANGES`.
+    """
+
+    graph: Graph
+    weights: Float[HostArray, " E"]
+    exchanges: int = 1
+
+    @property
+    def along(self) -> Graph:
+        """The edges along which messages travel: any of the network."""
+        return self.graph
+
+    def among(self, agents: Sequence[int]) -> None:
+        """Return nothing: what some agents are asked is told to all, and added up by each."""
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, np.float64)
+        if weights.shape != (len(self.graph.edges),):
+            raise InputError(
+                f"there are {weights.size} weights for {len(self.graph.edges)} edges; give as many"
+            )
+        if not np.all((weights > 0) & np.isfinite(weights)):
+            raise InputError("a mixing weight is 0, negative or not a number; it must be above 0")
+        if checks.at_least("exchanges", self.exchanges, 1) > MOST_EXCHANGES:
+            raise InputError(
+                f"exchanges is {self.exchanges}; it must be at most {MOST_EXCHANGES}, and a "
+                "spanning tree gives the mean exactly"
+            )
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+        worst = int(np.argmax(self._leaving))
+        if not self._leaving[worst] <= 1 + _TOL:
+            raise InputError(
+                f"the mixing weights of agent {worst}'s edges sum to {self._leaving[worst]:g}; "
+                "they must not exceed 1"
+            )
+
+    @property
+    def _leaving(self) -> HostArray:
+        """The sum of the weights of each agent's edges."""
+        return np.bincount(
+            self.graph.edges.T.ravel(), np.tile(self.weights, 2), minlength=self.graph.agents
+        )
+
+    @property
+    def lazy(self) -> Mixing:
+        """(I + W) / 2, whose eigenvalues are not negative."""
+        return dataclasses.replace(self, weights=self.weights / 2)
+
+    @property
+    def fixed_rounds(self) -> None:
+        """How many rounds a plan must have: any number."""
+        return None
+
+    def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
+        """Return how many of the first rounds' messages of agent i can have reached agent j.
+
+        A message moves K links a round, so those of the first T - d(i, j) + 1 rounds have, with d
+        the number of links between the two over K, rounded up. All agents send to their neighbours
+        in every round.
+        """
+        del tells_neighbours
+        links = shortest_path(self.graph.adjacency(), unweighted=True)
+        away: HostArray = np.ceil(links / self.exchanges).astype(int)
+        reached: HostArray = np.clip(rounds - away + 1, 0, rounds)
+        return reached
+
+    @cached_property
+    def pace(self) -> float:
+        """By how much an exchange moves along D: 1 if there is one only."""
+        low, high = self._ends_of_one
+        return 1.0 if self.exchanges == 1 else 2 / (2 - low - high)
+
+    @cached_property
+    def momentum(self) -> Float[HostArray, " K"]:
+        """w_1 = 1, w_2, ..., w_K of the exchanges, `(K,)`."""
+        low, high = self._ends_of_one
+        inverse, factors = (high - low) / (2 - low - high), [1.0]
+        for k in range(1, self.exchanges):
+            before = 2.0 if k == 1 else factors[-1]
+            factors.append(1 / (1 - before * inverse**2 / 4))
+        return np.array(factors)
+
+    def matrix(self) -> scipy.sparse.csr_array:
+        """Return W, `(A, A)`, sparse: what one exchange mixes by."""
+        i, j = self.graph.edges.T
+        agents = np.arange(self.graph.agents)
+        values = np.concatenate([self.weights, self.weights, 1 - self._leaving])
+        where = (np.concatenate([i, j, agents]), np.concatenate([j, i, agents]))
+        return scipy.sparse.csr_array((values, where), shape=(len(agents), len(agents)))
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Between which the eigenvalues of all exchanges are, but for that of agreement, 1.
+
+        Of one exchange these are the least and the second largest eigenvalue of W; of several,
+        -1 / T_K(t) and 1 / T_K(t).
+        """
+        low, high = self._ends_of_one
+        if self.exchanges == 1:
+            return low, high
+        # 1 / T_K(1 / r) with 1 / r = cosh(u): 2 e^(-K u) / (1 + e^(-2 K u)), e^(-u) = r / (1 + ...)
+        ratio = (high - low) / (2 - low - high)
+        power = (ratio / (1 + math.sqrt(1 - ratio**2))) ** self.exchanges
+        left = 2 * power / (1 + power**2)
+        return -left, left
+
+    @property
+    def _ends_of_one(self) -> tuple[float, float]:
+        """The least and the second largest eigenvalue of W."""
+        return self._least_of_one, self._second_of_one
+
+    @cached_property
+    def _least_of_one(self) -> float:
+        """The least eigenvalue of W, or Gershgorin's bound on it where it is one of many alike.
+
+        On a long ring or a large grid so many eigenvalues lie next to the least one that Lanczos'
+        method takes time in proportion to the square of the agents; the bound is close there.
+        """
+        if self.graph.agents <= _DENSE:
+            return float(self._spectrum[0])
+        try:
+            return float(self._lanczos(1, "SA", _RESTARTS)[0])
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            return 1 - 2 * float(np.max(self._leaving))
+
+    @cached_property
+    def _second_of_one(self) -> float:
+        """The second largest eigenvalue of W."""
+        if self.graph.agents <= _DENSE:
+            return float(self._spectrum[-2])
+        return float(np.min(self._lanczos(2, "LA", None)))
+
+    @cached_property
+    def _spectrum(self) -> HostArray:
+        """All eigenvalues of W, of few agents."""
+        values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
+        return values
+
+    def _lanczos(self, count: int, which: Literal["SA", "LA"], restarts: int | None) -> HostArray:
+        """Return the few least or largest eigenvalues; the same ones every time."""
+        first = np.arange(self.graph.agents) + 1.0
+        values: HostArray = scipy.sparse.linalg.eigsh(
+            self.matrix(), k=count, which=which, v0=first, maxiter=restarts,
+            return_eigenvectors=False,
+        )  # fmt: skip
+        return values
+
+    @property
+    def least_eigenvalue(self) -> float:
+        """The least eigenvalue of the mixing, or what it is not below; at least -1."""
+        return self._least_of_one if self.exchanges == 1 else self.ends[0]
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 - max(|second largest|, |least|) of `ends`: disagreement left by a mixing."""
+        least, second = self.ends
+        return 1 - max(abs(least), abs(second))
+
+
+def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
+    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges.
+
+    Examples
+    --------
+    >>> from taciturn.network import ring
+    >>> round(metropolis(ring(4)).spectral_gap, 9)
+    0.666666667
+    >>> round(metropolis(ring(4), exchanges=2).spectral_gap, 9)
+    0.941176471
+    """
+    i, j = graph.edges.T
+    weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
+    return Mixing(graph, weights, exchanges)
+
+
+def mixing_from_matrix(graph: Graph, matrix: Float[HostArray, "A A"]) -> Mixing:
+    """Return the mixing given as a whole matrix.
+
+    Raises
+    ------
+    InputError
+        If it is not square, symmetric, non-negative and doubly stochastic, puts weight where the
+        graph has no edge, or leaves an edge without weight.
+    """
+    matrix = np.asarray(matrix, np.float64)
+    if matrix.shape != (graph.agents, graph.agents):
+        raise InputError(
+            f"the mixing matrix is {matrix.shape}; it must be square, one row an agent"
+        )
+    if not np.all(matrix >= 0):
+        raise InputError("the mixing matrix has a negative entry or one that is not a number")
+    sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
+    if not np.all(np.abs(sums - 1) <= _TOL):
+        raise InputError(
+            "the mixing matrix is not doubly stochastic: a row or column sums to "
+            f"{sums[np.argmax(np.abs(sums - 1))]:g}, it must be 1"
+        )
+    if not np.all(np.abs(matrix - matrix.T) <= _TOL):
+        raise InputError("the mixing matrix is not symmetric; use metropolis weights, for example")
+    allowed = graph.adjacency().toarray() + np.eye(graph.agents)
+    if np.any(matrix[allowed == 0] > 0):
+        raise InputError("the mixing matrix has weight where the network has no edge; remove it")
+    i, j = graph.edges.T
+    return Mixing(graph, matrix[i, j])

@@ -1,0 +1,62 @@
+r"""A choice among a few things by the exponential mechanism, drawn exactly.
+
+    P(c) = exp(-r u_c) / sum_j exp(-r u_j),   u_c the cost of c, r >= 0 a rate.
+
+It is the law of the c with the least u_c - G_c / r, where the G_c are independent Gumbel numbers.
+None is drawn here: floating-point noise could tell the costs apart. One uniform number falls into
+one of the intervals that the probabilities cut (0, 1) into, and as many of its digits are drawn as
+decide in which (`taciturn.noise.gaussian`).
+
+Source: McSherry and Talwar 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.noise.gaussian import Number, Uniform, mp
+from taciturn.noise.stream import Label, Stream
+
+
+def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], rate: float) -> int:
+    """Return the place of the one that is chosen.
+
+    Parameters
+    ----------
+    costs
+        u: exact numbers.
+    rate
+        r; the exact value of the float.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to choose from, or the rate is no finite number of at least 0.
+
+    Notes
+    -----
+    **Guarantee.** Every place is chosen with exactly the probability of this module, given uniform
+    words.
+    """
+    if not costs:
+        raise InputError("there is nothing to choose from; give at least one cost")
+    exact, least = Fraction(checks.not_negative("rate", rate)), min(costs)
+    further = stream.further(label)
+    uniform = Uniform(next(further), 64, further)
+    for place in range(len(costs) - 1):
+        if uniform.below(lambda last=place: _share(costs, least, exact, last)):  # type: ignore[misc]
+            return place
+    return len(costs) - 1
+
+
+def _share(costs: Sequence[Fraction], least: Fraction, rate: Fraction, last: int) -> Number:
+    """Return the probability that one of the places up to `last` is chosen."""
+    weights = [_weight((cost - least) * rate) for cost in costs]
+    return mp.fsum(weights[: last + 1]) / mp.fsum(weights)
+
+
+def _weight(exponent: Fraction) -> Number:
+    return mp.exp(-mp.mpf(exponent.numerator) / exponent.denominator)

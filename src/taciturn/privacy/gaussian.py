@@ -1,0 +1,232 @@
+"""The exact trade-off of Gaussian noise: mu, epsilon and delta, without overflow.
+
+An answer of Euclidean sensitivity Delta with noise of standard deviation sigma in every
+coordinate is exactly as private as telling N(0, 1) from N(mu, 1), mu = Delta/sigma
+(Dong, Roth and Su 2022); answers in sequence add up as mu^2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias, TypeVar, cast
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import HostArray
+
+Real = TypeVar("Real", float, HostArray)
+# what numpy computes from an array without axes is a scalar
+Values: TypeAlias = HostArray | np.float64
+
+# each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
+_HALVINGS = 100
+# of a logarithm of a normal tail, as it is computed here: four units in the last place and more
+_WRONG = 1e-15
+
+
+def delta_of(epsilon: Real, mu: Real) -> Real:
+    """Return the smallest delta at which mu-Gaussian privacy is (epsilon, delta)-private.
+
+        delta(epsilon; mu) = Phi(-epsilon/mu + mu/2) - exp(epsilon) Phi(-epsilon/mu - mu/2)
+
+    (Balle and Wang 2018, theorem 8). Both arguments are floats, or arrays that broadcast.
+    It is 0 for mu = 0 or epsilon = infinity, and 1 for mu = infinity. Rounded up: by 1e-9 of it in
+    common settings, by 1e-2 where mu is 1e-9 and delta 1e-60.
+
+    Raises
+    ------
+    InputError
+        If an argument is negative or NaN.
+
+    Examples
+    --------
+    >>> f"{delta_of(1.0, 0.5):.6f}"
+    '0.006830'
+    """
+    return _like(_delta(_not_negative("epsilon", epsilon), _not_negative("mu", mu)), epsilon, mu)
+
+
+def epsilon_of(delta: float, mu: Real) -> Real:
+    """Return the smallest epsilon at which mu-Gaussian privacy is (epsilon, delta)-private.
+
+    The inverse of `delta_of` in epsilon, rounded up: `delta_of(epsilon, mu) <= delta` holds in
+    floating point. It is 0 where delta >= delta_of(0, mu), and infinity for mu = infinity.
+    `mu` is a float or an array.
+
+    Raises
+    ------
+    InputError
+        If delta is not above 0 and below 1, or mu is negative or NaN.
+
+    Notes
+    -----
+    **Guarantee.** delta(epsilon; mu) falls in epsilon and is at most Phi(mu/2 - epsilon/mu), so
+    epsilon = mu (mu/2 - Phi^-1(delta)) is large enough; bisection keeps that property at the
+    upper end, which is the end returned.
+
+    Examples
+    --------
+    >>> f"{epsilon_of(1e-6, 1.0):.5f}"
+    '4.88655'
+    """
+    delta = checks.delta(delta)
+    size = _not_negative("mu", mu)
+    usable = np.where(np.isfinite(size), size, 1.0)
+    low = np.zeros_like(usable)
+    high = np.maximum(usable * (usable / 2 - ndtri(delta)), 0.0) * (1 + 1e-12)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        private = _delta(middle, usable) <= delta
+        low, high = np.where(private, low, middle), np.where(private, middle, high)
+    free = _delta(np.zeros_like(usable), usable) <= delta
+    return _like(np.where(np.isinf(size), np.inf, np.where(free, 0.0, high)), mu)
+
+
+def mu_of(epsilon: Real, delta: float) -> Real:
+    """Return the largest mu whose Gaussian privacy is (epsilon, delta)-private.
+
+    The inverse of `delta_of` in mu, rounded down: `delta_of(epsilon, mu) <= delta` holds in
+    floating point. It is infinity for epsilon = infinity. `epsilon` is a float or an array.
+
+    Raises
+    ------
+    InputError
+        If delta is not above 0 and below 1, or epsilon is negative or NaN.
+
+    Notes
+    -----
+    **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
+    of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
+    the lower end, which is the end returned.
+
+    Examples
+    --------
+    >>> f"{mu_of(1.0, 1e-5):.6f}"
+    '0.268051'
+    """
+    delta = checks.delta(delta)
+    target = _not_negative("epsilon", epsilon)
+    usable = np.where(np.isfinite(target), target, 1.0)
+    low = _root_below(usable, float(ndtri(delta))) * (1 - 1e-12)
+    high = np.maximum(2 * low, 4 * ndtri((1 + delta) / 2) * np.ones_like(low))
+    while bool(np.any(_delta(usable, high) <= delta)):
+        high = 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        private = _delta(usable, middle) <= delta
+        low, high = np.where(private, middle, low), np.where(private, high, middle)
+    return _like(np.where(np.isinf(target), np.inf, low), epsilon)
+
+
+def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
+    """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
+
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0, delta not in (0, 1), or rounds not a whole number above 0.
+
+    Notes
+    -----
+    **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
+
+    Examples
+    --------
+    >>> f"{gaussian_multiplier(1.0, 1e-6, 50_000):.5f}"
+    '944.66692'
+    """
+    checks.positive("epsilon", epsilon, allow_infinity=True)
+    rounds = checks.at_least("rounds", rounds, 1)
+    mu = mu_of(float(epsilon), delta)
+    margin = 1e-14  # covers the rounding of the square root and the quotient
+    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
+    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+        margin *= 10
+    return math.sqrt(rounds) / mu * (1 + margin)
+
+
+def compose(ratios: Float[HostArray, "..."]) -> float:
+    """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
+
+    Infinite if a ratio is; 0 if there are none.
+
+    Raises
+    ------
+    InputError
+        If a ratio is negative or NaN.
+
+    Notes
+    -----
+    **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
+    independent normal variables, also when each question depends on earlier answers; nothing is
+    lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3).
+
+    Examples
+    --------
+    >>> compose(np.array([3.0, 4.0]))
+    5.0
+    """
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.sum(np.square(_not_negative("a ratio", ratios)))))
+
+
+def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
+    """Return an attacker's best true-positive rate, Phi(Phi^-1(a) + mu), at a false-positive rate.
+
+    Raises
+    ------
+    InputError
+        If the false-positive rate a is not above 0 and below 1, or mu is negative or NaN.
+
+    Examples
+    --------
+    >>> f"{true_positive_rate(1.0, 0.01):.4f}"
+    '0.0924'
+    """
+    if not 0 < false_positive_rate < 1:
+        raise InputError(
+            f"false_positive_rate is {false_positive_rate:g}; it must be above 0 and below 1"
+        )
+    return _like(np.asarray(ndtr(ndtri(false_positive_rate) + _not_negative("mu", mu))), mu)
+
+
+def _delta(epsilon: Values, mu: Values) -> HostArray:
+    """Return the curve, rounded up by more than its terms are wrong in double precision.
+
+    They cancel where mu is tiny: the difference of their logarithms may be 1e-9 of these.
+    """
+    with np.errstate(all="ignore"):
+        near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+        first = log_ndtr(near)
+        # exp(epsilon) phi(far) = phi(near), so epsilon, which may be thousands, cancels by algebra
+        second = -near * near / 2 + np.log(erfcx(far / math.sqrt(2)) / 2)
+        wrong = _WRONG * (np.abs(first) + np.abs(second) + 4)
+        # `near` is rounded, and both terms with it: by as much as the hazard times its rounding
+        moved = (np.maximum(-near, 0.0) + 1) * (mu / 2 + epsilon / mu) * _WRONG
+        value = -np.exp(first) * np.expm1(np.minimum(second - first - wrong, 0.0))
+        value = value * (1 + wrong + moved)
+    value = np.where(np.isinf(mu), 1.0, value)
+    return np.where((mu == 0) | np.isinf(epsilon), 0.0, value)
+
+
+def _root_below(epsilon: Values, quantile: float) -> Values:
+    root = np.sqrt(quantile**2 + 2 * epsilon)
+    return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
+
+
+def _not_negative(name: str, value: float | HostArray) -> HostArray:
+    array = np.asarray(value, dtype=np.float64)
+    if not bool(np.all(array >= 0)):
+        raise InputError(f"{name} is NaN or negative; it must be 0 or more")
+    return array
+
+
+def _like(value: Values, *given: Real) -> Real:
+    scalar = not any(isinstance(entry, np.ndarray) for entry in given)
+    return cast("Real", float(value) if scalar else value)

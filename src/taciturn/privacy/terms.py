@@ -1,0 +1,370 @@
+"""The terms of a guarantee: which data sets are neighbours, who observes, and the budget."""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import HostArray
+
+Unit: TypeAlias = Literal["record", "agent", "person"]
+# what of one agent, or of one person, changes together
+_WHOLE = {"agent": "records of one agent", "person": "rows of one person"}
+
+
+@dataclass(frozen=True)
+class Relation(abc.ABC):
+    """Which pairs of data sets are neighbours; certificates call it by its `name`."""
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def describe(self, unit: Unit) -> str:
+        """Return plain sentences: what neighbouring data sets differ in."""
+
+
+@final
+@dataclass(frozen=True)
+class ReplaceOne(Relation):
+    """One unit is replaced by any other that keeps the public bounds; counts stay the same.
+
+    Examples
+    --------
+    >>> ReplaceOne().describe("record")
+    'One record of one agent is replaced by any other record within the public bounds; ...'
+    """
+
+    name: ClassVar[str] = "replace_one"
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        if unit == "record":
+            return (
+                "One record of one agent is replaced by any other record within the public "
+                "bounds; every record count stays as it is."
+            )
+        if unit == "person":
+            return (
+                "All rows of one person are replaced by any others within the public bounds, more "
+                "or fewer; the number of persons of every agent stays as it is."
+            )
+        return (
+            "All records of one agent are replaced by any others within the public bounds; "
+            "every record count stays as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ZeroOut(Relation):
+    """Add or remove with public counts: a unit's contribution is set to zero, the count stays."""
+
+    name: ClassVar[str] = "zero_out"
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        what = "one record" if unit == "record" else f"all {_WHOLE[unit]}"
+        counted = "number of persons" if unit == "person" else "record count"
+        return (
+            f"The contribution of {what} is set to zero, or a zero contribution is filled in; "
+            f"every {counted} stays public and as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class BoundedChange(Relation):
+    """One record moves by at most `beta` in Euclidean norm (in the units of the record).
+
+    All of the record may move, its features included. Where only the target is private, the
+    relation is `TargetChange`. `record` says in a few words what a record is, for the certificate.
+    """
+
+    name: ClassVar[str] = "bounded_change"
+
+    beta: float
+    record: str = "record"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        whose = "person" if unit == "person" else "agent"
+        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one {whose}"
+        return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
+
+
+@final
+@dataclass(frozen=True)
+class TargetChange(Relation):
+    """The target of one record moves by at most `beta` (in its units); features are public.
+
+    What the features say of a person is not protected under this relation. `target` says in a few
+    words what the target is, for the certificate.
+
+    Examples
+    --------
+    >>> TargetChange(0.1, "demand").describe("record")
+    'The target of one record of one agent (demand) moves by at most 0.1; features are public ...'
+    """
+
+    name: ClassVar[str] = "target_change"
+
+    beta: float
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    def describe(self, unit: Unit) -> str:
+        """Return what neighbouring means, as one sentence."""
+        named = f" ({self.target})" if self.target else ""
+        what = f"The target of one record of one agent{named} moves by at most {self.beta:g}"
+        if unit != "record":
+            what = f"The targets of all {_WHOLE[unit]}{named} move by at most {self.beta:g} each"
+        return f"{what}; features are public and not protected, and counts stay as they are."
+
+
+def relation_named(name: str) -> Relation:
+    """Return the relation called `name`: "replace_one" or "zero_out".
+
+    Raises
+    ------
+    InputError
+        If the name is another one. `BoundedChange` and `TargetChange` need their beta: construct
+        them directly.
+
+    Examples
+    --------
+    >>> relation_named("zero_out")
+    ZeroOut()
+    """
+    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
+    return relation
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    r"""A relation together with the unit it speaks of.
+
+    Attributes
+    ----------
+    relation
+        Which data sets are neighbours.
+    unit
+        What they differ in: a record, all records of an agent, or all rows of a person.
+    rows_per_person
+        K, for the unit person: how many places a person has at an agent, a public number. Places
+        without a row are masked; of more rows the agent takes K, by a rule that looks at the rows
+        of that person alone (`taciturn.problems.Persons`).
+    agents_per_person
+        M, for the unit person: at how many agents a person has rows, at most.
+
+    Raises
+    ------
+    InputError
+        If the relation is no `Relation`, the unit is none of "record", "agent" and "person", or
+        K and M are not given for a person, and for a person only, as whole numbers of at least 1.
+
+    Notes
+    -----
+    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
+    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
+    them changes does not matter where answers do not depend on the order of records. So a change
+    of an answer is one of K records together (`changed`). If a person is at several agents, all of
+    their answers change: under `Messages` their noises are independent and
+    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
+    (`Ledger.mu_across`).
+    """
+
+    relation: Relation
+    unit: Unit
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, Relation):
+            raise InputError(
+                f"relation is {self.relation!r}; it must be a Relation, for example ReplaceOne()"
+            )
+        if self.unit not in get_args(Unit):
+            raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
+        self._check_person()
+
+    def _check_person(self) -> None:
+        if self.unit != "person":
+            if self.rows_per_person is not None or self.agents_per_person != 1:
+                raise InputError(
+                    f"rows and agents of a person are given for the unit {self.unit}; leave them "
+                    "out, or use the unit person"
+                )
+            return
+        if self.rows_per_person is None:
+            raise InputError(
+                "how many rows a person has at most is not given, and it decides the noise; give "
+                "rows_per_person"
+            )
+        checks.at_least("rows_per_person", self.rows_per_person, 1)
+        checks.at_least("agents_per_person", self.agents_per_person, 1)
+
+    def describe(self) -> str:
+        """Return plain sentences: what neighbouring data sets differ in."""
+        text = self.relation.describe(self.unit)
+        if self.unit != "person":
+            return text
+        where = "at one agent"
+        if self.agents_per_person > 1:
+            where = f"at each of up to {self.agents_per_person} agents"
+        return (
+            f"{text} A person has {self.rows_per_person} places {where}: places without a row "
+            "count as empty, and further rows are left out."
+        )
+
+    def changed(self, counts: tuple[int, ...]) -> Float[HostArray, " A"]:
+        """Return how many of each agent's m_i records change together, at most.
+
+        Examples
+        --------
+        >>> Adjacency(ReplaceOne(), "person", rows_per_person=5).changed((100, 50)).tolist()
+        [5.0, 5.0]
+        """
+        sizes = np.asarray(counts, dtype=np.float64)
+        most = {"record": 1, "agent": np.inf, "person": self.rows_per_person}[self.unit]
+        return np.minimum(sizes, np.float64(most))
+
+    def spread(self, agents: int, observer: Observer) -> float:
+        """Return what a unit at several agents costs over one at a single agent, at equal noise.
+
+        It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
+        `Messages` and M under `Sum`.
+        """
+        most = min(self.agents_per_person, agents)
+        return float(most) if isinstance(observer, Sum) else math.sqrt(most)
+
+
+@final
+@dataclass(frozen=True)
+class Messages:
+    """Every link may be read: each answer is protected by its own noise alone.
+
+    `trust` says in words what the guarantee takes on trust.
+    """
+
+    name: ClassVar[str] = "messages"
+    trust: ClassVar[str] = "none: every link may be read"
+
+
+@final
+@dataclass(frozen=True)
+class Sum:
+    """Secure aggregation: only the sum over all agents leaves the protocol.
+
+    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who
+    knows its own.
+
+    Raises
+    ------
+    InputError
+        If `colluders` is not a whole number of 0 or more.
+    """
+
+    name: ClassVar[str] = "sum"
+
+    colluders: int = 1
+
+    def __post_init__(self) -> None:
+        checks.at_least("colluders", self.colluders, 0)
+
+    @property
+    def trust(self) -> str:
+        """What the guarantee takes on trust, in words."""
+        return (
+            "secure aggregation: only the sum over all agents leaves the protocol; every agent "
+            f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
+            "theirs (a participant knows its own noise, so colluders=1 covers a curious "
+            "participant)"
+        )
+
+
+Observer: TypeAlias = Messages | Sum
+
+
+def observer_named(name: str) -> Observer:
+    """Return the observer called `name`: "messages", or "sum" with one colluder.
+
+    Raises
+    ------
+    InputError
+        If the name is another one.
+
+    Examples
+    --------
+    >>> observer_named("sum")
+    Sum(colluders=1)
+    """
+    observer: Observer = _named("observer", name, (Messages(), Sum()))
+    return observer
+
+
+def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
+    """Return the one of that name; an `InputError` lists the names."""
+    for one in known:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in known)
+    raise InputError(f"{what} is {name!r}; it must be one of {names}{more}")
+
+
+MOST_EPSILON = 1e6
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """A total budget, a neighbouring relation and an observer.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The budget of the whole run. `epsilon` may be infinite: the run is then without noise, and
+        its certificate says "no privacy".
+    adjacency
+        Which data sets are neighbours.
+    observer
+        What is observed.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0 or so large that it protects nothing, delta is not between 0 and
+        1, or adjacency or observer is something else, for example its name.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    observer: Observer
+
+    def __post_init__(self) -> None:
+        checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        if MOST_EPSILON < self.epsilon < math.inf:
+            raise InputError(
+                f"epsilon {self.epsilon:g} protects nothing; give inf for a run without noise"
+            )
+        checks.delta(self.delta)
+        if not isinstance(self.adjacency, Adjacency):
+            raise InputError(
+                f"adjacency is {self.adjacency!r}; pass an Adjacency, for example "
+                'Adjacency(ReplaceOne(), "record")'
+            )
+        if not isinstance(self.observer, Messages | Sum):
+            raise InputError(f"observer is {self.observer!r}; pass Messages() or Sum(colluders=1)")

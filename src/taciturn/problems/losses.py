@@ -1,0 +1,520 @@
+"""Losses of one record as functions of its margin z = w'x.
+
+The gradient of one record's loss in the model is outer(x, coefficient), so everything that
+privacy needs to know of a loss is a bound on its coefficient.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import Array, HostArray
+
+Margins: TypeAlias = Float[Array, "*K"]
+Scores = TypeVar("Scores", Array, HostArray)
+PerRecord: TypeAlias = Float[Array, "*B"]
+Targets: TypeAlias = Shaped[Array, "*#B"]
+
+
+def is_second(scores: Scores) -> Scores:
+    """Return where the second of two classes is predicted: at scores z >= 0.
+
+    Examples
+    --------
+    >>> is_second(np.array([-1.0, 0.0, 2.0]))
+    array([False,  True,  True])
+    """
+    return scores >= 0
+
+
+class Loss(eqx.Module):
+    """A convex function l(z, y) of the margins z of one record and its target y.
+
+    Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
+    number of records, or has further axes, one for every model. Targets broadcast against B.
+    Every method keeps the floating type of the margins and stays finite at extreme ones.
+    A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
+    those bounds while they are traced.
+    """
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of margins of a record, K; None, as here, for a single, scalar one."""
+        return None
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether the margins that minimise its mean are log-odds of the classes; here False."""
+        return False
+
+    @property
+    @abc.abstractmethod
+    def lipschitz(self) -> float:
+        """Supremum over margins and targets of |coefficient|_2."""
+
+    @property
+    @abc.abstractmethod
+    def smoothness(self) -> float:
+        """Supremum of the operator norm of the Hessian in the margins."""
+
+    @property
+    def start_coefficient(self) -> float | None:
+        """|coefficient|_2 at margins 0; None, as here, where it depends on the target."""
+        return None
+
+    @abc.abstractmethod
+    def value(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return l(z, y) of every record."""
+
+    @abc.abstractmethod
+    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
+        """Return dl/dz of every record, in the shape of the margins."""
+
+    @abc.abstractmethod
+    def predict(self, margins: Margins) -> Targets:
+        """Return the predicted target of every record."""
+
+    @abc.abstractmethod
+    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return the error of every record: 0 or 1, or the squared error for a regression."""
+
+    def within_domain(self, targets: Targets) -> Targets:
+        """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
+        return targets
+
+    @abc.abstractmethod
+    def check_targets(self, targets: HostArray) -> None:
+        """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
+
+
+class RegressionLoss(Loss):
+    """A loss of one margin that predicts a finite number, the margin itself."""
+
+    @override
+    def predict(self, margins: PerRecord) -> PerRecord:
+        return margins
+
+    @override
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return (z - y)^2."""
+        return (margins - targets) ** 2
+
+    @override
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept every finite target."""
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; a regression needs finite numbers")
+
+
+@final
+class Squared(RegressionLoss):
+    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
+
+    Examples
+    --------
+    >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
+    Array([2.], dtype=float64)
+    """
+
+    @property
+    def lipschitz(self) -> float:
+        """Infinite: |z - y| grows without bound."""
+        return math.inf
+
+    @property
+    def smoothness(self) -> float:
+        """1."""
+        return 1.0
+
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return (z - y)^2 / 2."""
+        return 0.5 * (margins - targets) ** 2
+
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return z - y."""
+        return margins - targets
+
+
+class MarginLoss(Loss):
+    """A loss of y z for two classes y in {-1, 1}; it predicts the sign of z.
+
+    A new one states `lipschitz` if it is not 1, `smoothness`, `value` and `coefficient`, and
+    `start_coefficient`, the slope at z = 0, which is the default clip.
+    """
+
+    @property
+    def lipschitz(self) -> float:
+        """1, unless a subclass says otherwise."""
+        return 1.0
+
+    def predict(self, margins: PerRecord) -> PerRecord:
+        """Return the sign of z, 1 at z = 0."""
+        return jnp.where(is_second(margins), 1, -1).astype(margins.dtype)
+
+    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return 1 where the sign is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
+
+    def within_domain(self, targets: Targets) -> Targets:
+        """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
+        return jnp.clip(targets, -1, 1)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept -1 and 1 only: a target of size s would multiply the Lipschitz constant by s."""
+        if not np.all(np.abs(targets) == 1):
+            raise InputError("a target is neither -1 nor 1; map the two classes to -1 and 1 first")
+
+
+@final
+class Logistic(MarginLoss):
+    """l(z, y) = log(1 + exp(-y z)) for y in {-1, 1}, with coefficient -y / (1 + exp(y z)).
+
+    The coefficient lies in (-1, 1) and approaches -y as y z goes to minus infinity. The second
+    derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow:
+    -y / inf is the right limit, 0.
+
+    Examples
+    --------
+    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
+    Array([-0.5,  1. ], dtype=float64)
+    """
+
+    @property
+    def log_odds(self) -> bool:
+        """True: z is the log-odds of the class 1."""
+        return True
+
+    @property
+    def smoothness(self) -> float:
+        """1/4, attained at z = 0."""
+        return 0.25
+
+    @property
+    def start_coefficient(self) -> float:
+        """1/2."""
+        return 0.5
+
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return log(1 + exp(-y z))."""
+        return jnp.logaddexp(0.0, -targets * margins)
+
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return -y / (1 + exp(y z))."""
+        return -targets / (1 + jnp.exp(targets * margins))
+
+
+@final
+class HuberHinge(MarginLoss):
+    """The hinge max(0, 1 - y z) with its kink replaced by a parabola of half-width h = `smoothing`.
+
+    l = 0 if y z > 1 + h; (1 + h - y z)^2 / (4 h) if |1 - y z| <= h; 1 - y z otherwise.
+    Its coefficient is -y min(1, max(0, (1 + h - y z) / (2 h))). Source: Chaudhuri, Monteleoni and
+    Sarwate 2011.
+
+    Examples
+    --------
+    >>> HuberHinge(smoothing=0.5).coefficient(jnp.array([0.0, 1.0, 2.0]), jnp.ones(3))
+    Array([-1. , -0.5, -0. ], dtype=float64)
+    """
+
+    smoothing: float = eqx.field(static=True, converter=lambda h: checks.positive("smoothing", h))
+
+    @property
+    def smoothness(self) -> float:
+        """1 / (2 h), attained in the parabola."""
+        return 0.5 / self.smoothing
+
+    @property
+    def start_coefficient(self) -> float:
+        """1, or (1 + h) / (2 h) when h > 1 puts the margin 0 inside the parabola."""
+        return min(1.0, (1 + self.smoothing) / (2 * self.smoothing))
+
+    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return t^2 / (4 h) + max(0, 1 - h - y z) with t = 1 + h - y z clipped to [0, 2 h]."""
+        smoothing = jnp.asarray(self.smoothing, margins.dtype)
+        products = targets * margins
+        bent = jnp.clip(1 + smoothing - products, 0, 2 * smoothing)
+        return bent**2 / (4 * smoothing) + jnp.maximum(0, 1 - smoothing - products)
+
+    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+        """Return -y min(1, max(0, (1 + h - y z) / (2 h)))."""
+        smoothing = jnp.asarray(self.smoothing, margins.dtype)
+        return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
+
+
+@final
+class MultinomialLogistic(Loss):
+    """l(z, y) = log sum_k exp(z_k) - z_y for y in 0..K-1, with coefficient softmax(z) - e_y.
+
+    |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
+    diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
+    most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
+
+    Examples
+    --------
+    >>> MultinomialLogistic(classes=2).coefficient(jnp.zeros((1, 2)), jnp.array([1]))
+    Array([[ 0.5, -0.5]], dtype=float64)
+    """
+
+    classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
+
+    @property
+    def outputs(self) -> int:
+        """K margins, one per class."""
+        return self.classes
+
+    @property
+    def log_odds(self) -> bool:
+        """True: z_k - z_j are the log-odds of class k against class j."""
+        return True
+
+    @property
+    def lipschitz(self) -> float:
+        """sqrt(2), approached when a wrong class has all the probability."""
+        return math.sqrt(2)
+
+    @property
+    def smoothness(self) -> float:
+        """1/2."""
+        return 0.5
+
+    @property
+    def start_coefficient(self) -> float:
+        """sqrt((K - 1) / K), the distance of the uniform distribution from e_y."""
+        return math.sqrt((self.classes - 1) / self.classes)
+
+    def value(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
+        """Return log sum_k exp(z_k) - z_y."""
+        chosen = jnp.take_along_axis(margins, targets[..., None], axis=-1)[..., 0]
+        return jax.nn.logsumexp(margins, axis=-1) - chosen
+
+    def coefficient(
+        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
+    ) -> Float[Array, "*B K"]:
+        """Return softmax(z) - e_y."""
+        chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
+        return jax.nn.softmax(margins, axis=-1) - chosen
+
+    def predict(self, margins: Float[Array, "*B K"]) -> Int[Array, "*B"]:
+        """Return the class of the largest margin, the first one if several are equal."""
+        return jnp.argmax(margins, axis=-1)
+
+    def error(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
+        """Return 1 where the class is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Accept whole numbers 0..K-1 of an integer type only."""
+        if not np.issubdtype(targets.dtype, np.integer):
+            raise InputError(f"targets are {targets.dtype}; classes must be integers: use astype")
+        if not np.all((targets >= 0) & (targets < self.classes)):
+            raise InputError(
+                f"a target is not the number of a class; {self.classes} classes must be "
+                f"numbered 0..{self.classes - 1}"
+            )
+
+
+def _checked(weights: tuple[float, ...]) -> tuple[float, ...]:
+    given = tuple(float(weight) for weight in weights)
+    bad = [weight for weight in given if not 0 < weight <= 1]
+    if bad:
+        raise InputError(
+            f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
+            "record counts for more than it would without them: divide all weights by the largest"
+        )
+    return given
+
+
+@final
+class ClassWeighted(Loss):
+    r"""v_y l(z, y): a loss of classes, times the weight of the record's class.
+
+    **Guarantee.** A weight depends on the record's own target and on public numbers, so a record
+    still moves its own term alone. Let V = max v, and c and s the constants `lipschitz` and
+    `smoothness` of l. Then
+
+    .. math:: |v_y \, dl/dz| \le V c, \qquad |v_y \, d^2 l/dz^2| \le V s,
+
+    and these are the constants of the weighted loss. A target that is no class has the weight of
+    one too. As V <= 1, every bound that holds for l holds for the weighted loss as well: of
+    gradients, of curvature and so of steps; and the clip of a coefficient is no larger. A weight of
+    30 would let a record of its class move an answer 30 times as far as the bounds of l say. Only
+    the ratios of weights say which class counts for more, so nothing is lost by dividing all by the
+    largest. Weights that are computed from the records, such as from how many are of each class,
+    are not public, and this guarantee does not cover them.
+
+    Predictions and errors are those of the loss: an error counts every record alike.
+
+    Attributes
+    ----------
+    loss
+        A loss of two classes, or of K.
+    weights
+        v, one for each class: of -1 and 1, or of 0 to K - 1.
+
+    Raises
+    ------
+    InputError
+        If the loss is one of a regression, the number of weights is not that of the classes, or a
+        weight is not in (0, 1].
+
+    Examples
+    --------
+    >>> from taciturn.problems import Logistic
+    >>> rare = ClassWeighted(Logistic(), (0.1, 1.0))
+    >>> rare.coefficient(jnp.zeros(2), jnp.array([-1.0, 1.0]))
+    Array([ 0.05, -0.5 ], dtype=float64)
+    """
+
+    loss: Loss
+    weights: tuple[float, ...] = eqx.field(static=True, converter=_checked)
+
+    def __check_init__(self) -> None:
+        classes = 2 if isinstance(self.loss, MarginLoss) else self.loss.outputs
+        if classes is None:
+            raise InputError("class weights are for losses of classes; leave them out")
+        if len(self.weights) != classes:
+            raise InputError(
+                f"{len(self.weights)} class weights are given for {classes} classes; give one each"
+            )
+
+    @property
+    def outputs(self) -> int | None:
+        """Those of the loss."""
+        return self.loss.outputs
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether those of the loss are: they are the log-odds of records weighted like this."""
+        return self.loss.log_odds
+
+    @property
+    def lipschitz(self) -> float:
+        """V times that of the loss."""
+        return max(self.weights) * self.loss.lipschitz
+
+    @property
+    def smoothness(self) -> float:
+        """V times that of the loss."""
+        return max(self.weights) * self.loss.smoothness
+
+    @property
+    def start_coefficient(self) -> float | None:
+        """V times that of the loss: the largest one at margins 0."""
+        start = self.loss.start_coefficient
+        return None if start is None else max(self.weights) * start
+
+    def value(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return v_y l(z, y)."""
+        values = self.loss.value(margins, targets)
+        return self._of(targets, values.dtype) * values
+
+    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
+        """Return v_y dl/dz."""
+        coefficients = self.loss.coefficient(margins, targets)
+        weights = self._of(targets, coefficients.dtype)
+        return coefficients * (weights if self.outputs is None else weights[..., None])
+
+    def predict(self, margins: Margins) -> Targets:
+        """Return the prediction of the loss."""
+        return self.loss.predict(margins)
+
+    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+        """Return 0 or 1, without weights."""
+        return self.loss.error(margins, targets)
+
+    def within_domain(self, targets: Targets) -> Targets:
+        """Return what the loss returns."""
+        return self.loss.within_domain(targets)
+
+    def check_targets(self, targets: HostArray) -> None:
+        """Raise `InputError` where the loss does."""
+        self.loss.check_targets(targets)
+
+    def _of(self, targets: Targets, dtype: jnp.dtype) -> Float[Array, "*#B"]:
+        """Return the weight of each record, rounded towards 0: the bounds hold for it."""
+        exact = np.array(self.weights)
+        near = exact.astype(dtype)
+        weights = jnp.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(0)), near))
+        if self.outputs is None:
+            return jnp.where(targets > 0, weights[1], weights[0])
+        return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
+
+
+class ClippedLoss(NamedTuple):
+    r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
+
+    **Derivation.** Of a scalar margin, clipping dl/dz at C is differentiating
+
+    .. math:: l_C(z, y) = l(0, y) + \int_0^z \max(-C, \min(C, l'(s, y))) \, ds,
+
+    another convex loss, linear where |l'| > C. For C >= `Loss.lipschitz` nothing is clipped and
+    l_C is l. For the logistic loss and C = 1/2, l_C is the logistic loss of a record that is on the
+    right side and a line for one on the wrong side: its minimiser is another, in a population of
+    any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
+    margins need not be the gradient of any function.
+
+    Attributes
+    ----------
+    name
+        Of the loss, with its numbers.
+    loss
+        The loss, with class weights if there are any.
+    clip
+        C; None where it is not known.
+
+    Examples
+    --------
+    >>> from taciturn.problems import Logistic
+    >>> str(ClippedLoss("logistic", Logistic(), 0.5)), str(ClippedLoss("logistic", Logistic(), 1))
+    ('robust logistic, clip 0.5', 'logistic')
+    """
+
+    name: str
+    loss: Loss
+    clip: float | None
+
+    @property
+    def robust(self) -> bool:
+        """Whether the clip is below a finite Lipschitz constant, so that the loss is another."""
+        return self.clip is not None and self.clip < self.loss.lipschitz < math.inf
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether scores are log-odds of the classes; False where the clip is not known."""
+        return self.loss.log_odds and self.clip is not None and not self.robust
+
+    def __str__(self) -> str:
+        if self.clip is None and self.loss.log_odds:
+            return f"{self.name}, clip unknown"
+        return f"robust {self.name}, clip {self.clip:g}" if self.robust else self.name
+
+    def without_probabilities(self, form: Literal["--clip ", "clip="]) -> str:
+        """Return why there are no probabilities, and what gives some, as one line.
+
+        Parameters
+        ----------
+        form
+            How the clip is given: as an option of the command line, or as a parameter.
+        """
+        if not self.loss.log_odds:
+            return (
+                f"a model with the loss {str(self)!r} has no probabilities; train a classifier "
+                "with the logistic or multinomial loss"
+            )
+        needed = math.ceil(100 * self.loss.lipschitz) / 100
+        return (
+            f"a model with the loss {str(self)!r} has no probabilities, since its scores are not "
+            f"known to be log-odds; train with {form}{needed:g}, which takes more noise"
+        )

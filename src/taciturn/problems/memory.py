@@ -1,0 +1,141 @@
+"""Large arrays on the host: worked on in pieces, and handed to JAX without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import jax
+import numpy as np
+from jax.sharding import Sharding
+from numpy.typing import DTypeLike
+
+from taciturn.typing import Array, HostArray
+
+# rows whose temporaries, a few arrays in double precision, stay small beside the records
+_ROWS = 2**13
+# of a processor's last cache, as a rule
+_CACHE = 2**25
+# what XLA takes over without copying it
+_BYTES = 64
+
+
+def in_pieces(rows: HostArray) -> Iterator[HostArray]:
+    """Yield an array in consecutive pieces, views along its first axis; at least one.
+
+    Examples
+    --------
+    >>> [len(piece) for piece in in_pieces(np.zeros(9_000))]
+    [8192, 808]
+    """
+    for start in range(0, max(len(rows), 1), _ROWS):
+        yield rows[start : start + _ROWS]
+
+
+def some_of(sizes: Sequence[int]) -> Iterator[range]:
+    """Yield ranges of consecutive parts that have some thousand rows together; at least one part.
+
+    Examples
+    --------
+    >>> list(some_of([5_000, 3_000, 9_000, 1]))
+    [range(0, 2), range(2, 4)]
+    >>> list(some_of([4_000, 4_000, 4_000]))
+    [range(0, 2), range(2, 3)]
+    """
+    block = np.cumsum(sizes) // _ROWS
+    starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
+    for start, stop in itertools.pairwise(starts):
+        yield range(start, stop)
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
+    """Return zeros that `device_array` need not copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.zeros(size + _BYTES, np.uint8)
+    start = -room.ctypes.data % _BYTES
+    zeros: HostArray = room[start : start + size].view(dtype).reshape(shape)
+    return zeros
+
+
+def give_back() -> None:
+    """Return to the system what is free: after a compilation the C library keeps some 60 MB.
+
+    Only glibc offers it; elsewhere nothing happens.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
+    """Return numbers as an array of JAX's own, of one type, which nobody else can write to.
+
+    As `jnp.asarray` does, but that compiles a program for every shape.
+
+    Examples
+    --------
+    >>> own_array([1, 2], "float32")
+    Array([1., 2.], dtype=float32)
+    """
+    with np.errstate(over="ignore"):  # infinite, where a shorter type does not reach so far
+        own = np.array(values, dtype, order="C")
+    return cast(Array, jax.device_put(own))
+
+
+def device_array(values: HostArray, like: Array | None = None) -> Array:
+    """Return an array as JAX's own, on the same memory where it can be; nothing may write to it.
+
+    Parameters
+    ----------
+    like
+        An array of as many agents: on the devices where it lies, `values` being the part of this
+        process (`on_host`).
+    """
+    values.flags.writeable = False
+    if like is not None and len(like.sharding.device_set) > 1:
+        return placed(values, like.sharding, len(like))
+    return cast(Array, jax.device_put(values, may_alias=True))
+
+
+def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) -> Array:
+    """Return an array of which an axis, of that length, is divided among devices.
+
+    Parameters
+    ----------
+    values
+        The part of this process, in order; nothing may write to it.
+    """
+    shape = (*values.shape[:axis], length, *values.shape[axis + 1 :])
+    places = sharding.addressable_devices_indices_map(shape).items()
+    parts = {device: index[axis].indices(length)[:2] for device, index in places if index}
+    first, before = min(start for start, _ in parts.values()), (slice(None),) * axis
+    pieces = [
+        jax.device_put(
+            values[(*before, slice(start - first, stop - first))], device, may_alias=True
+        )
+        for device, (start, stop) in parts.items()
+    ]
+    return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
+
+
+def held_here(values: Array) -> slice:
+    """Return which part of the first axis of an array this process holds: all of it, mostly."""
+    indices = [shard.index[0].indices(len(values)) for shard in values.addressable_shards]
+    return slice(min(start for start, _, _ in indices), max(stop for _, stop, _ in indices))
+
+
+def on_host(values: Array) -> HostArray:
+    """Return the part of an array that this process holds, in order; all of it, mostly."""
+    if values.is_fully_addressable:
+        return np.asarray(values)
+    shards = sorted(values.addressable_shards, key=lambda shard: shard.index[0].indices(1 << 62))
+    parts = [np.asarray(shard.data) for shard in shards]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def stays_in_cache(entries: int) -> bool:
+    """Return whether so many numbers of double precision stay in a processor's last cache."""
+    return 8 * entries <= _CACHE

@@ -1,0 +1,290 @@
+"""Linear operators that are never written out as matrices: identities, sparse rows, stacks."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float, Int
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.typing import Array, HostArray
+
+# entries of a row up to which each is a gather of its own
+_FEW = 4
+# up to this many columns a spectrum is computed exactly, from the dense Gram matrix
+_DENSE = 3_000
+
+
+class Operator(eqx.Module):
+    """A public linear map from `columns` to `rows` numbers.
+
+    The sizes, `sparse`, `norm_squared` and `full_row_rank` are for planning, on the host.
+    """
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> int:
+        """Length of what it returns."""
+
+    @property
+    @abc.abstractmethod
+    def columns(self) -> int:
+        """Length of what it takes."""
+
+    @abc.abstractmethod
+    def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
+        """Return A x."""
+
+    @abc.abstractmethod
+    def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
+        """Return A' z."""
+
+    @abc.abstractmethod
+    def sparse(self) -> scipy.sparse.csr_array:
+        """Return the operator as a SciPy matrix."""
+
+    def norm_squared(self) -> float:
+        """Return an upper bound on the largest eigenvalue of A'A.
+
+        Exact to rounding up to 3,000 columns; beyond, max row sum times max column sum of |A|,
+        which is never below it (|A|_2^2 <= |A|_1 |A|_inf).
+        """
+        matrix = self.sparse()
+        size = abs(matrix)
+        bound = float(size.sum(axis=0).max() * size.sum(axis=1).max())
+        if min(matrix.shape) > _DENSE:
+            return bound
+        wide = matrix.shape[0] < matrix.shape[1]
+        gram = (matrix @ matrix.T if wide else matrix.T @ matrix).toarray()
+        return min(bound, float(np.linalg.eigvalsh(gram)[-1]) * (1 + 1e-9))
+
+    def full_row_rank(self) -> bool:
+        """Return whether the rows are known to be linearly independent.
+
+        Decided by the dense singular values; False, to be safe, above 3,000 rows.
+        """
+        if self.rows > min(self.columns, _DENSE):
+            return False
+        return int(np.linalg.matrix_rank(self.sparse().toarray())) == self.rows
+
+
+@final
+class Identity(Operator):
+    """`factor` times the identity on `size` numbers.
+
+    Examples
+    --------
+    >>> Identity(2, -1.0).apply(jnp.array([1.0, 2.0]))
+    Array([-1., -2.], dtype=float64)
+    """
+
+    size: int = eqx.field(static=True, converter=lambda n: checks.at_least("size", n, 1))
+    factor: float = eqx.field(static=True, default=1.0)
+
+    @property
+    def rows(self) -> int:
+        """The size."""
+        return self.size
+
+    @property
+    def columns(self) -> int:
+        """The size."""
+        return self.size
+
+    def apply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+        """Return factor x."""
+        return x * self.factor
+
+    def adjoint(self, z: Float[Array, "n"]) -> Float[Array, "n"]:
+        """Return factor z."""
+        return z * self.factor
+
+    def sparse(self) -> scipy.sparse.csr_array:
+        """Return factor I."""
+        return scipy.sparse.csr_array(self.factor * scipy.sparse.eye_array(self.size))
+
+    def norm_squared(self) -> float:
+        """Return factor^2, exactly."""
+        return self.factor**2
+
+
+@final
+class Sparse(Operator):
+    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik].
+
+    Attributes
+    ----------
+    places
+        Column of every entry.
+    values
+        The entry; 0 for padding.
+    width
+        Number of columns.
+    """
+
+    places: Int[Array, "m k"]
+    values: Float[Array, "m k"]
+    width: int = eqx.field(static=True)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.places.shape[-2])
+
+    @property
+    def columns(self) -> int:
+        """The width."""
+        return self.width
+
+    def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
+        """Return A x, by gathering."""
+        if self.places.shape[-1] > _FEW:
+            return jnp.sum(self.values * x[self.places], axis=-1)
+        # the k-th entries of all rows at once: under XLA on a CPU several times quicker
+        columns = zip(self.values.T, self.places.T, strict=True)
+        parts = [v * x.at[place].get(mode="promise_in_bounds") for v, place in columns]
+        total: Array = sum(parts[1:], parts[0])
+        return total
+
+    def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
+        """Return A' z, by scattering."""
+        terms = (self.values * z[:, None]).ravel()
+        # flat and unchecked: under XLA on a CPU several times quicker than a table of places
+        start = jnp.zeros(self.width, z.dtype)
+        return start.at[self.places.ravel()].add(terms, mode="promise_in_bounds")
+
+    def sparse(self) -> scipy.sparse.csr_array:
+        """Return the rows as a SciPy matrix."""
+        places, values = np.asarray(self.places), np.asarray(self.values, np.float64)
+        lines = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
+        entries = (values.ravel(), (lines.ravel(), places.ravel()))
+        return scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
+
+
+@final
+class Stack(Operator):
+    """One operator above another: A x = (upper x, lower x)."""
+
+    upper: Operator
+    lower: Operator
+
+    def __check_init__(self) -> None:
+        if self.upper.columns != self.lower.columns:
+            raise InputError(
+                f"operators of {self.upper.columns} and {self.lower.columns} columns cannot be "
+                "stacked; give both as many columns as the model has features"
+            )
+
+    @property
+    def rows(self) -> int:
+        """Those of both."""
+        return self.upper.rows + self.lower.rows
+
+    @property
+    def columns(self) -> int:
+        """Those of either."""
+        return self.upper.columns
+
+    def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
+        """Return both results, one after the other."""
+        return jnp.concatenate([self.upper.apply(x), self.lower.apply(x)])
+
+    def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
+        """Return the sum of both adjoints."""
+        cut = self.upper.rows
+        return self.upper.adjoint(z[:cut]) + self.lower.adjoint(z[cut:])
+
+    def sparse(self) -> scipy.sparse.csr_array:
+        """Return both, stacked."""
+        both = scipy.sparse.vstack([self.upper.sparse(), self.lower.sparse()])
+        return scipy.sparse.csr_array(both)
+
+
+def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
+    """Return the difference operator of a graph: one row x_i - x_j for every edge (i, j).
+
+    Raises
+    ------
+    InputError
+        If there is no edge, an edge is no pair of different nodes, or a node is not below `size`.
+
+    Examples
+    --------
+    >>> differences(np.array([[0, 1], [1, 2]]), 3).apply(jnp.array([5.0, 3.0, 3.0]))
+    Array([2., 0.], dtype=float64)
+    """
+    pairs = np.asarray(edges)
+    if pairs.ndim != 2 or pairs.shape[1:] != (2,) or not np.issubdtype(pairs.dtype, np.integer):
+        raise InputError("a graph is a list of pairs of node numbers; give at least one edge")
+    if not len(pairs) or pairs.min() < 0 or pairs.max() >= size:
+        raise InputError(f"the graph's edges must join nodes from 0 to {size - 1}, one per feature")
+    if np.any(pairs[:, 0] == pairs[:, 1]):
+        raise InputError("an edge of the graph joins a node to itself; leave it out")
+    values = np.broadcast_to([1.0, -1.0], pairs.shape)
+    return Sparse(jnp.asarray(pairs, jnp.int32), jnp.asarray(values, jnp.float64), size)
+
+
+def sparse_rows(matrix: Float[HostArray, "m n"] | scipy.sparse.csr_array) -> Sparse:
+    """Return a matrix as an operator that stores its non-zero entries, padded row by row.
+
+    Raises
+    ------
+    InputError
+        If it has no rows, or an entry is not finite.
+    """
+    table = scipy.sparse.csr_array(matrix)
+    if not table.shape[0] or not table.shape[1] or not np.all(np.isfinite(table.data)):
+        raise InputError("the matrix of a structure must have rows and finite entries")
+    lengths = np.diff(table.indptr)
+    width = max(1, int(lengths.max()))
+    places = np.zeros((table.shape[0], width), np.int32)
+    values = np.zeros((table.shape[0], width))
+    rows = np.repeat(np.arange(table.shape[0]), lengths)
+    slots = np.arange(table.nnz) - np.repeat(table.indptr[:-1], lengths)
+    places[rows, slots], values[rows, slots] = table.indices, table.data
+    return Sparse(jnp.asarray(places), jnp.asarray(values, jnp.float64), int(table.shape[1]))
+
+
+def chain(size: int) -> Sparse:
+    """Return the difference operator of the chain 0 - 1 - ... - (size - 1)."""
+    nodes = np.arange(checks.at_least("size", size, 2))
+    return differences(np.stack([nodes[:-1], nodes[1:]], axis=1), size)
+
+
+def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]:
+    r"""Return Q_v^-1 x, Q_v = I - v L, L the periodic one-dimensional Laplacian.
+
+    By the Fourier transform (Liu et al. 2022, (2)): divide by 1 + 2v (1 - cos(2 pi k / d)).
+
+    Examples
+    --------
+    >>> laplacian_smooth(jnp.array([1.0, 0.0, 0.0, 0.0]), 1.0).round(4).tolist()
+    [0.4667, 0.2, 0.1333, 0.2]
+    """
+    if strength == 0:
+        return x
+    size = x.shape[-1]
+    waves = np.cos(2 * math.pi * np.arange(size // 2 + 1) / size)
+    damping = jnp.asarray(1 / (1 + 2 * strength * (1 - waves)), x.dtype)
+    return jnp.fft.irfft(jnp.fft.rfft(x) * damping, size).astype(x.dtype)
+
+
+def smoothed_share(size: int, strength: float) -> float:
+    r"""Return tr(Q_v^-1) / d, the share of white noise's variance that smoothing leaves.
+
+    About 1 / sqrt(1 + 4 v) in many columns.
+
+    Examples
+    --------
+    >>> round(smoothed_share(100, 2.0), 4)
+    0.3333
+    """
+    waves = np.cos(2 * math.pi * np.arange(size) / size)
+    return float(np.mean(1 / (1 + 2 * strength * (1 - waves))))

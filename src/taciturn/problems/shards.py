@@ -1,0 +1,451 @@
+"""Private records: which agent holds which rows, packed in blocks of a common length."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from taciturn import checks
+from taciturn.errors import InputError, PrivacyError, told_anew
+from taciturn.problems.clipping import PublicScale, row_factor, row_norms, within_norm
+from taciturn.problems.division import Origin, check_sizes, origin_of
+from taciturn.problems.grid import Grid, on_grid, row_digits
+from taciturn.problems.memory import (
+    aligned_zeros,
+    device_array,
+    in_pieces,
+    on_host,
+    own_array,
+    some_of,
+)
+from taciturn.problems.persons import EMPTY, Persons
+from taciturn.typing import Array, HostArray, Precision
+
+
+class Shard(eqx.Module):
+    """The records of one agent, or of A agents when every leaf has a leading axis A.
+
+    Attributes
+    ----------
+    features
+        Rows x_j; padded rows are 0.
+    targets
+        Floating or int32; 0 in padded rows.
+    mask
+        1 for a record, 0 for padding, in the type that sums over records have.
+    grid
+        Given where sums over the records are exact; None for sums in the precision at hand.
+    """
+
+    features: Float[Array, "*A M D"]
+    targets: Shaped[Array, "*A M"]
+    mask: Float[Array, "*A M"]
+    grid: Grid | None = eqx.field(static=True, default=None)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows on a grid are kept in single precision, and must be widened to be added."""
+        return self.grid is not None and self.features.dtype == np.float32
+
+    def widened(self) -> Shard:
+        """Return the same records, narrow rows in double precision."""
+        wide = self.features.astype(np.float64) if self.narrow else self.features
+        return dataclasses.replace(self, features=wide)
+
+
+class Shards(eqx.Module):
+    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`.
+
+    Attributes
+    ----------
+    stacked
+        A `Shard` whose leaves have a leading agent axis.
+    counts
+        m_i, the public record counts; a zeroed record still counts.
+    record_norm
+        R: every row satisfies |x|_2 <= R.
+    origin
+        Where the records come from; None for shards that `pack` did not make, which no run takes.
+    """
+
+    stacked: Shard
+    counts: tuple[int, ...] = eqx.field(static=True)
+    record_norm: float = eqx.field(static=True)
+    origin: Origin | None = eqx.field(static=True, default=None)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return len(self.counts)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, D."""
+        return self.stacked.features.shape[-1]
+
+    def shard(self, agent: int) -> Shard:
+        """Return the records of one agent, padding included."""
+        one: Shard = jax.tree.map(lambda leaf: own_array(np.asarray(leaf)[agent]), self.stacked)
+        return one
+
+
+def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
+    """Return all agents' records on the grid of exact sums.
+
+    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
+
+    Parameters
+    ----------
+    slots
+        The most places that a batch gathers.
+    narrow
+        Whether rows are kept in single precision where that holds all digits, on one device.
+    """
+    stacked = shards.stacked
+    rows = stacked.mask.shape[-1]
+    grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
+    narrow = narrow and grid.narrow and len(stacked.features.sharding.device_set) == 1
+    kind = np.float32 if narrow else np.float64
+    features = device_array(on_grid(on_host(stacked.features), grid, kind), stacked.features)
+    mask = device_array(on_host(stacked.mask).astype(np.float64), stacked.mask)
+    return Shard(features, stacked.targets, mask, grid)
+
+
+def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
+    features: Shaped[np.ndarray, "N D"],
+    targets: Shaped[np.ndarray, "N"],
+    parts: Sequence[Shaped[np.ndarray, "_m"]],
+    *,
+    record_norm: float,
+    precision: Precision,
+    enforce: Literal["clip"] | PublicScale,
+    persons: Persons | None = None,
+    longest: int = 0,
+) -> Shards:
+    """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
+
+    Parameters
+    ----------
+    features, targets
+        All rows; integer targets become int32, floating ones take the precision of the features.
+    parts
+        Row indices of each agent. Rows that no part names are left out.
+    record_norm
+        R > 0.
+    enforce
+        `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
+        R / b and then clips those which still exceed R.
+    persons
+        Whose row each row is, where persons are protected: an agent then has K places for each of
+        its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
+    longest
+        The least number of places in a block, where agents of other processes have more records.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, a cell is NaN or infinite, a part is empty or out of range, or a row
+        belongs to two parts.
+
+    Notes
+    -----
+    **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
+    differ in one record still do so after packing; the norm of what is stored, after rounding to
+    `precision`, is at most R (`within_norm`); and parts are disjoint, which is what composing the
+    agents in parallel rests on. With persons, see `Persons`: m_i is K times a number of persons.
+
+    Examples
+    --------
+    >>> parts = [np.array([0, 1]), np.array([2])]
+    >>> shards = pack(
+    ...     np.array([[3.0], [0.5], [-4.0]]), np.array([1, -1, 1]), parts,
+    ...     record_norm=1.0, precision="float32", enforce="clip",
+    ... )
+    >>> shards.counts, shards.stacked.features[..., 0].tolist()
+    ((2, 1), [[1.0, 0.5], [-1.0, 0.0]])
+    """
+    features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
+    checks.positive("record_norm", record_norm)
+    indices = _checked_parts(features, targets, parts)
+    if persons is not None:
+        indices = _places(persons, indices, len(features))
+    longest = max(longest, *(part.size for part in indices))
+    rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
+    answers = np.zeros((len(indices), longest), targets.dtype)
+    mask = np.zeros((len(indices), longest), precision)
+    factor = row_factor(enforce, record_norm)
+    flat = rows.reshape(-1, features.shape[1])
+    for agents in some_of([part.size for part in indices]):
+        held = np.concatenate([indices[agent] for agent in agents])
+        place = np.concatenate(
+            [agent * longest + np.arange(len(indices[agent])) for agent in agents]
+        )
+        for filled in in_pieces(np.flatnonzero(held != EMPTY)):
+            some, where = held[filled], place[filled]
+            scaled = _finite_rows(features, some) * factor
+            flat[where] = within_norm(scaled, record_norm, precision)
+            answers.flat[where] = targets[some]
+            mask.flat[where] = 1
+    counts = tuple(int(part.size) for part in indices)
+    data = Shard(device_array(rows), own_array(answers), own_array(mask))
+    origin = origin_of(parts)
+    origin = dataclasses.replace(
+        origin,
+        reproducible=origin.reproducible or not (persons is None or persons.draw.is_secret),
+        rows_per_person=None if persons is None else persons.rows_per_person,
+        agents_per_person=1 if persons is None else persons.most_agents(list(parts)),
+        rows=tuple(indices),
+    )
+    return Shards(data, counts, float(record_norm), origin)
+
+
+def check_norms(shard: Shard, record_norm: float) -> None:
+    """Raise unless every row of the shard, or of all agents' shards, has |x|_2 <= R.
+
+    Masked rows are checked too: a mask is no defence for a question that forgets it.
+
+    Raises
+    ------
+    PrivacyError
+        If a row exceeds R or is NaN; the message does not repeat the row.
+    """
+    features = on_host(shard.features)
+    rows = features.reshape(-1, features.shape[-1])
+    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in in_pieces(rows))
+    if outside:
+        raise PrivacyError(
+            f"{outside} rows have a norm above {record_norm:g}; "
+            "the sensitivity bound does not hold for them: pack the data again"
+        )
+
+
+def _storable(targets: HostArray, precision: Precision) -> HostArray:
+    if np.issubdtype(targets.dtype, np.floating):
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; drop its row or fill it in")
+        return targets.astype(precision)
+    if not np.issubdtype(targets.dtype, np.integer):
+        raise InputError(f"targets are {targets.dtype}; give numbers, for example -1 and 1")
+    return targets.astype(np.int32)
+
+
+def _checked_parts(
+    features: HostArray, targets: HostArray, parts: Sequence[HostArray]
+) -> list[HostArray]:
+    if features.ndim != 2 or targets.shape != features.shape[:1]:
+        raise InputError(
+            f"features have shape {features.shape} and targets {targets.shape}; "
+            "they must be (N, D) and (N,)"
+        )
+    if not len(parts):
+        raise InputError("there are no parts; give the row indices of at least one agent")
+    indices = [_checked_part(agent, part, len(features)) for agent, part in enumerate(parts)]
+    uses = np.bincount(np.concatenate(indices), minlength=len(features))
+    if uses.max() > 1:
+        raise InputError(
+            f"row {uses.argmax()} is used {uses.max()} times; "
+            "parts must be disjoint, so give each row to one agent"
+        )
+    return indices
+
+
+def _places(persons: Persons, parts: list[HostArray], rows: int) -> list[HostArray]:
+    if persons.numbers.shape != (rows,):
+        raise InputError(
+            f"there are persons of {persons.numbers.size} rows and {rows} rows; give one for each"
+        )
+    return [persons.places(part) for part in parts]
+
+
+def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:
+    part = np.asarray(part)
+    if part.size == 0:
+        raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
+    if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+        raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
+    if part.min() < 0 or part.max() >= rows:
+        raise InputError(
+            f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
+            f"the data has rows 0..{rows - 1}"
+        )
+    return part
+
+
+def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
+    def no_numbers(_: Exception) -> Exception:
+        return InputError(f"features are {features.dtype} and not all numbers; encode them first")
+
+    rows = told_anew(lambda: features[part].astype(np.float64), (TypeError, ValueError), no_numbers)
+    bad = np.argwhere(~np.isfinite(rows))
+    if bad.size:
+        row, column = bad[0]
+        raise InputError(
+            f"row {part[row]}, column {column} is NaN or infinite; "
+            "drop rows with missing values or fill them in"
+        )
+    return rows
+
+
+def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
+    """Return consecutive blocks of rows; sizes differ by at most one.
+
+    Raises
+    ------
+    InputError
+        If there are fewer rows than agents, or no agent.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in contiguous_partition(5, 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    check_sizes(rows, agents)
+    return list(np.array_split(np.arange(rows), agents))
+
+
+def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
+    """Return one part per distinct value, in sorted order of the values.
+
+    Raises
+    ------
+    InputError
+        If there are no values or they are not a vector.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in partition_by(np.array(["b", "a", "b"]))]
+    [[1], [0, 2]]
+    """
+    values = np.asarray(values)
+    if values.ndim != 1 or not values.size:
+        raise InputError(f"values have shape {values.shape}; give one value per row")
+    _, owner = np.unique(values, return_inverse=True)
+    return _by_owner(owner, int(owner.max()) + 1)
+
+
+def dirichlet_partition(
+    labels: Shaped[np.ndarray, "N"], agents: int, *, alpha: float, seed: int
+) -> list[Int[np.ndarray, "_m"]]:
+    """Return a label-skewed partition: small `alpha` gives each agent few labels.
+
+    For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
+    and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
+    2019 draw it per agent instead; per label uses every row once). Then each agent
+    without a row takes one from the agent who holds most.
+
+    Raises
+    ------
+    InputError
+        If there are fewer rows than agents, no agent, or alpha is not above 0.
+    """
+    labels = np.asarray(labels)
+    check_sizes(labels.size, agents)
+    checks.positive("alpha", alpha)
+    draws = np.random.default_rng(seed)
+    owner = np.empty(labels.size, np.int64)
+    for group in partition_by(labels):
+        cuts = np.cumsum(draws.dirichlet(np.full(agents, float(alpha))))[:-1] * group.size
+        owner[draws.permutation(group)] = np.searchsorted(
+            cuts, np.arange(group.size) + 0.5, side="right"
+        )
+    return _by_owner(_without_empty(owner, agents), agents)
+
+
+def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
+    """Return the owners where every agent without a row has taken the first one of the richest."""
+    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
+    rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
+    richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
+    heapq.heapify(richest)
+    for agent in np.flatnonzero(sizes == 0):
+        size, giver = richest[0]
+        owner[rows[first[giver]]] = agent
+        first[giver] += 1
+        heapq.heapreplace(richest, (size + 1, giver))
+    return owner
+
+
+def _by_owner(owner: np.ndarray, agents: int) -> list[np.ndarray]:
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
+
+
+def replace_record(
+    shards: Shards,
+    agent: int,
+    index: int,
+    features: Shaped[np.ndarray, "D"],
+    target: float,
+    *,
+    enforce: bool = True,
+) -> Shards:
+    """Return the shards with one record replaced: a `replace_one` neighbour.
+
+    Parameters
+    ----------
+    index
+        Position among the agent's records, below its count.
+    features, target
+        The new record; it is rounded to the types of the shards.
+    enforce
+        False leaves out the check of the norm, to plant a fault that an audit must find.
+
+    Raises
+    ------
+    InputError
+        If there is no such record, the shape is wrong, or |x|_2 exceeds the record norm.
+    """
+    _check_place(shards, agent, index)
+    data = shards.stacked
+    row = np.asarray(features, np.dtype(data.features.dtype))
+    if row.shape != (shards.dimension,):
+        raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
+    changed = Shard(
+        features=data.features.at[agent, index].set(jnp.asarray(row)),
+        targets=data.targets.at[agent, index].set(jnp.asarray(target, data.targets.dtype)),
+        mask=data.mask.at[agent, index].set(1),
+    )
+    if enforce:
+        _check_row(row, shards.record_norm)
+    return Shards(changed, shards.counts, shards.record_norm, shards.origin)
+
+
+def zero_record(shards: Shards, agent: int, index: int) -> Shards:
+    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour.
+
+    Raises
+    ------
+    InputError
+        If there is no such record.
+    """
+    _check_place(shards, agent, index)
+    mask = shards.stacked.mask.at[agent, index].set(0)
+    zeroed: Shards = eqx.tree_at(lambda tree: tree.stacked.mask, shards, mask)
+    return zeroed
+
+
+def _check_place(shards: Shards, agent: int, index: int) -> None:
+    if not 0 <= agent < shards.agents:
+        raise InputError(f"there is no agent {agent}; agents are 0..{shards.agents - 1}")
+    if not 0 <= index < shards.counts[agent]:
+        raise InputError(
+            f"agent {agent} has no record {index}; its records are 0..{shards.counts[agent] - 1}"
+        )
+
+
+def _check_row(row: np.ndarray, record_norm: float) -> None:
+    single = Shard(jnp.asarray(row)[None], jnp.zeros(1), jnp.ones(1))
+    try:
+        check_norms(single, record_norm)
+    except PrivacyError as error:
+        raise InputError(
+            f"the new record's norm is not at most {record_norm:g}; bring it there with within_norm"
+        ) from error

@@ -1,0 +1,388 @@
+r"""Predictions of a run from theory and public facts, before a record is read.
+
+Let T be the number of rounds, d the coordinates of the model, R the record norm, c_1 the bound on a
+record's gradient, L the smoothness and nu the standard deviation, per coordinate, of the mean of
+all agents' noised answers in one round. All predictions are for the loss alone, without a
+regulariser, and assume that it has a minimiser of norm at most the radius r = sqrt(d) / R.
+
+At a fixed total budget nu grows as sqrt(T). The accumulated noise then hardly depends on T, and
+more rounds serve only to make steps small enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from taciturn.algorithms import (
+    DPADMM,
+    METHODS,
+    Algorithm,
+    Centred,
+    Method,
+    NoisyGradient,
+    batch_variance,
+    radius_of,
+)
+from taciturn.engine import Plan
+from taciturn.errors import InputError
+from taciturn.oracles import around
+from taciturn.problems import Loss, Problem
+from taciturn.proposal.proposal import Proposal
+from taciturn.spec import Spec
+from taciturn.typing import Array
+
+ENOUGH = 1.05
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The prediction for one method in so many rounds; None where nothing is known.
+
+    Attributes
+    ----------
+    multiplier
+        Noise scale / sensitivity of every answer.
+    mu
+        Of the certificate; None on sampled batches.
+    noise
+        nu, in the units of the answer: of a gradient, or of X'X / m for one question.
+    margin_noise
+        Standard deviation of the change that the noise causes in a record's margin over the run,
+        in a direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
+    proven
+        A bound on the expected excess risk that is proved, see `basis`.
+    rule
+        An estimate of the excess risk that is not proved for this method as it is run.
+    basis
+        Where `proven` and `rule` come from.
+    estimate
+        Whether the rule estimates the risk or is the least that the noise costs, and so may be
+        compared with the risk of the model 0; a published rate is a bound far above it.
+    least
+        What the rule comes to in many rounds, where that is known.
+    """
+
+    algorithm: str
+    rounds: int
+    multiplier: float
+    mu: float | None
+    noise: float
+    margin_noise: float | None
+    proven: float | None
+    rule: float | None
+    basis: str
+    estimate: bool = False
+    least: float | None = None
+
+
+class _Setting(NamedTuple):
+    """What a prediction is about: the method, its first round, and the facts about its rows."""
+
+    plan: Plan
+    algorithm: Algorithm
+    facts: Spec
+    first: int
+
+    @property
+    def rounds(self) -> int:
+        return self.plan.rounds - self.first
+
+
+def _setting(plan: Plan) -> _Setting:
+    algorithm = plan.program.algorithm
+    if isinstance(algorithm, Centred):  # whose first round asks for the centre
+        return _Setting(plan, algorithm.method, around(plan.spec, algorithm.row_norm), 1)
+    return _Setting(plan, algorithm, plan.spec, 0)
+
+
+class _Prediction(NamedTuple):
+    basis: str
+    rule: float | None = None
+    proven: float | None = None
+    margin_noise: float | None = None
+    estimate: bool = False
+    least: float | None = None
+
+
+def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
+    """Return the prediction for a proposal; its regulariser is ignored.
+
+    Raises
+    ------
+    InputError
+        If the budget is infinite, or there is no such plan.
+
+    Examples
+    --------
+    >>> from taciturn.proposal import DataFacts, Request, propose
+    >>> facts = DataFacts(
+    ...     name="mine", task="binary", classes=2, columns=10, record_norm=1.0, table=None
+    ... )
+    >>> request = Request(epsilon=1.0, delta=1e-5, observer="sum", rounds=200)
+    >>> f"{forecast(propose(facts, [400] * 10, request)).noise:.4f}"
+    '0.0139'
+    """
+    if math.isinf(proposal.budget.epsilon):
+        raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
+    return forecast_of(proposal, proposal.plan(methods))
+
+
+def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
+    """Return the prediction for a proposal with a finite budget, whose plan is made already."""
+    setting, name = _setting(plan), proposal.method.name
+    noise = noise_of_mean(plan, setting.first)
+    known = _Prediction("no prediction for this algorithm")
+    if name in _PREDICTIONS:
+        known = _PREDICTIONS[name](setting, proposal.problem, noise)
+    return Forecast(
+        algorithm=name,
+        rounds=proposal.rounds,
+        multiplier=plan.multiplier,
+        mu=plan.certificate.mu,
+        noise=noise,
+        **known._asdict(),
+    )
+
+
+def known_forecast(
+    proposal: Proposal, plan: Plan, methods: Mapping[str, Method] = METHODS
+) -> Forecast | None:
+    """Return the prediction for a plan; None without noise, and for a method without a rule."""
+    name = proposal.method.name
+    ruled = name in PREDICTED and methods.get(name) is METHODS[name]
+    if math.isinf(proposal.budget.epsilon) or not ruled:
+        return None
+    return forecast_of(proposal, plan)
+
+
+def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
+    """Return the most that the mean loss of the model 0 can be: max over targets y of l(0, y).
+
+    It is log 2 for the logistic loss, log K for K classes; 1/2 for the squared loss on a table,
+    whose targets are mapped to [-1, 1]. None for numbers whose range nobody states. The excess risk
+    of the model 0 is no larger, since losses are not negative.
+
+    Parameters
+    ----------
+    scaled
+        Whether numeric targets are known to be in [-1, 1], as those of tables are.
+    """
+    data, loss = proposal.data, proposal.problem.loss
+    if data.task == "multiclass":
+        assert data.classes is not None
+        targets = np.arange(data.classes)
+    elif data.task == "binary" or data.table is not None or scaled:
+        targets = np.array([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
+    else:
+        return None
+    margins = np.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))
+    return float(np.max(np.asarray(_losses(loss, margins, targets))))
+
+
+@jax.jit
+def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
+    values: Array = loss.value(margins, targets)
+    return values
+
+
+def worse_than_zero(
+    proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
+) -> bool | None:
+    """Return whether the predicted excess risk is above the risk of the model 0; None: not known.
+
+    It is known only for a rule that is an estimate (`Forecast.estimate`); for `scaled` see
+    `risk_of_zero`.
+    """
+    zero = risk_of_zero(proposal, scaled=scaled)
+    if predicted is None or not predicted.estimate or zero is None:
+        return None
+    return predicted.rule is None or predicted.rule > zero
+
+
+def risk_warning(
+    proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
+) -> tuple[str, ...]:
+    """Return a warning if the model 0 is expected to do better, else nothing.
+
+    For `scaled` see `risk_of_zero`.
+    """
+    if not worse_than_zero(proposal, predicted, scaled=scaled):
+        return ()
+    assert predicted is not None
+    helps = "fewer columns, more records or a larger epsilon help"
+    if predicted.rule is None:
+        return (f"the noise is expected to hide all that the records say; {helps}",)
+    zero = risk_of_zero(proposal, scaled=scaled)
+    assert zero is not None
+    if predicted.least is not None and predicted.least <= zero:
+        helps = f"more rounds help (in many the estimate is {predicted.least:.3g})"
+    return (
+        f"the excess risk is estimated at {predicted.rule:.3g}, and the model 0, which knows no "
+        f"record, has a risk of at most {zero:.3g}: the released model may be of no use; {helps}",
+    )
+
+
+def noise_of_mean(plan: Plan, first: int = 0) -> float:
+    """Return nu, the noise per coordinate of the mean of the answers in round `first`."""
+    scale = plan.ledger.scale[:, first, 0][plan.ledger.asked[:, first, 0]]
+    return float(np.sqrt(np.sum(scale**2)) / len(scale))
+
+
+def floor(facts: Spec, epsilon: float, *, units: int | None = None) -> float:
+    r"""Return c_1 radius min(1, sqrt(d) / (n epsilon)), n `units` in all: an order of magnitude.
+
+    Bassily, Smith and Thakurta (2014), Theorem 5.3: for every (epsilon, delta)-private algorithm,
+    delta = o(1/n), there is a data set and a convex Lipschitz loss on a ball on which its expected
+    excess empirical risk is Omega(min(1, sqrt(d) / (n epsilon))) times Lipschitz constant times
+    radius. The constant is not stated there and is taken as 1 here. The bound is for the worst data
+    set, neighbours that differ in one record, and an observer of the model alone. With persons, n
+    is their number, in place of that of records: each may have the same row K times.
+    """
+    units = sum(facts.counts) if units is None else units
+    share = math.sqrt(facts.dimension) / (units * epsilon)
+    return facts.gradient_bound * radius_of(facts) * min(1.0, share)
+
+
+def recommended(forecasts: Iterable[Forecast]) -> Forecast | None:
+    """Return the forecast with the fewest rounds whose rule is within 5 % of the least.
+
+    Of one algorithm: rules of different algorithms do not compare. None where there is no rule.
+    """
+    ruled = [(f.rule, f) for f in forecasts if f.rule is not None]
+    least = min((rule for rule, _ in ruled), default=0.0)
+    good = [f for rule, f in ruled if rule <= ENOUGH * least]
+    return min(good, key=lambda f: f.rounds, default=None)
+
+
+def gradient_bound(
+    horizon: float, variance: float, *, rounds: int, facts: Spec, averaged: float
+) -> float:
+    r"""Return a bound on the expected excess risk of the noisy gradient without momentum.
+
+    Steps eta = H / T <= 1/L, noise of total variance V = E|n_t|^2 with mean zero given the past,
+    the last a = max(1, round(averaged T)) iterates averaged, start at 0, a minimiser w, |w| <= r:
+
+        E F(xbar) - F(w) <= (T / a) (r^2 / (2 H) + c H V / T),
+        c = min(1, 1 / (2 (1 - eta L))).
+
+    Proof. For x' = prox_{eta}(x - eta g), g = gradient + n, convexity, smoothness and the strong
+    convexity of the prox give
+
+        F(x') - F(w) <= (|x - w|^2 - |x' - w|^2) / (2 eta) + n'(w - x')
+                        - (1/eta - L) |x' - x|^2 / 2.
+
+    With x in place of x' in n'(w - x'), the rest n'(x - x') - (1/eta - L) |x' - x|^2 / 2 is at most
+    |n|^2 / (2 (1/eta - L)) and n'(w - x) has mean zero; with the un-noised step instead, which is
+    within eta |n| of x', it is at most eta |n|^2. Either way the mean is c eta V. Summed over the
+    last a rounds this is |x_b - w|^2 / (2 eta) + a c eta V, b = T - a; and summed over the first b,
+    where F(x') - F(w) >= 0, it gives E|x_b - w|^2 <= r^2 + 2 b c eta^2 V. Jensen's inequality does
+    the rest. If the clipped coefficient is not that of the loss, F is the loss as clipped.
+    """
+    steepness = horizon / rounds * facts.smoothness
+    loss = min(1.0, 1 / (2 * (1 - steepness))) if steepness < 1 else 1.0
+    tail = max(1, round(averaged * rounds))
+    start = radius_of(facts) ** 2 / (2 * horizon)
+    return rounds / tail * (start + loss * horizon * variance / rounds)
+
+
+def statistics_risk(noise: float, facts: Spec) -> float | None:
+    r"""Return the least excess risk that the noise of one question causes, to first order.
+
+    The noise N in S = X'X / m and n in X'y / m move the solution w along an eigenvector of S with
+    eigenvalue l by (n - N w) / l, which costs its square times l / 2. E|n - N w|^2 is
+    nu^2 (D + (D + 1) |w|^2 / 2). The eigenvalues add up to at most R^2, so at best all are R^2 / D:
+
+        D nu^2 (D + (D + 1) r^2 / 2) / (2 R^2)       with |w| = r = sqrt(D) / R.
+
+    None if even then they lie below the floor 2 nu sqrt(2 D): the estimate is then shrunk.
+    """
+    size, even = facts.dimension, facts.record_norm**2 / facts.dimension
+    if even <= statistics_floor(noise, facts):
+        return None
+    spread = noise**2 * (size + (size + 1) * radius_of(facts) ** 2 / 2)
+    return spread / (2 * even)
+
+
+def statistics_floor(noise: float, facts: Spec) -> float:
+    """Return the eigenvalue floor of `OneQuestion`, 2 nu sqrt(2 D)."""
+    return 2 * noise * math.sqrt(2 * facts.dimension)
+
+
+def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+    (plan, algorithm, facts, _), rounds = setting, setting.rounds
+    if not isinstance(algorithm, NoisyGradient):
+        raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
+    step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))
+    horizon = rounds * step / (1 - momentum)
+    rate = plan.program.oracles[0].sampling.rate
+    variance = facts.dimension * noise**2 + batch_variance(facts, rate)
+    margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
+    rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
+    # over all horizons; at a fixed total the variance grows as the rounds
+    least = radius_of(facts) * math.sqrt(variance / rounds)
+    known = _Prediction("", rule, margin_noise=margin, estimate=True, least=least)
+    if momentum > 0:
+        basis = "steps 1/L with momentum: no proof, rule only"
+        return known._replace(basis=basis)
+    # a clipped gradient is the gradient of a convex function if the margin is a scalar
+    reached = facts.gradient_bound >= facts.record_norm * problem.loss.lipschitz
+    if problem.loss.outputs is not None and not reached:
+        basis = "clipped vectors are no gradient: rule only"
+        return known._replace(basis=basis)
+    share = algorithm.averaged
+    proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
+    batches = ", variance of batches included" if rate < 1 else ""
+    return known._replace(basis=f"proven for the loss as clipped{batches}", proven=proven)
+
+
+def _of_admm(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+    r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
+
+    c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
+    of agent i's gradient: (34) and (35) name the same number. With beta = c_1 the left-hand side is
+    at least F - F* at the averaged public value. Not a proof here: (88) sums the distances of the
+    iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
+    is the last public value.
+    """
+    del problem, noise
+    plan, algorithm, facts, first = setting
+    if not isinstance(algorithm, DPADMM):
+        raise InputError("the method called dp-admm is another one now; forecast it by its rate")
+    size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
+    rho, slope = float(algorithm.rho), facts.gradient_bound
+    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, first, 0]))
+    rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
+    rule = spread / math.sqrt(setting.rounds) + rest / (2 * setting.rounds)
+    return _Prediction("(37) as published: average of all rounds, iterates within c_w", rule)
+
+
+def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+    del problem
+    facts = setting.facts
+    least, rule = statistics_floor(noise, facts), statistics_risk(noise, facts)
+    even = facts.record_norm**2 / facts.dimension
+    meaning = (
+        "a least value to first order, not to be compared"
+        if rule is not None
+        else "the noise hides every direction"
+    )
+    text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
+    return _Prediction(text, rule, estimate=True)
+
+
+_PREDICTIONS: Mapping[str, Callable[[_Setting, Problem, float], _Prediction]] = MappingProxyType(
+    {
+        "noisy-gradient": _of_gradient,
+        "dp-admm": _of_admm,
+        "one-question": _of_statistics,
+        "dp-sgd": _of_gradient,
+    }
+)
+PREDICTED = tuple(_PREDICTIONS)

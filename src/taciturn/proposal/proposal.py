@@ -1,0 +1,376 @@
+"""The proposal: everything public about a run, and its plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from taciturn import checks
+from taciturn.algorithms import (
+    METHODS,
+    Composition,
+    Method,
+    Setting,
+    around_centre,
+    check_centre,
+    checked_options,
+    method_named,
+)
+from taciturn.engine import traffic_of
+from taciturn.engine.planning import Plan, check_size, plan
+from taciturn.errors import InputError
+from taciturn.features import CONSTANT
+from taciturn.oracles import around
+from taciturn.problems import ClippedLoss, Problem, check_at_one_agent, facts_from, held_out_counts
+from taciturn.proposal.class_weights import labels_of, weighted, weights_text
+from taciturn.proposal.data_facts import DataFacts
+from taciturn.proposal.document import Document, Extended
+from taciturn.proposal.evaluation import Evaluation, evaluation_question
+from taciturn.proposal.parts import (
+    Budget,
+    Connection,
+    Count,
+    MethodChoice,
+    Named,
+    Structure,
+    check_seed,
+    problem_of,
+)
+from taciturn.spec import Spec
+
+_RUNS = {
+    None: "on a star, or on a network along a tree",
+    "gossip": "on a network by gossip",
+    "relay": "on a network as a relay, along a walk",
+}
+
+
+class Proposal(Document):
+    """Everything public about a run: frozen, checked, and the same bytes everywhere.
+
+    A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
+    with `plan`, so none of them has to be trusted.
+
+    Attributes
+    ----------
+    data
+        Public facts about the records.
+    counts
+        m_i: how many records each agent trains on; of persons, how many places: K times a number.
+    split_seed
+        Public seed of the split of published data into training and test records; in a
+        reproduction also of the division of records among agents and sides.
+    dealt
+        Whether records without owners are dealt to the agents at random.
+    loss, regulariser, constraint
+        The problem. With a structure, regulariser and constraint are "none".
+    class_weights
+        The public weight of each class, which multiplies the loss of its records; None for none.
+    clip
+        Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
+    structure
+        None, or the structure of the weights.
+    method
+        The method with a value for each of its options.
+    budget
+        Epsilon, delta, relation, unit, observer; K, if persons are protected.
+    centre
+        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`).
+    network
+        None for a star with an aggregator; its methods run on a network along a tree.
+    evaluation
+        The records that are held out; None for none.
+
+    Raises
+    ------
+    InputError
+        If a value is of another type or out of range, or two contradict each other; the message is
+        one line and says how to mend it.
+
+    Notes
+    -----
+    **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
+    `plan`, which derives sensitivity, scales and ledger from the same values that its digest
+    covers.
+    """
+
+    FORMAT: ClassVar[str] = "taciturn.proposal"
+    VERSION: ClassVar[int] = 4
+
+    data: DataFacts
+    counts: tuple[Count, ...]
+    split_seed: int
+    dealt: bool
+    loss: Named
+    class_weights: tuple[float, ...] | None
+    clip: Extended
+    regulariser: Named
+    constraint: Named
+    structure: Structure | None
+    method: MethodChoice
+    budget: Budget
+    rounds: int
+    centre: bool
+    precision: Literal["float32", "float64"]
+    network: Connection | None
+    evaluation: Evaluation | None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Proposal:
+        checks.at_least("rounds", self.rounds, 1)
+        checks.positive("clip", self.clip, allow_infinity=True)
+        check_seed("split-seed", self.split_seed)
+        check_size(self.rounds, len(self.counts))
+        self.facts  # noqa: B018 - checked
+        rows = self.budget.terms.adjacency.rows_per_person or 1
+        if any(count % rows for count in self.counts):
+            raise InputError(
+                f"counts are not multiples of {rows}, the places of a person; give every agent so "
+                "many for each of its persons"
+            )
+        if self.network is not None:
+            self.network.network(len(self.counts))
+        if self.centre:
+            one_public = self.network is None or self.network.kind == "tree"
+            check_centre(one_public, self.structure is None, self.rounds)
+        self._check_evaluation()
+        if ":" not in self.method.name:  # no table here knows a method of the user
+            self.composition().algorithm.questions(self.rounds)
+        return self
+
+    def _check_evaluation(self) -> None:
+        """Raise unless the records held out are those that the share says."""
+        evaluation = self.evaluation
+        if evaluation is None:
+            return
+        check_at_one_agent(self.budget.agents_per_person)
+        rows = self.budget.rows_per_person
+        evaluation_question(self.data, rows)
+        if (
+            len(evaluation.counts) != len(self.counts)
+            or held_out_counts(self.all_counts, evaluation.share, rows_per_person=rows)
+            != evaluation.counts
+        ):
+            raise InputError(
+                f"a share of {evaluation.share:g} of each agent's records is held out, and the "
+                "counts of the evaluation are others; propose again"
+            )
+
+    @property
+    def asks(self) -> bool:
+        """Whether records are held out and asked about the released model."""
+        return self.evaluation is not None and self.evaluation.asked
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        if self.evaluation is None:
+            return self.counts
+        held = self.evaluation.counts
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    @property
+    def records(self) -> int:
+        """How many records all agents have, with those that are held out."""
+        return sum(self.all_counts)
+
+    def _check_method(self, method: Method) -> None:
+        """Raise unless the method has these options and suits structure and network."""
+        name, options = self.method.name, self.method.options
+        checked_options(name, method, options)
+        missing = [one.title for one in method.options if one.name not in options]
+        if missing:
+            raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
+        check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
+        structured = self.structure is not None
+        if structured and method.structure is None:
+            raise InputError(f"{name} knows no structure; change the structure or the method")
+        if not structured and method.structure == "required":
+            raise InputError(f"{name} solves problems with a structure; give one")
+        kind = None if self.network is None else self.network.kind
+        suited = (None, "tree") if method.network is None else (method.network,)
+        if kind not in suited:
+            raise InputError(
+                f"{name} runs {_RUNS[method.network]}; change the network or the method"
+            )
+
+    @property
+    def problem(self) -> Problem:
+        """The problem: loss, regulariser or structure, constraint."""
+        loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
+        return problem_of(loss, self.regulariser, self.constraint, self.structure, self.coordinates)
+
+    @property
+    def clipped_loss(self) -> ClippedLoss:
+        """The loss as it is minimised: its name, and whether scores are log-odds."""
+        return ClippedLoss(str(self.loss), self.problem.loss, self.clip)
+
+    @property
+    def weights_text(self) -> str | None:
+        """The class weights by label, as people read them; None if there are none."""
+        if self.class_weights is None:
+            return None
+        return weights_text(labels_of(self.data) or (), self.class_weights)
+
+    @property
+    def units(self) -> int:
+        """How many records there are, or persons if persons are protected, at all agents."""
+        return sum(self.counts) // (self.budget.rows_per_person or 1)
+
+    @property
+    def units_text(self) -> str:
+        """`units` in words: "1,000 records", or "200 persons with up to 5 rows each"."""
+        rows = self.budget.rows_per_person
+        if rows is None:
+            return f"{self.units:,} records"
+        each = "one row" if rows == 1 else f"up to {rows} rows"
+        return f"{self.units:,} persons with {each} each"
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers a row has: those of the data, and a constant beside a centre."""
+        return self.data.coordinates + self.centre
+
+    @property
+    def facts(self) -> Spec:
+        """The public facts that planning starts from."""
+        return facts_from(
+            self.problem,
+            self.counts,
+            features=self.coordinates,
+            record_norm=self.data.row_norm,
+            clip=self.clip,
+            dealt=self.dealt,
+        )
+
+    def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
+        """Return the algorithm with its questions.
+
+        Parameters
+        ----------
+        methods
+            The table that names are looked up in: that of the library, or one with further methods
+            of the caller. A proposal never brings code along.
+
+        Raises
+        ------
+        InputError
+            If the method is not in the table, or does not suit options, structure or network.
+        """
+        method = method_named(self.method.name, methods)
+        self._check_method(method)
+        composition = method.build(
+            Setting(
+                problem=self.problem,
+                facts=facts_of_method(self.facts, self.centre),
+                clip=self.clip,
+                terms=self.budget.terms,
+                rounds=self.rounds,
+                options=dict(self.method.options),
+            )
+        )
+        if not self.centre:
+            return composition
+        return around_centre(composition, self.facts, self.rounds, CONSTANT)
+
+    def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
+        """Return the plan: schedules, noise scales, ledger and certificate.
+
+        Raises
+        ------
+        InputError
+            If the method is not in the table `methods`, or no such plan exists
+            (`taciturn.engine.plan`).
+
+        Notes
+        -----
+        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
+        """
+        algorithm, oracles = self.composition(methods)
+        network = None if self.network is None else self.network.network(len(self.counts))
+        return plan(
+            self.facts,
+            algorithm,
+            oracles,
+            self.budget.terms,
+            rounds=self.rounds,
+            precision=self.precision,
+            network=network,
+        )
+
+    @property
+    def conditional(self) -> bool:
+        """Whether bounds or graph were taken from the records: every certificate rests on that."""
+        table = self.data.table
+        filled_in = table is not None and table.source == "data"
+        return filled_in or (self.structure is not None and self.structure.source == "private")
+
+
+def facts_of_method(facts: Spec, centre: bool) -> Spec:
+    """Return the facts that a method is built from: about packed rows, or rows around a centre."""
+    return around(facts, math.hypot(1.0, CONSTANT)) if centre else facts
+
+
+def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
+    """Return (name, value) of the network of a plan and of what is sent on it; none on a star."""
+    network = proposal.network
+    if network is None:
+        return []
+    messages, numbers = traffic_of(plan.program)
+    given = [("walk", network.walk), ("cap", network.cap)]
+    if network.exchanges > 1:
+        given.append(("exchanges of a message", network.exchanges))
+    return [
+        ("network", network.name),
+        *((name, str(value)) for name, value in given if value),
+        *_tree_rows(network, plan),
+        ("messages sent", f"{messages:,}, one along one edge"),
+        ("numbers sent", f"{numbers:,}"),
+    ]
+
+
+_MESSAGES = (
+    "an agent: the sum of the noised messages below each of its edges, its neighbour's own message "
+    "at the end of a branch, and the total; a reader of all edges: every noised message, which the "
+    "certificate is for"
+)
+_SUMS = (
+    "everybody: the total over all agents; what travels up an edge is under masks, and looks "
+    "random short of all agents"
+)
+
+
+def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
+    if network.kind != "tree":
+        return []
+    tree: Any = plan.network
+    return [
+        (
+            "sums along",
+            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round "
+            f"sums go up its {plan.spec.agents - 1} edges, and the total down",
+        ),
+        ("who reads what", _SUMS if plan.program.summed else _MESSAGES),
+        ("a lost agent", "the round waits for it: no total is formed without every agent"),
+    ]
+
+
+def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
+    """Return the same as JSON values; nothing on a star."""
+    network = proposal.network
+    if network is None:
+        return {}
+    messages, numbers = traffic_of(plan.program)
+    values: dict[str, Any] = {
+        "name": network.name,
+        "kind": network.kind,
+        "messages_sent": messages,
+        "numbers_sent": numbers,
+    }
+    if network.kind == "tree":
+        tree: Any = plan.network
+        values |= {"root": tree.root, "depth": tree.depth}
+    return {"network": values}

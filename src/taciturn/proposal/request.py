@@ -1,0 +1,384 @@
+"""A request for a run: what a person says, before defaults are filled in."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from taciturn import checks
+from taciturn.algorithms import (
+    METHODS,
+    Method,
+    Value,
+    checked_options,
+    method_named,
+    rounds_by_default,
+)
+from taciturn.errors import InputError
+from taciturn.privacy import Observer, Sum, observer_named, relation_named
+from taciturn.problems import check_at_one_agent, held_out_share
+from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
+from taciturn.proposal.parts import (
+    NONE,
+    Budget,
+    Named,
+    Structure,
+    StructureName,
+    check_seed,
+)
+from taciturn.typing import HostArray, Precision
+
+DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
+GRAPH_SOURCES = ("test", "private")
+DEFAULT_REGULARISER = Named(name="l2", numbers=(1e-6,))
+DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
+WALKS = ("cyclic", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRequest:
+    """The network on which there is no aggregator; None for the default.
+
+    Attributes
+    ----------
+    network
+        A name (`taciturn.network.network_named`) or a file of edges. By default an aggregator, and
+        a ring for a method that has none.
+    walk
+        On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
+    cap
+        On a relay: the most answers of an agent, who from then on only passes the token on.
+    exchanges
+        In gossip: how often the messages of one question are exchanged; 1 by default.
+    """
+
+    network: str | None = None
+    walk: str | None = None
+    cap: int | None = None
+    exchanges: int | None = None
+
+    def check(self, name: str, method: Method) -> None:
+        """Raise `InputError` unless the method called `name` has a use for these options."""
+        if method.network is None:
+            self._refuse(name, ("walk", "cap"), "has no token", "relay")
+            self._refuse(name, ("exchanges",), "has the mean in one round already", "gossip")
+        if method.network == "gossip":
+            self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
+        if method.network == "relay":
+            self._refuse(name, ("exchanges",), "only moves its one token", "gossip")
+        if self.exchanges is not None:
+            checks.at_least("exchanges", self.exchanges, 1)
+        if self.walk is not None and self.walk not in WALKS:
+            raise InputError(f"walk is {self.walk!r}; choose from {', '.join(WALKS)}")
+        if self.cap is not None:
+            checks.at_least("cap", self.cap, 1)
+
+    def _refuse(self, name: str, options: tuple[str, ...], why: str, *kinds: str) -> None:
+        given = [option for option in options if getattr(self, option) is not None]
+        if given:
+            suited = ", ".join(other for other, one in METHODS.items() if one.network in kinds)
+            raise InputError(
+                f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request for a run. None stands for the default that follows from public facts.
+
+    Attributes
+    ----------
+    algorithm
+        A name of `methods`.
+    loss
+        None for the first that suits the targets.
+    class_weight, prior
+        Public weights in (0, 1] by label, or public shares of the labels from which weights follow;
+        see `weights_by_label`. Labels of a data set are "-1" and "1", or "0" to "K-1".
+    rows_per_person, agents_per_person
+        K, if persons are protected, and at how many agents one has rows (`Adjacency`); None for K
+        where records are.
+    clip
+        Public bound on the coefficient of a record; None for `coefficient_clip`.
+    rounds
+        None for the method's default.
+    centre
+        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`);
+        None where that pays. The model is then linear in the rows around it and not in the
+        columns.
+    evaluate
+        The share of each agent's records, or persons, that is held out and asked about the released
+        model; None for no evaluation.
+    options
+        Values of options of the method; defaults stand for the rest.
+    network
+        Without aggregator: along a spanning tree, by gossip, or on a relay, as the method says.
+    methods
+        The table of methods by name.
+
+    Raises
+    ------
+    InputError
+        If an option is invalid, as far as that can be checked without facts about the records.
+    """
+
+    epsilon: float
+    delta: float
+    observer: str | Observer = "messages"
+    relation: str = "replace_one"
+    algorithm: str = "noisy-gradient"
+    loss: Named | None = None
+    regulariser: Named = DEFAULT_REGULARISER
+    constraint: Named = NONE
+    class_weight: Mapping[str, float] | None = None
+    prior: Mapping[str, float] | None = None
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+    clip: float | None = None
+    rounds: int | None = None
+    centre: bool | None = False
+    evaluate: float | None = None
+    options: Mapping[str, Value] = field(default_factory=dict)
+    network: NetworkRequest = field(default_factory=NetworkRequest)
+    split_seed: int = 0
+    precision: Precision = "float32"
+    methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
+
+    def __post_init__(self) -> None:
+        method = self.method
+        checked_options(self.algorithm, method, self.options)
+        if self.rounds is not None:
+            checks.at_least("rounds", self.rounds, 1)
+        if self.clip is not None:
+            checks.positive("clip", self.clip)
+        self._check_persons()
+        if self.evaluate is not None:
+            held_out_share(self.evaluate)
+            check_at_one_agent(self.agents_per_person)
+        self.network.check(self.algorithm, method)
+        check_seed("split-seed", self.split_seed)
+        self.budget.terms  # noqa: B018 - checked
+
+    def _check_persons(self) -> None:
+        if self.rows_per_person is None and self.agents_per_person != 1:
+            raise InputError(
+                "agents-per-person is given and rows-per-person is not; give both to protect "
+                "persons, or leave both out"
+            )
+        for name in ("rows_per_person", "agents_per_person"):
+            value = getattr(self, name)
+            if value is not None and checks.at_least(name, value, 1) >= 2**31:
+                raise InputError(f"{name} is {value}; it must be below 2^31")
+
+    @property
+    def method(self) -> Method:
+        """The method of that name."""
+        return method_named(self.algorithm, self.methods)
+
+    @property
+    def budget(self) -> Budget:
+        """The terms; the unit is a person if the rows of one are given, else a record."""
+        observer = self.observer
+        if isinstance(observer, str):
+            observer = observer_named(observer)
+        return Budget(
+            epsilon=checks.positive("epsilon", self.epsilon, allow_infinity=True),
+            delta=checks.delta(self.delta),
+            relation=relation_named(self.relation).name,
+            unit="record" if self.rows_per_person is None else "person",
+            observer="sum" if isinstance(observer, Sum) else "messages",
+            colluders=observer.colluders if isinstance(observer, Sum) else 0,
+            rows_per_person=self.rows_per_person,
+            agents_per_person=self.agents_per_person,
+        )
+
+    def rounds_among(self, agents: int) -> int:
+        """Return the number of rounds: as requested, or the method's default."""
+        if self.rounds is not None:
+            return self.rounds
+        return rounds_by_default(self.method, agents, self.options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructureRequest:
+    """A request for a structure of the weights.
+
+    Attributes
+    ----------
+    name
+        "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
+        "generalized-lasso": weight |A x|_1. None for no structure.
+    weights
+        "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
+    graph
+        A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns are
+        joined in a chain.
+    graph_from
+        "test" or "private": learn the edges from these records instead
+        (`taciturn.problems.graphs.learned_edges`).
+    graph_weight
+        Weight of the graphical lasso that learns it: the larger, the fewer edges.
+    """
+
+    name: str | None = None
+    weights: Named | None = None
+    graph: str | None = None
+    graph_from: str | None = None
+    graph_weight: float = DEFAULT_GRAPH_WEIGHT
+
+    def check(self, algorithm: str, method: Method) -> None:
+        """Raise `InputError` unless structure, graph and the method called `algorithm` agree."""
+        if self.name is None and method.structure == "required":
+            raise InputError(
+                f"{algorithm} solves problems with a structure; name one with --structure"
+            )
+        if self.name is not None and method.structure is None:
+            suited = ", ".join(name for name, one in METHODS.items() if one.structure is not None)
+            raise InputError(f"{algorithm} knows no structure; use {suited}")
+        if self.name is not None and self.name not in get_args(StructureName):
+            choices = ", ".join(get_args(StructureName))
+            raise InputError(f"structure is {self.name!r}; choose from {choices}")
+        if self.graph is not None and self.name in {None, "lasso"}:
+            raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
+        self._check_source()
+        if self.name is not None:
+            self._weights()
+
+    def _check_source(self) -> None:
+        if self.graph_from is None:
+            return
+        if self.graph_from not in GRAPH_SOURCES:
+            raise InputError(
+                f"graph-from is {self.graph_from!r}; choose from {', '.join(GRAPH_SOURCES)}"
+            )
+        if self.name != "fused-lasso" or self.graph is not None:
+            raise InputError(
+                "a graph is learned for the structure fused-lasso where no file gives one; leave "
+                "graph-from or the file out"
+            )
+        checks.positive("graph-weight", self.graph_weight)
+
+    def _weights(self) -> tuple[float, float]:
+        """Return the weight of the structure and that of the ridge."""
+        weights = self.weights or DEFAULT_WEIGHT
+        if weights.name == "l1" and len(weights.numbers) == 1:
+            return weights.numbers[0], 0.0
+        if weights.name == "elastic" and len(weights.numbers) == 2:
+            return weights.numbers[0], weights.numbers[1]
+        raise InputError(
+            f"a structure needs the weight of its l1 norm, not {str(weights)!r}; use l1:W, or "
+            "elastic:W1,W2 with a ridge W2"
+        )
+
+    def structure(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Structure | None:
+        """Return the structure as content.
+
+        Parameters
+        ----------
+        columns
+            The encoded columns.
+        rows
+            The records that `graph_from` names, encoded; None if it names none.
+
+        Raises
+        ------
+        InputError
+            If the file is not understood, or no graph can be learned.
+        """
+        if self.name is None:
+            return None
+        weight, ridge = self._weights()
+        edges, matrix = np.empty((0, 2), int), np.empty((0, len(columns)))
+        if self.name == "fused-lasso":
+            edges = self._edges(columns, rows)
+        elif self.name == "generalized-lasso":
+            if self.graph is None:
+                raise InputError(
+                    "generalized-lasso needs a file with the rows of A; give --graph FILE"
+                )
+            matrix = read_matrix(self.graph, len(columns))
+        return Structure(
+            name=self.name,
+            weight=weight,
+            ridge=ridge,
+            edges=tuple(map(tuple, edges.tolist())),
+            rows=tuple(map(tuple, matrix.tolist())),
+            source=(self.graph_from or "chain") if self.graph is None else "given",
+        )
+
+    def _edges(
+        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
+    ) -> Int[HostArray, "e 2"]:
+        if self.graph is not None:
+            return read_edges(self.graph, columns)
+        if self.graph_from is None:
+            return chain_of(len(columns))
+        if rows is None or len(rows) < 2:
+            raise InputError("there are no test records to learn a graph from; give --test FILE")
+        return learned_edges(rows, weight=self.graph_weight)
+
+
+def chain_of(columns: int) -> Int[HostArray, "e 2"]:
+    """Return the edges that join neighbouring columns."""
+    nodes = np.arange(columns)
+    return np.stack([nodes[:-1], nodes[1:]], axis=1)
+
+
+def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
+    """Return the edges in a CSV file: two columns a line, by name or by number from 0.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line names no two columns.
+    """
+    number = {name: place for place, name in enumerate(columns)}
+    number |= {str(place): place for place in range(len(columns)) if str(place) not in number}
+    edges = []
+    for line, cells in enumerate(_lines(path), start=1):
+        places = [number.get(cell.strip()) for cell in cells]
+        if len(places) != 2 or None in places:
+            raise InputError(
+                f"{path}, line {line}: {','.join(cells)!r} does not join two of the "
+                f"{len(columns)} columns; write two names, or numbers from 0"
+            )
+        edges.append(places)
+    return np.array(edges, dtype=int).reshape(-1, 2)
+
+
+def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
+    """Return the rows of a CSV file of numbers, one number per column of the model.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a line does not hold that many numbers.
+    """
+    rows = []
+    for line, cells in enumerate(_lines(path), start=1):
+        try:
+            row = [float(cell) for cell in cells]
+        except ValueError:
+            row = []
+        if len(row) != columns:
+            raise InputError(f"{path}, line {line}: expected {columns} numbers, one per column")
+        rows.append(row)
+    return np.array(rows, dtype=float).reshape(-1, columns)
+
+
+def _lines(path: str) -> list[list[str]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}); give a CSV file"
+        ) from error
+    return [cells for cells in csv.reader(text.splitlines()) if cells]

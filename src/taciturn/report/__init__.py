@@ -1,0 +1,92 @@
+"""Reports: a finished training as JSON for programs and as one page for people."""
+
+from taciturn.report.accounts import (
+    charged_line,
+    charged_values,
+    promise,
+)
+from taciturn.report.certificates import FIRST_CERTIFICATE, numbered
+from taciturn.report.figures import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    STYLE,
+    drawing,
+    inline_svg,
+    label_axes,
+)
+from taciturn.report.page import (
+    Details,
+    Drawing,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    spread,
+)
+from taciturn.report.results import (
+    CERTIFIED,
+    certificate_text,
+    counted,
+    error_name,
+    json_text,
+    results,
+    strict,
+)
+from taciturn.report.save import ORACLE, check_out, save, save_released, write_folder
+from taciturn.report.sections import (
+    NOT_PROTECTED,
+    UNPROTECTED,
+    account_section,
+    certificate_section,
+    run_page,
+    score_sections,
+    settings_section,
+    stamps,
+)
+
+__all__ = [
+    "BLUE",
+    "CERTIFIED",
+    "FIRST_CERTIFICATE",
+    "GREY",
+    "INK",
+    "NOT_PROTECTED",
+    "ORACLE",
+    "ORANGE",
+    "STYLE",
+    "UNPROTECTED",
+    "Details",
+    "Drawing",
+    "Items",
+    "Note",
+    "Page",
+    "Section",
+    "Table",
+    "account_section",
+    "certificate_section",
+    "certificate_text",
+    "charged_line",
+    "charged_values",
+    "check_out",
+    "counted",
+    "drawing",
+    "error_name",
+    "inline_svg",
+    "json_text",
+    "label_axes",
+    "numbered",
+    "promise",
+    "results",
+    "run_page",
+    "save",
+    "save_released",
+    "score_sections",
+    "settings_section",
+    "spread",
+    "stamps",
+    "strict",
+    "write_folder",
+]

@@ -1,0 +1,270 @@
+"""The results of a training as plain values that strict JSON can express."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import taciturn
+from taciturn.audit import pairwise_mu
+from taciturn.engine import Plan
+from taciturn.privacy import Certificate, epsilon_of
+from taciturn.proposal import Proposal, network_values
+from taciturn.report.accounts import charged_values
+from taciturn.tables import Table
+from taciturn.training import Training
+
+ORACLE_WARNING = (
+    "oracle metrics: computed from private records without noise and outside the certificate; do "
+    "not publish this file"
+)
+
+# agents of which every pair is looked at
+_MOST_PAIRED = 1_000
+
+CERTIFIED = (
+    "epsilon",
+    "delta",
+    "mu",
+    "relation",
+    "unit",
+    "record",
+    "observer",
+    "trust",
+    "reproduction",
+    "attacker_tpr",
+)
+
+
+def results(training: Training, out: Path | None) -> dict[str, Any]:
+    """Return the results of a training as strictly valid JSON values.
+
+    Errors are fractions in [0, 1]; of numbers, the root of the mean squared error in the units of
+    the target (`error` says which), and `assessment` holds what stands beside them
+    (`taciturn.training.Assessment`). `seconds` is wall time, an infinite epsilon is the text
+    "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
+
+    Parameters
+    ----------
+    out
+        Where the report lies; None if none was written.
+
+    Notes
+    -----
+    **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
+    certificate. They are given for published data only; for a user's table only those on test
+    records that the user declares public. All others are None; see `oracle_metrics`.
+    """
+    certificate, dataset = training.certificate, training.dataset
+    score = training.private_score
+    between = between_agents(training)
+    values: dict[str, Any] = strict(
+        {
+            "algorithm": training.proposal.method.name,
+            "loss": str(training.proposal.clipped_loss),
+            "clip": training.proposal.clip,
+            "data": dataset.name,
+            "agents": len(training.proposal.counts),
+            **counted(training.proposal),
+            "rounds": training.plan.rounds,
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "conditions": certificate.conditions,
+            "account": charged_values(training.charged),
+            **network_values(training.proposal, training.plan),
+            **({} if between is None else {"between_agents": between}),
+            "conditional": training.proposal.conditional,
+            "error": error_name(training),
+            **_metrics(training),
+            "private_score": None if score is None else score.to_dict(),
+            **_answered(training),
+            "seconds": training.seconds,
+            "out": None if out is None else str(out),
+            "split_seed": training.proposal.split_seed,
+            "warnings": training.all_warnings,
+            "failures": training.failures,
+            "proposal": training.proposal.digest,
+            "plan": training.plan.digest,
+            "version": taciturn.__version__,
+        }
+    )
+    return values
+
+
+def counted(proposal: Proposal) -> dict[str, Any]:
+    """Return how many records there are, or persons: how many rows those have is private."""
+    rows = proposal.budget.rows_per_person
+    if rows is None:
+        return {"records": proposal.units}
+    return {
+        "persons": proposal.units,
+        "rows_per_person": rows,
+        "agents_per_person": proposal.budget.agents_per_person,
+    }
+
+
+def curves(training: Training) -> dict[str, list[float]]:
+    """Return test error and test loss after every round; nothing where the data is not public."""
+    shown: dict[str, list[float]] = strict(training.curves) if training.shows_test else {}
+    return shown
+
+
+def curves_text(shown: dict[str, list[float]]) -> str:
+    """Return `curves` as CSV, a line for each round.
+
+    Examples
+    --------
+    >>> print(curves_text({"test_error": [0.5, 0.25]}), end="")
+    round,test_error
+    1,0.5
+    2,0.25
+    """
+    rows = zip(*shown.values(), strict=True)
+    lines = [",".join([str(number), *map(repr, row)]) for number, row in enumerate(rows, start=1)]
+    return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
+
+
+def _metrics(training: Training) -> dict[str, Any]:
+    """Return the metrics; None for those that may not be shown."""
+    measured, public = training.metrics, training.dataset.public
+    best = training.nonprivate if public else None
+    tested = public or training.shows_test
+    values = {
+        "test_error": measured.test_error if tested else None,
+        "test_loss": measured.test_loss if tested else None,
+        "train_loss": measured.train_loss if public else None,
+        "nonprivate_test_error": None if best is None else best.test_error,
+        "nonprivate_test_loss": None if best is None else best.test_loss,
+    }
+    measures: dict[str, Any] = {
+        name: None if value is None or math.isnan(value) else value
+        for name, value in values.items()
+    }
+    assessment = training.assessment
+    beside = best.assessment if best is not None and training.shows_test else None
+    return {
+        **measures,
+        "assessment": None if assessment is None else assessment.to_dict(),
+        "nonprivate_assessment": None if beside is None else beside.to_dict(),
+    }
+
+
+def _answered(training: Training) -> dict[str, Any]:
+    """Return the noised answers of an evaluation whose figures could not be computed of them."""
+    evaluation = training.evaluation
+    if evaluation is None or evaluation.score is not None:
+        return {}
+    return {"private_totals": evaluation.totals}
+
+
+def between_agents(training: Training) -> dict[str, Any] | None:
+    """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
+
+    None where all agents hear one public value, which is what the certificate is for, without
+    privacy, where answers have no mu, for one of several trainings (neighbours heard those that
+    lost, too), or where nobody knows which agent has a record. None also for more than 1,000
+    agents: pairs grow with their square, and what one agent learns is at most what the certificate
+    says.
+    """
+    plan, certificate = training.plan, training.certificate
+    several = training.choice is not None or plan.spec.agents > _MOST_PAIRED
+    if several or plan.spec.dealt:
+        return None
+    private = math.isfinite(certificate.epsilon) and not certificate.reproduction
+    if plan.program.network.one_public or not plan.ledger.has_mu or not private:
+        return None
+    pairs = pairwise_mu(plan, released=False)
+    apart = pairs.mu[np.isfinite(pairs.mu)]
+    mu = np.array([np.min(apart), np.max(apart)])  # epsilon grows with mu
+    epsilon = epsilon_of(plan.terms.delta, mu)
+    return {"mu": mu.tolist(), "epsilon": epsilon.tolist(), "reason": pairs.reason}
+
+
+def oracle_metrics(training: Training) -> dict[str, Any]:
+    """Return metrics on private records as JSON values, for the owner of the records alone.
+
+    Notes
+    -----
+    **Guarantee.** None: these are un-noised functions of private records. They are written to a
+    file of their own and appear in no other.
+    """
+    best, dataset = training.nonprivate, training.dataset
+    values: dict[str, Any] = strict(
+        {
+            "warning": ORACLE_WARNING,
+            "failures": training.private_failures,
+            "train_error": training.metrics.train_error,
+            "train_loss": training.metrics.train_loss,
+            "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
+            "nonprivate_train_error": None if best is None else best.train_error,
+            "nonprivate_train_loss": None if best is None else best.train_loss,
+            "nonprivate_test_error": best.test_error if best and training.shows_test else None,
+            "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
+        }
+    )
+    return values
+
+
+def error_name(training: Training) -> str:
+    """Return "error", or "root-mean-square error" for a regression."""
+    return "root-mean-square error" if training.dataset.task == "regression" else "error"
+
+
+def strict(value: Any) -> Any:
+    """Return `value` as RFC 8259 allows it.
+
+    Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
+    text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
+
+    Examples
+    --------
+    >>> strict({"epsilon": float("inf"), "curve": np.array([0.5, np.nan])})
+    {'epsilon': 'infinity', 'curve': [0.5, 'undefined']}
+    """
+    if isinstance(value, dict):
+        return {str(key): strict(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(entry) for entry in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value).replace("inf", "infinity").replace("nan", "undefined")
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
+    """Return the file of the certificate of a run: what was run, and what it promises.
+
+    Parameters
+    ----------
+    plan
+        With the certificate of the run.
+    certificate
+        What the run promises together with its evaluation, or with those that it was picked from;
+        None for that of the plan.
+    about
+        What the run is known by: its data, its proposal.
+    """
+    counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
+    what = "records" if rows is None else "persons"
+    stated = plan.certificate if certificate is None else certificate
+    return json_text(
+        {
+            **about,
+            "agents": len(counts),
+            what: sum(counts) // (rows or 1),
+            "rounds": plan.rounds,
+            "plan": plan.digest,
+            "version": taciturn.__version__,
+            "certificate": strict(stated.to_dict()),
+            "statement": stated.lines(),
+        }
+    )
+
+
+def json_text(values: Any) -> str:
+    """Return strict values as the text of a file; a value that JSON cannot express raises."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"

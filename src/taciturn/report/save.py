@@ -1,0 +1,255 @@
+"""The report of a training as a folder of files.
+
+What a run released is written first, whole or not at all, and everything else beside it later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.budget import private_opener
+from taciturn.errors import InputError
+from taciturn.models import model_text
+from taciturn.report.certificates import add_certificate
+from taciturn.report.results import (
+    certificate_text,
+    curves,
+    curves_text,
+    json_text,
+    oracle_metrics,
+    results,
+    strict,
+)
+from taciturn.report.training import training_page
+from taciturn.training import Attempts, Training, released
+
+FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
+ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
+_ALL = (*FILES, ORACLE, CURVES)
+
+
+def save_released(training: Training, out: Path, *, force: bool) -> Path:
+    """Write what a run released: model.json, trace.npz and the certificate.
+
+    With `force`, the other files of an earlier report are deleted, certificates excepted: they are
+    about another run.
+
+    Returns
+    -------
+    Path
+        The file of the certificate, for `save`.
+    """
+    added = write_folder(
+        _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
+    )
+    assert added is not None
+    return added
+
+
+def save(  # noqa: PLR0913 - what is written, where, and beside what
+    training: Training,
+    out: Path,
+    *,
+    force: bool,
+    oracle: bool = False,
+    further: Mapping[str, Any] | None = None,
+    certificate: Path | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Path:
+    """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
+
+    They are written whole or not at all, see `write_folder`. With `force` only these files are
+    replaced, and the further files of an earlier report are deleted, but for certificates: that of
+    every run stays, in a file with a number of its own. A file that cannot be computed, other than
+    those of `save_released`, is left out, and the results say so.
+
+    Parameters
+    ----------
+    oracle
+        Whether to write oracle_metrics.json too: metrics on private records, not for publication.
+    further
+        Values that are added to the results.
+    certificate
+        What `save_released` returned for this run; the rest is then written beside it.
+    warn
+        Called with a line for each file that is left out.
+
+    Returns
+    -------
+    Path
+        The file of the certificate.
+    """
+    attempts = Attempts(warn)
+    texts: dict[str, str | bytes] = {}
+    # the model once more: its evaluation was not known when it was written first
+    steps: list[tuple[str, Callable[[], str | bytes | None], bool]] = [
+        ("proposal.json", lambda: training.proposal.to_json() + "\n", False),
+        ("plan.json", lambda: json_text(strict(_plan(training))), False),
+        (CURVES, lambda: curves_text(curves(training)) if curves(training) else None, False),
+        ("report.html", lambda: training_page(training).html(), False),
+    ]
+    if certificate is None:
+        texts |= _released(training)
+    else:
+        steps.append(("model.json", lambda: model_text(released(training)), False))
+    if oracle:
+        steps.append((ORACLE, lambda: json_text(oracle_metrics(training)), True))
+    for name, step, private in steps:
+        text = attempts.attempt(f"computing {name}", step, None, private=private)
+        if text is not None:
+            texts[name] = text
+    failures = (*training.failures, *attempts.failures)
+    final = dataclasses.replace(training, failures=failures)
+
+    def values() -> str:
+        return json_text({**results(final, out), **(further or {}), "curves": curves(training)})
+
+    text = attempts.attempt("computing results.json", values, None)
+    if text is not None:
+        texts["results.json"] = text
+    added = write_folder(
+        texts,
+        out,
+        force=force or certificate is not None,
+        obsolete=(ORACLE, CURVES),
+        certificate=_certificate(training) if certificate is None else None,
+    )
+    return certificate or added or out
+
+
+def _released(training: Training) -> dict[str, str | bytes]:
+    trace = io.BytesIO()
+    np.savez_compressed(trace, models=training.models)
+    return {"model.json": model_text(released(training)), "trace.npz": trace.getvalue()}
+
+
+def _plan(training: Training) -> dict[str, Any]:
+    plan = {**training.plan.to_dict(), "digest": training.plan.digest}
+    if training.evaluation is not None:
+        last = training.evaluation.plan
+        plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
+    if training.choice is not None:
+        plan["choice"] = {"certificate": training.choice.to_dict()}
+    return plan
+
+
+def _certificate(training: Training) -> str:
+    return certificate_text(
+        training.plan,
+        training.certificate,
+        data=training.dataset.name,
+        proposal=training.proposal.digest,
+        algorithm=training.proposal.method.name,
+    )
+
+
+def write_folder(
+    texts: Mapping[str, str | bytes],
+    out: Path,
+    *,
+    force: bool,
+    obsolete: tuple[str, ...] = (),
+    certificate: str | None = None,
+) -> Path | None:
+    """Write files, given as name and text (or bytes), into the folder `out`.
+
+    The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
+    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
+    adds a certificate. With `force` only these files are replaced; other files in the folder stay.
+
+    Parameters
+    ----------
+    obsolete
+        Files of an earlier report that are deleted if they are not among `texts`.
+    certificate
+        That of the run which the files are about; see `taciturn.report.certificates`.
+
+    Returns
+    -------
+    Path or None
+        The file of the certificate; None without one.
+
+    Raises
+    ------
+    InputError
+        As `check_out`, or if the files cannot be written.
+    """
+    check_out(out, force=force)
+    target = out.resolve()
+    with _as_input_error("written", out):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        name = f".{target.name}.{os.getpid()}.part"
+        part = target / name if target.exists() else target.with_name(name)
+        try:
+            # results are the owner's to show: what is released, its owner hands on
+            part.mkdir(mode=0o700)
+            for name, text in texts.items():
+                content = text if isinstance(text, bytes) else text.encode()
+                with open(part / name, "wb", opener=private_opener) as file:
+                    file.write(content)
+            added = None
+            if certificate is not None:
+                # before anything is replaced, and in a new folder together with the rest
+                added = add_certificate(certificate, target if target.exists() else part)
+            _move(part, target, obsolete)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return None if added is None else out / added
+
+
+def check_out(out: Path, *, force: bool) -> None:
+    """Raise unless a report may be written to the folder `out`. Nothing is left behind.
+
+    Raises
+    ------
+    InputError
+        If `out` is a file, cannot be written to, or is not empty and `force` is not given.
+    """
+    with _as_input_error("used", out):
+        target = out.resolve()
+        occupied = target.is_dir() and any(target.iterdir())
+        place = next(p for p in (target, *target.parents) if p.exists())
+    if not target.name:
+        raise InputError(f"{out} is the root of the file system; name a new folder")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{out} is a file; name a new folder (--force does not replace files)")
+    if occupied and not force:
+        raise InputError(
+            f"{out} is not empty; pass --force to write the report into it, or name a new folder"
+        )
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
+    with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".taciturn"):
+        pass  # permissions alone do not tell: the file system may be read-only or full
+
+
+def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:
+    """Rename the finished folder to `target`, or its files one by one if that exists."""
+    if not target.exists():
+        part.replace(target)
+        return
+    for name in obsolete:
+        (target / name).unlink(missing_ok=True)
+    for file in sorted(part.iterdir()):
+        file.replace(target / file.name)
+
+
+@contextmanager
+def _as_input_error(what: str, out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(
+            f"{out} cannot be {what} ({reason}); name another folder, or make room"
+        ) from error

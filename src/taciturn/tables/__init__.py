@@ -1,0 +1,82 @@
+"""A user's table: what is public about its columns, and its cells as numbers."""
+
+from taciturn.tables.bounds import Bounds, Notes, bounds_text, read_bounds
+from taciturn.tables.encode import (
+    INTERCEPT,
+    Encoded,
+    check_columns,
+    encode,
+    encoded_name,
+    encoded_names,
+    encoded_norm,
+    entries_of,
+    inputs_of,
+    zeros_and_units,
+)
+from taciturn.tables.facts import Categories, Numeric
+from taciturn.tables.fill import Draft, bounds_from, draft_from, range_of
+from taciturn.tables.form import FORM, Form
+from taciturn.tables.missing import FILL, INDICATOR
+from taciturn.tables.read import (
+    SUFFIXES,
+    Report,
+    TableFile,
+    count_table,
+    is_spreadsheet,
+    read_agents,
+    read_table,
+    read_tables,
+    refuse_spreadsheet,
+)
+from taciturn.tables.table import (
+    Files,
+    Source,
+    Table,
+    load_table,
+    read_files,
+    table_conditions,
+    table_of,
+)
+
+__all__ = [
+    "FILL",
+    "FORM",
+    "INDICATOR",
+    "INTERCEPT",
+    "SUFFIXES",
+    "Bounds",
+    "Categories",
+    "Draft",
+    "Encoded",
+    "Files",
+    "Form",
+    "Notes",
+    "Numeric",
+    "Report",
+    "Source",
+    "Table",
+    "TableFile",
+    "bounds_from",
+    "bounds_text",
+    "check_columns",
+    "count_table",
+    "draft_from",
+    "encode",
+    "encoded_name",
+    "encoded_names",
+    "encoded_norm",
+    "entries_of",
+    "inputs_of",
+    "is_spreadsheet",
+    "load_table",
+    "range_of",
+    "read_agents",
+    "read_bounds",
+    "read_files",
+    "read_table",
+    "read_tables",
+    "refuse_spreadsheet",
+    "table_conditions",
+    "table_of",
+    "zeros_and_units",
+]

@@ -1,0 +1,337 @@
+"""What is public about one column: the range of its numbers, or the list of its values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.errors import InputError
+from taciturn.tables.dates import check_pattern
+from taciturn.typing import HostArray, Interval
+
+Scale: TypeAlias = Literal["linear", "log"]
+UNIFORM: Literal["uniform"] = "uniform"
+MOST_BINS, MOST_WEIGHT = 1000, 1000.0
+
+# spellings of an empty cell in any case of their letters, none of which is a number
+USUAL_MISSING = (
+    "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",
+)  # fmt: skip
+_ROUNDING = 1e-9
+# characters that take no room and that Python does not count as white space
+_INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number from `minimum` to `maximum`; what lies outside is clipped.
+
+    Attributes
+    ----------
+    date
+        How dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01. None
+        for a column of numbers.
+    missing
+        Spellings that count as an empty cell, in any case of their letters.
+    indicator
+        Whether cells may be empty and a further encoded column says which of them are.
+    fill
+        What an empty cell counts as; cells may then be empty, with an indicator or without. None
+        for `centre`, or the middle of the range, where `indicator` is set, and for no empty cells
+        otherwise.
+    scale
+        "log": the number counts by its logarithm, log x where `minimum` is above 0 and log(1 + x)
+        where it is 0; see `on_scale`.
+    bins
+        The bins that stand beside the number: so many of equal width on its scale, or the inner
+        edges, in its units; None for none. An edge belongs to the bin above it.
+    centre
+        What is encoded as 0; None for the middle of the range, on the scale, or for the interval
+        "unit" its least value.
+    weight
+        What the encoded number, its indicator and its bins are multiplied by.
+
+    Raises
+    ------
+    InputError
+        Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
+        a billionth of it: coefficients per unit would lose their digits otherwise. If `date` says
+        no date, `missing` has an empty spelling or one twice, `fill` or `centre` lies outside the
+        range, `scale` is "log" for a date or for numbers below 0, edges do not increase inside the
+        range, or there are too few or too many bins, or the weight is not above 0.
+    """
+
+    minimum: float
+    maximum: float
+    date: str | None = None
+    missing: tuple[str, ...] = ()
+    indicator: bool = False
+    fill: float | None = None
+    scale: Scale = "linear"
+    bins: int | tuple[float, ...] | None = None
+    centre: float | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        size = max(abs(self.minimum), abs(self.maximum))
+        if not (size <= 1e100 and self.minimum < self.maximum):
+            raise InputError(
+                f"min is {self.minimum:g} and max is {self.maximum:g}; min must be below max, and "
+                "both finite (at most 1e100 in size)"
+            )
+        if not self.width > max(1e-9 * size, 1e-100):
+            raise InputError(
+                f"min is {self.minimum:g} and max is above it by {self.width:g} only; subtract a "
+                "public constant from the column, or widen the range"
+            )
+        if self.date is not None:
+            check_pattern(self.date)
+        _check_missing(self.missing)
+        for name, value in (("fill", self.fill), ("centre", self.centre)):
+            if value is not None and not self.minimum <= value <= self.maximum:
+                raise InputError(
+                    f"{name} is {value:g} and the range is from {self.minimum:g} to "
+                    f"{self.maximum:g}; give a number inside it, or leave {name} out for the middle"
+                )
+        self._check_scale()
+        self._check_bins()
+        _check_weight(self.weight)
+
+    def _check_scale(self) -> None:
+        if self.scale == "log" and self.date is not None:
+            raise InputError('scale is "log" and date is given; dates count as days: leave one out')
+        if self.scale == "log" and self.minimum < 0:
+            raise InputError(
+                f'scale is "log" and min is {self.minimum:g}; numbers below 0 have no logarithm, '
+                "so give a min of 0 or more, or leave scale out"
+            )
+
+    def _check_bins(self) -> None:
+        if isinstance(self.bins, int) and not 2 <= self.bins <= MOST_BINS:
+            raise InputError(
+                f"bins is {self.bins}; give a number from 2 to {MOST_BINS}, or inner edges in "
+                "brackets, as in bins = [1, 5, 20]"
+            )
+        if isinstance(self.bins, tuple):
+            ends = (self.minimum, *self.bins, self.maximum)
+            rising = all(low < high for low, high in pairwise(ends))
+            if not rising or not 0 < len(self.bins) < MOST_BINS:
+                raise InputError(
+                    f"bins has {len(self.bins)} edges that do not increase from above min, "
+                    f"{self.minimum:g}, to below max, {self.maximum:g}; give from 1 to "
+                    f"{MOST_BINS - 1} edges inside the range, each above the one before"
+                )
+
+    @property
+    def accepts_missing(self) -> bool:
+        """Whether cells may be empty."""
+        return self.indicator or self.fill is not None
+
+    @property
+    def middle(self) -> float:
+        """What lies in the middle of the range on its scale."""
+        if self.scale == "linear":
+            return self.minimum + self.width / 2
+        low, high = self.ends
+        return min(max(self._off_scale(low + (high - low) / 2), self.minimum), self.maximum)
+
+    @property
+    def filled(self) -> float:
+        """What an empty cell counts as, if cells may be empty: `fill`, `centre`, or the middle."""
+        given = self.centre if self.fill is None else self.fill
+        return self.middle if given is None else given
+
+    @property
+    def width(self) -> float:
+        """The difference of the two ends, in the units of the column."""
+        return self.maximum - self.minimum
+
+    def on_scale(self, numbers: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
+        """Return s(x) of numbers inside the range: x, log x, or log(1 + x) where `minimum` is 0.
+
+        Examples
+        --------
+        >>> Numeric(0.0, 99.0, scale="log").on_scale(np.array([0.0, 9.0])).tolist()
+        [0.0, 2.302585092994046]
+        """
+        if self.scale == "linear":
+            return numbers
+        low, high = self.ends
+        found: HostArray = np.log(numbers) if self.minimum > 0 else np.log1p(numbers)
+        return np.clip(found, low, high)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """s(a) and s(b), the two ends of the range on its scale."""
+        if self.scale == "linear":
+            return self.minimum, self.maximum
+        log = math.log if self.minimum > 0 else math.log1p
+        return log(self.minimum), log(self.maximum)
+
+    def _off_scale(self, position: float) -> float:
+        if self.scale == "linear":
+            return position
+        return math.exp(position) if self.minimum > 0 else math.expm1(position)
+
+    @property
+    def edges_on_scale(self) -> tuple[float, ...]:
+        """The inner edges of the bins on the scale, one fewer than there are bins; none without."""
+        if isinstance(self.bins, tuple):
+            return tuple(self.on_scale(np.array(self.bins)).tolist())
+        low, high = self.ends
+        count = self.bins or 1
+        return tuple(low + (high - low) * k / count for k in range(1, count))
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The inner edges of the bins in the units of the column.
+
+        Examples
+        --------
+        >>> Numeric(1.0, 1000.0, scale="log", bins=3).edges
+        (10.0, 100.0)
+        """
+        if isinstance(self.bins, tuple):
+            return self.bins
+        return tuple(float(f"{self._off_scale(edge):.12g}") for edge in self.edges_on_scale)
+
+    def zero_and_unit(self, interval: Interval) -> tuple[float, float]:
+        """Return (c, h): a number x inside the range [a, b] is encoded as (s(x) - c) / h.
+
+        Without a centre the middle of s(a) and s(b) and half their distance for [-1, 1],
+        "symmetric"; s(a) and the distance for [0, 1], "unit". With a centre z it is c = s(z), and h
+        the distance to the end that is farther, for an interval inside [-1, 1]. h is divided by the
+        weight.
+
+        Examples
+        --------
+        >>> Numeric(20.0, 70.0).zero_and_unit("symmetric")
+        (45.0, 25.0)
+        >>> Numeric(20.0, 70.0, centre=30.0, weight=0.5).zero_and_unit("symmetric")
+        (30.0, 80.0)
+        """
+        low, high = self.ends
+        if self.centre is not None:
+            zero = float(self.on_scale(np.array([self.centre]))[0])
+            return zero, max(high - zero, zero - low) / self.weight
+        if interval == "unit":
+            return low, (high - low) / self.weight
+        return low + (high - low) / 2, (high - low) / 2 / self.weight
+
+
+@dataclass(frozen=True)
+class Categories:
+    """One of `values`, which are compared as text.
+
+    Attributes
+    ----------
+    values
+        Every text that may occur. The empty text, if listed, stands for an empty cell, which is
+        then a category like any other.
+    fold_case
+        Whether capital and small letters count as the same.
+    strip
+        Whether invisible characters and repeated white space do not count. White space around a
+        cell never does.
+    missing
+        Spellings that count as an empty cell.
+    centre
+        What is subtracted from the zeros and the one of a row: "uniform", 1 over the number of
+        values from each, or a public share of each value, in their order; None for nothing.
+    weight
+        What these are multiplied by.
+
+    Raises
+    ------
+    InputError
+        If there are no values, two are the same as they are compared, or one is listed under
+        `missing` too, which may not have an empty spelling or one twice. If a share is negative,
+        they are not one for each value or sum to more than 1, or the weight is not above 0.
+    """
+
+    values: tuple[str, ...]
+    fold_case: bool = False
+    strip: bool = False
+    missing: tuple[str, ...] = ()
+    centre: Literal["uniform"] | tuple[float, ...] | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise InputError("the list of values is empty; name every value that may occur")
+        twice = repeated(map(self.compared, self.values))
+        if twice:
+            raise InputError(
+                f"the value {min(twice)!r} is listed twice{self._how()}; list each value once"
+            )
+        _check_missing(self.missing)
+        both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
+        if both:
+            raise InputError(f"{min(both)!r} is one of values and of missing; take it out of one")
+        shares = self.shares
+        if len(shares) != len(self.values) or not all(0 <= share <= 1 for share in shares):
+            raise InputError(
+                f"centre has {len(shares)} shares for {len(self.values)} values; give each value a "
+                "share from 0 to 1"
+            )
+        if math.fsum(shares) > 1 + _ROUNDING:
+            raise InputError(
+                f"centre has shares that sum to {math.fsum(shares):g}; they sum to 1 at most"
+            )
+        _check_weight(self.weight)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """What is subtracted from the zeros and the one of a row.
+
+        Examples
+        --------
+        >>> Categories(("a", "b"), centre="uniform").shares
+        (0.5, 0.5)
+        """
+        if self.centre is None:
+            return (0.0,) * len(self.values)
+        if self.centre == UNIFORM:
+            return (1 / len(self.values),) * len(self.values)
+        return self.centre
+
+    def compared(self, text: str) -> str:
+        """Return the text in the spelling in which it is compared.
+
+        Examples
+        --------
+        >>> Categories(("New York",), fold_case=True, strip=True).compared("NEW  york")
+        'new york'
+        """
+        if self.strip:
+            text = " ".join(text.translate(_INVISIBLE).split())
+        return text.casefold() if self.fold_case else text
+
+    def _how(self) -> str:
+        used = [name for name in ("fold_case", "strip") if getattr(self, name)]
+        return f", with {' and '.join(used)}" if used else ""
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _check_weight(weight: float) -> None:
+    if not 0 < weight <= MOST_WEIGHT:
+        raise InputError(f"weight is {weight:g}; give a number above 0, at most {MOST_WEIGHT:g}")
+
+
+def _check_missing(spellings: tuple[str, ...]) -> None:
+    if "" in spellings:
+        raise InputError('missing has ""; an empty cell is missing anyway, so take it out')
+    twice = repeated(spellings)
+    if twice:
+        raise InputError(f"missing has {min(twice)!r} twice; list each spelling once")

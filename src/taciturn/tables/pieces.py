@@ -1,0 +1,352 @@
+"""CSV and Parquet files as rows, some at a time: pyarrow finds the cells, nothing guesses them.
+
+**Guarantee.** What a cell is read as follows from that cell alone. Every cell of a CSV file is text
+to pyarrow, and becomes a number afterwards, the same one on either of two ways. One record does not
+change where another begins, or the file is refused: see `_whole_records` and `_fault`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import compute, parquet
+from pyarrow import csv as arrow_csv
+
+from taciturn.errors import InputError, told_anew
+from taciturn.tables.form import Form, other_delimiter, spelled, unquoted
+from taciturn.tables.identity import TEXT, kind_of
+from taciturn.tables.numbers import LONGEST_NUMBER
+from taciturn.typing import HostArray
+
+BYTES_AT_ONCE = 2**20
+# a piece of numbers costs as much as a thousand rows of twenty of them; more rows leave the cache
+ROWS_AT_ONCE = 8192
+# bytes of a row in UTF-8: a quote that is left open does not take the whole file into memory
+LONGEST_ROW = 2**24
+
+_LINE, _RETURN, _QUOTE = (ord(mark) for mark in '\n\r"')
+# stands for bytes that are no text: no text in UTF-8 holds it
+_NO_TEXT = "\udfff".encode("utf-8", "surrogatepass")
+codecs.register_error("taciturn.no-text", lambda error: ("\udfff", error.end))  # type: ignore[attr-defined]
+_STRAY_QUOTE = (
+    "is not a valid CSV file (a cell has a quote inside and none around it, or text behind its "
+    "quote; put the cell in quotes and double the one inside)"
+)
+_OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is it cut short?"
+
+
+class Piece(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    names
+        Of all columns of the file.
+    rows
+        How many there are.
+    cells
+        The columns that were asked for, by name: texts of a CSV file, or values of a Parquet file.
+    """
+
+    names: tuple[str, ...]
+    rows: int
+    cells: Mapping[str, pa.Array | pd.Series]
+
+    def read(
+        self, names: Collection[str], form: Form, numbers: Collection[str] = ()
+    ) -> pd.DataFrame:
+        """Return columns as text without surrounding blanks, numbers written in `form`.
+
+        Those in `numbers` become numbers at once where none of their cells is any other text: the
+        same ones as their texts would be read as, more slowly.
+        """
+        read = {
+            name: self._column(name, form, quick=name in numbers)
+            for name in self.names
+            if name in names
+        }
+        return pd.DataFrame(read, index=pd.RangeIndex(self.rows), copy=False)
+
+    def kind(self, name: str) -> str:
+        """Return how a column is stored, in words; see `taciturn.tables.identity`."""
+        cells = self.cells[name]
+        return kind_of(cells) if isinstance(cells, pd.Series) else TEXT
+
+    def _column(self, name: str, form: Form, *, quick: bool) -> pd.Series:
+        cells = self.cells[name]
+        if isinstance(cells, pd.Series):
+            if quick and cells.dtype.kind in "iuf":
+                return pd.Series(cells.to_numpy())
+            texts = told_anew(
+                lambda: _as_text(cells, form),
+                (NotImplementedError, ValueError, OverflowError),
+                lambda _: InputError(
+                    f"column {name!r} holds a cell that has no text, as a moment outside the "
+                    "calendar in a time zone; drop such rows"
+                ),
+            )
+            return pd.Series(texts, dtype=object)
+        numbers = _as_numbers(cells) if quick and form.plain else None
+        if numbers is not None:
+            return pd.Series(numbers)
+        found = cells.dictionary_encode()  # each text once, however many cells say it
+        different = np.empty(len(found.dictionary), object)
+        different[:] = [text.strip() for text in found.dictionary.to_pylist()]
+        return pd.Series(different[found.indices.to_numpy()], dtype=object)
+
+
+def _as_numbers(cells: pa.Array) -> HostArray | None:
+    """Return texts as numbers; None unless all are finite decimals without blanks.
+
+    Both pyarrow and Python round correctly, so these are the numbers that Python reads.
+    """
+    if (compute.max(compute.binary_length(cells)).as_py() or 0) > LONGEST_NUMBER:
+        return None
+    try:
+        numbers = compute.cast(cells, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:  # whose message quotes a cell
+        return None
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _as_text(cells: pd.Series, form: Form) -> list[str]:
+    def text(cell: object) -> str:
+        if isinstance(cell, (float, Decimal)):  # whose point may mean thousands in this form
+            return str(cell).replace(".", form.decimal)
+        return str(cell).strip()
+
+    missing = cells.isna().to_numpy()
+    pairs = zip(cells.astype(object), missing, strict=True)
+    return ["" if hole else text(cell) for cell, hole in pairs]
+
+
+def parquet_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Iterator[Piece]:
+    """Yield the rows of a Parquet file, at least one piece, which may have no rows."""
+    names: tuple[str, ...] | None = None
+    for frame in stored_pieces(file, wanted):
+        named = frame.rename(columns=str)
+        names = tuple(named.columns) if names is None else names
+        yield Piece(names, len(named), {name: named[name] for name in named.columns})
+
+
+def stored_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a Parquet file with the values that it stores.
+
+    The first piece is empty and has all columns, the others those that are wanted; None for all.
+    """
+    opened = parquet.ParquetFile(file, pre_buffer=False)  # else the whole file stays in memory
+    # whole numbers stay whole beside missing ones, whatever the other rows are
+    yield opened.schema_arrow.empty_table().to_pandas(integer_object_nulls=True)
+    names = opened.schema_arrow.names
+    if wanted is not None:  # one at least, or nothing says how many rows there are
+        names = [name for name in names if name in wanted] or names[:1]
+    for batch in opened.iter_batches(ROWS_AT_ONCE, columns=names):
+        batch.validate(full=True)  # text that is none would be decoded later, and quoted then
+        yield pa.Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
+
+
+def text_pieces(
+    path: object, file: io.BufferedReader, form: Form, wanted: Collection[str] | None = None
+) -> Iterator[Piece]:
+    """Yield the rows of a file of text, at least one piece, which may have no rows.
+
+    Parameters
+    ----------
+    wanted
+        The columns whose cells are kept; None for all.
+
+    Raises
+    ------
+    InputError
+        If the file is empty or no CSV file, or a row has another number of cells than the header.
+        What is wrong with a row is named before what is wrong with a later one. Where the header
+        looks as if it were separated otherwise, the message says how.
+    """
+    header: _Header | None = None
+    before = 0  # records that were found, the header among them
+    for whole in _whole_records(path, file, form):
+        raw = _without_blanks(whole, form)
+        fault = _fault(raw, form)
+        good = raw if fault is None else raw[: _end_of_records(raw[: fault.place])]
+        header = header or _header(path, raw, good, form)
+        found = None if header is None else _cells(good, header.names, form, wanted)
+        if header is not None and found is None:
+            raise _ragged(path, good, header, before, form)
+        if fault is not None:
+            raise InputError(f"{path} {fault.what}")
+        if header is None or found is None:  # nothing but line ends
+            continue
+        cells, count = found
+        first = 0 if before else 1
+        for start in range(first, max(count, first + 1), ROWS_AT_ONCE):
+            some = {name: column[start : start + ROWS_AT_ONCE] for name, column in cells.items()}
+            yield Piece(header.names, min(count - start, ROWS_AT_ONCE), some)
+        before += count
+    if header is None:
+        raise InputError(f"{path} is empty; a header and at least one row are needed")
+
+
+def no_text(form: Form) -> str:
+    """Return what is said of a file that is not text in its form's encoding."""
+    return (
+        f"is not text in {form.encoding.upper()}, or in what its byte-order mark says; save it as "
+        "CSV in UTF-8, or name its encoding, as in --encoding cp1252"
+    )
+
+
+class _Header(NamedTuple):
+    names: tuple[str, ...]
+    hint: str | None  # what to do if it looks as if it were separated otherwise
+
+
+class _Fault(NamedTuple):
+    place: int
+    what: str
+
+
+def _whole_records(path: object, file: io.BufferedReader, form: Form) -> Iterator[bytes]:
+    """Yield a file as UTF-8, cut where a line ends outside quotes; what is no text as a mark.
+
+    **Guarantee.** Whether a record is too long depends on that record alone: what is looked at
+    begins where a record does, and has `LONGEST_ROW` bytes whenever a record is refused.
+
+    Raises
+    ------
+    InputError
+        If a record has `LONGEST_ROW` bytes or more.
+    """
+    decoder = codecs.getincrementaldecoder(form.encoding_of(file.peek(8)))("taciturn.no-text")
+    text, more = b"", True
+    while more:
+        raw = file.read(BYTES_AT_ONCE)
+        more = bool(raw)
+        text += decoder.decode(raw, final=not more).encode("utf-8", "surrogatepass")
+        while end := _end_of_records(text[:LONGEST_ROW]):
+            yield text[:end]
+            text = text[end:]
+        if len(text) >= LONGEST_ROW:
+            raise InputError(
+                f"{path} has a row of more than {LONGEST_ROW - 1:,} bytes; is a quote left open?"
+            )
+    if text:  # the last line of a file may have no end
+        yield text
+
+
+def _end_of_records(raw: bytes) -> int:
+    """Return the place behind the last line end that is in no quotes; 0 if there is none.
+
+    Each quote takes a reader into a cell or out of it, two that stand for one inside do both.
+    """
+    if b'"' not in raw:
+        return max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
+
+    def last(end: bytes) -> int:
+        place = len(raw)
+        while (place := raw.rfind(end, 0, place)) >= 0:
+            if raw.count(b'"', 0, place) % 2 == 0:
+                return place + 1
+            place = raw.rfind(b'"', 0, place)  # where the cell begins that the line end is in
+        return 0
+
+    return max(last(b"\n"), last(b"\r"))
+
+
+def _without_blanks(raw: bytes, form: Form) -> bytes:
+    """Return whole records without the blanks before a cell in quotes."""
+    if b'"' not in raw or b' "' not in raw:  # a single byte is found faster
+        return raw
+    before = rb"(^|[\r\n]|" + re.escape(form.delimiter).encode() + rb")"
+    return re.sub(before + rb' *+("(?:[^"]++|"")*+")', rb"\1\2", raw)
+
+
+def _fault(raw: bytes, form: Form) -> _Fault | None:
+    """Return what first makes whole records of a file no CSV file, and where; None if nothing does.
+
+    **Guarantee.** A record whose quotes are wrong does not change how another one is read: the file
+    is refused. In the grammar that is left a quote is at an end of a cell, or one of two that stand
+    for one inside; so each takes the reader into a cell or out of it. The other records have an
+    even number each. With an odd number in this one, the file ends inside a cell; with an even
+    number the reader is where it was before.
+    """
+    faults = []
+    if not raw.isascii() and _NO_TEXT in raw:
+        faults.append(_Fault(raw.index(_NO_TEXT), no_text(form)))
+    if b'"' in raw:
+        # between line ends, as in the file
+        text = np.frombuffer(b"\n" + raw + b"\n", np.uint8)
+        quotes = np.flatnonzero(text == _QUOTE)
+        outside = np.where(np.arange(len(quotes)) % 2, 1, -1)  # behind one that closes a cell
+        around = text[quotes + outside]
+        stray = ~np.isin(around, [ord(form.delimiter), _LINE, _RETURN, _QUOTE])
+        if stray.any():
+            faults.append(_Fault(int(quotes[stray][0]) - 1, _STRAY_QUOTE))
+        elif len(quotes) % 2:
+            faults.append(_Fault(int(quotes[-1]) - 1, _OPEN_QUOTE))
+    return min(faults, default=None)
+
+
+def _header(path: object, raw: bytes, good: bytes, form: Form) -> _Header | None:
+    """Return the first record of text; None if there is none in its `good` part."""
+    line = next((line for line in raw.splitlines() if line), b"")
+    first = "" if _NO_TEXT in line else line.decode()
+    other = other_delimiter(first, form.delimiter)
+    hint = None
+    if other is not None:
+        what = "tabs" if other == "\t" else other
+        hint = f"looks separated by {what}: add --delimiter {spelled(other)}"
+        if form.delimiter not in unquoted(first):
+            raise InputError(f"{path} has one column as it is read; its header {hint}")
+    names = next(_rows(good, form), None)
+    return None if names is None else _Header(tuple(map(str.strip, names)), hint)
+
+
+def _rows(raw: bytes, form: Form) -> Iterator[list[str]]:
+    lines = io.StringIO(raw.decode(), newline="")
+    read = csv.reader(lines, delimiter=form.delimiter, skipinitialspace=True)
+    return (row for row in read if row)
+
+
+def _cells(
+    raw: bytes, names: Sequence[str], form: Form, wanted: Collection[str] | None
+) -> tuple[dict[str, pa.Array], int] | None:
+    """Return columns of whole records and how many these are; None if their lengths differ."""
+    places = [k for k, name in enumerate(names) if wanted is None or name in wanted]
+    numbered = [str(k) for k in range(len(names))]
+    try:
+        table = arrow_csv.read_csv(
+            # a mark of byte order would be left out at the start, wherever that is in the file
+            pa.py_buffer(b"\n" + raw),
+            arrow_csv.ReadOptions(
+                use_threads=False, block_size=len(raw) + 2, column_names=numbered
+            ),
+            arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(numbered, pa.string()),
+                include_columns=[str(k) for k in places] or numbered[:1],
+                null_values=[],
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowInvalid:  # whose message quotes a row
+        return None
+    return {names[k]: table.column(str(k)).combine_chunks() for k in places}, table.num_rows
+
+
+def _ragged(path: object, raw: bytes, header: _Header, before: int, form: Form) -> InputError:
+    for place, row in enumerate(_rows(raw, form), before):
+        if len(row) != len(header.names):
+            hint = f"the header {header.hint}" if header.hint else "is the file cut short?"
+            width = len(header.names)
+            return InputError(
+                f"{path}: row {place} has {len(row)} cells and the header {width}; {hint}"
+            )
+    return InputError(f"{path} is not a valid CSV file; is it cut short?")

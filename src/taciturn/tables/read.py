@@ -1,0 +1,317 @@
+"""Files of tables: counted in one pass, and read in pieces, as text in which nothing is guessed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from os.path import isdir
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import pandas as pd
+from pyarrow import ArrowException
+
+from taciturn.errors import InputError, told_anew
+from taciturn.tables.facts import repeated
+from taciturn.tables.form import Form
+from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
+
+SUFFIXES = (".csv", ".parquet")
+_EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+_EXCEL_MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+_USUAL = Form()
+_T = TypeVar("_T")
+
+# hears how many rows were read, and of how many if that is known
+Report: TypeAlias = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableFile:
+    """A CSV or Parquet file whose rows were counted.
+
+    Attributes
+    ----------
+    path, form
+        Where it is, and how it is written.
+    columns
+        Their names.
+    rows
+        How many there are, at least one.
+    kept
+        The columns that were kept as text while the rows were counted.
+    kinds
+        How each of these is stored, in words: one way for most files.
+    content
+        The bytes of what can be read once only, as a pipe; None for a file.
+    stamp
+        What changes where a file is written to or replaced.
+    """
+
+    path: Path
+    form: Form
+    columns: tuple[str, ...]
+    rows: int
+    kept: pd.DataFrame
+    kinds: dict[str, frozenset[str]]
+    content: bytes | None = field(repr=False)
+    stamp: tuple[int, ...]
+
+    def pieces(
+        self, columns: Collection[str], numbers: Collection[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """Yield some columns, a few thousand rows at a time, as `read_table` returns them.
+
+        Parameters
+        ----------
+        numbers
+            Columns that may become numbers at once; see `Piece.read`.
+
+        Raises
+        ------
+        InputError
+            As `read_table`, and if the file is not the one that was counted.
+        """
+        rows = 0
+        for piece in _pieces(self.path, self.form, self.content, columns):
+            rows += piece.rows
+            if piece.names != self.columns or rows > self.rows:
+                raise self._changed()
+            yield piece.read(columns, self.form, numbers)
+        if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
+            raise self._changed()
+
+    def _changed(self) -> InputError:
+        return InputError(
+            f"{self.path} changed after its rows were counted; start again once nothing writes to "
+            "it"
+        )
+
+
+def count_table(
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+) -> TableFile:
+    """Return a file with its rows counted, in one pass that holds a few thousand at a time.
+
+    Parameters
+    ----------
+    keep
+        Columns to keep as text; those that the file lacks are passed over.
+    report
+        Called with the number of rows that were counted, and None.
+
+    Raises
+    ------
+    InputError
+        As `read_table`.
+    """
+    refuse_spreadsheet(path)
+    stamp = _stamp(path)
+    content = None if stat.S_ISREG(stamp[0]) else _read(path, path.read_bytes)
+    columns: tuple[str, ...] = ()
+    kinds: dict[str, frozenset[str]] = {}
+    names: dict[str, str] = {}  # each once, however many rows bear it
+    rows, kept = 0, []
+    for piece in _pieces(path, form, content, keep):
+        columns, rows = piece.names, rows + piece.rows
+        if report is not None:
+            report(rows, None)
+        some = [name for name in columns if name in keep]
+        kept.append(piece.read(some, form).map(lambda text: names.setdefault(text, text)))
+        if not piece.rows:  # which says nothing of how columns are stored
+            continue
+        kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
+    _check_rows(path, rows)
+    return TableFile(
+        path=path,
+        form=form,
+        columns=columns,
+        rows=rows,
+        kept=pd.concat(kept, ignore_index=True),
+        kinds=kinds,
+        content=content,
+        stamp=stamp,
+    )
+
+
+def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
+    """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
+
+    Numbers in a Parquet file that are stored as such become text in `form`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is an Excel file, has no rows, names a column twice, or a row
+        has another number of cells than the header (as the last one of a truncated file). Where
+        the header looks as if it were separated otherwise, the message says how.
+    """
+    refuse_spreadsheet(path)
+    pieces = [piece.read(piece.names, form) for piece in _pieces(path, form, None, None)]
+    frame = pd.concat(pieces, ignore_index=True)
+    _check_rows(path, len(frame))
+    return frame
+
+
+def _check_rows(path: Path, rows: int) -> None:
+    if not rows:
+        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+
+
+def count_tables(
+    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+) -> dict[Path, TableFile]:
+    """Return the one table at `path`, or one per agent if it is a folder, with rows counted."""
+    if not isdir(path):
+        return {path: count_table(path, form, keep, report)}
+    files = {file: count_table(file, form, keep, report) for file in _files(path)}
+    _check_alike({file: counted.columns for file, counted in files.items()})
+    return files
+
+
+def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
+    """Return the one table at `path`, or one per agent if it is a folder; see `read_agents`."""
+    # not Path.is_dir, which raises for names that are too long
+    return read_agents(path, form) if isdir(path) else {path: read_table(path, form)}
+
+
+def read_agents(folder: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
+    """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
+
+    Suffixes count in any case of their letters: exports may end in .CSV.
+
+    Raises
+    ------
+    InputError
+        As `read_table`; if there is no such file, two have different columns, or an Excel file has
+        none beside it that is called the same.
+    """
+    frames = {file: read_table(file, form) for file in _files(folder)}
+    columns = _check_alike({file: tuple(frame.columns) for file, frame in frames.items()})
+    return {file: frame[list(columns)] for file, frame in frames.items()}
+
+
+def _check_alike(columns: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the columns of the first file; raise `InputError` if another one has others."""
+    first, *others = columns
+    for file in others:
+        other = set(columns[file]) ^ set(columns[first])
+        if other:
+            raise InputError(
+                f"{file.name} and {first.name} have different columns: {min(other)!r} is in one "
+                "only; all agents need the same columns"
+            )
+    return columns[first]
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{folder} cannot be read ({reason})") from error
+    files = [file for file in inside if file.suffix.lower() in SUFFIXES]
+    saved = {file.stem for file in files}
+    for file in inside:
+        if is_spreadsheet(file) and file.stem not in saved and file.name[0] != "~":
+            raise InputError(
+                f"{file} is an Excel file, which would be left out; save its sheet as CSV or "
+                "Parquet beside it"
+            )
+    if not files:
+        raise InputError(f"{folder} has no .csv or .parquet file; put one file per agent there")
+    return files
+
+
+def refuse_spreadsheet(path: Path) -> None:
+    """Raise `InputError` if the name is that of a spreadsheet, whether there is one or not."""
+    if is_spreadsheet(path):
+        raise _excel(path)
+
+
+def is_spreadsheet(path: Path) -> bool:
+    """Whether the name ends as those of spreadsheets do, in whatever case."""
+    return path.suffix.lower() in _EXCEL
+
+
+def _excel(path: Path) -> InputError:
+    return InputError(
+        f"{path} is a spreadsheet, as of Excel, or an archive; save its sheet as CSV or Parquet, "
+        "and name that file"
+    )
+
+
+def _pieces(
+    path: Path, form: Form, content: bytes | None, wanted: Collection[str] | None
+) -> Iterator[Piece]:
+    """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
+    stored = path.suffix.lower() == ".parquet"
+    with _read(path, lambda: _opened(path, content)) as file:
+        if not stored and file.peek(8).startswith(_EXCEL_MARKS):
+            raise _excel(path)
+        pieces = parquet_pieces(file, wanted) if stored else text_pieces(path, file, form, wanted)
+
+        def next_piece() -> Piece | None:
+            return told_anew(
+                lambda: next(pieces, None),
+                # their messages quote cells, an error of decoding holds a part of the file
+                (OSError, ValueError, csv.Error, ArrowException),
+                lambda error: _spoilt(path, error, form, stored=stored),
+            )
+
+        for piece in iter(next_piece, None):
+            twice = repeated(piece.names)
+            if twice:
+                raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
+            yield piece
+
+
+def _opened(path: Path, content: bytes | None) -> io.BufferedReader:
+    if content is None:
+        return path.open("rb")
+    return io.BufferedReader(io.BytesIO(content))
+
+
+def _read(path: Path, work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what kind of file it is, and what changes where it is written to or replaced."""
+    told = _read(path, lambda: os.stat(path))
+    return (
+        told.st_mode,
+        told.st_dev,
+        told.st_ino,
+        told.st_size,
+        told.st_mtime_ns,
+        told.st_ctime_ns,
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
+
+
+def _spoilt(path: Path, error: Exception, form: Form, *, stored: bool) -> Exception:
+    if isinstance(error, InputError):
+        return error
+    if stored:
+        return InputError(
+            f"{path} cannot be read as a Parquet file; is it cut short, or does it hold text that "
+            "is not UTF-8?"
+        )
+    if isinstance(error, OSError):
+        return _unreadable(path, error)
+    if isinstance(error, UnicodeError):
+        return InputError(f"{path} {no_text(form)}")
+    # Python's reader says that a cell of the header is too long
+    what = f" ({error})" if isinstance(error, csv.Error) else ""
+    return InputError(f"{path} is not a valid CSV file{what}; is it cut short?")

@@ -1,0 +1,386 @@
+"""A user's table: its files and its public facts, encoded for training."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Num
+
+from taciturn.errors import InputError, no_bounds
+from taciturn.problems import numbered, partition_by
+from taciturn.tables.bounds import Bounds, read_bounds
+from taciturn.tables.coding import coding_to_dict
+from taciturn.tables.encode import check_columns, encoded_names, encoded_norm
+from taciturn.tables.facts import Numeric
+from taciturn.tables.form import FORM, Form
+from taciturn.tables.identity import identities
+from taciturn.tables.read import Report, TableFile, count_table, count_tables
+from taciturn.tables.rows import encoded_rows
+from taciturn.typing import HostArray, Precision, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The files of a table and of its public facts.
+
+    Attributes
+    ----------
+    path
+        A CSV or Parquet file, or a folder with one such file per agent.
+    target
+        The column to be predicted.
+    bounds
+        The TOML file of the public facts; None if the user named none, which is refused.
+    agent_column
+        The column that says which agent has a row.
+    person_column
+        The column that says which person a row is about, where persons are protected.
+    test
+        A file of test records, which are public by declaration.
+    delimiter, decimal, thousands, encoding
+        How the files are written, in place of what the bounds say; see `Form`.
+    """
+
+    path: Path
+    target: str
+    bounds: Path | None
+    agent_column: str | None = None
+    person_column: str | None = None
+    test: Path | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+
+    @property
+    def owner_columns(self) -> dict[str, str]:
+        """The columns that say whose a row is, and are not learned from, by what they name."""
+        columns = {"agent": self.agent_column, "person": self.person_column}
+        return {what: name for what, name in columns.items() if name is not None}
+
+    def form(self, stated: Form) -> Form:
+        """Return the form in which the files are read, where the bounds state another one."""
+        return stated.changed({name: getattr(self, name) for name in FORM})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Private records as numbers, with what is public about them; see `encode`.
+
+    Attributes
+    ----------
+    features, targets
+        (N, D) and (N,): the training rows, then the test rows.
+    train_rows
+        The number of training rows; the rest, which may be none, are public test rows.
+    owners
+        The rows of each agent; None if they are still to be partitioned.
+    clipped
+        How many cells of training rows lay outside the bounds: private.
+    record_norm
+        `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
+    conditions
+        Facts taken as public; a certificate holds under these.
+    persons
+        The number of the person of each training row, in the order of their identities; None where
+        records are protected. Private, as the labels are that it stands for.
+    """
+
+    name: str
+    title: str
+    source: str
+    bounds: Bounds
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    train_rows: int
+    owners: tuple[Int[HostArray, "_m"], ...] | None
+    clipped: int
+    conditions: tuple[str, ...]
+    persons: Int[HostArray, "_n"] | None = None
+    # un-noised metrics on the training records may not be shown
+    public: ClassVar[bool] = False
+    licence: ClassVar[str] = "not stated"
+
+    @property
+    def record_norm(self) -> float:
+        """The largest norm of an encoded row, a public number."""
+        return encoded_norm(self.bounds)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the D encoded columns."""
+        return encoded_names(self.bounds)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the file that its public facts are about."""
+        return (self.bounds.target_name, *self.bounds.columns, *self.bounds.ignored)
+
+    @property
+    def task(self) -> Task:
+        """The kind of the target."""
+        return self.bounds.task
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Files:
+    """The files of a table with their rows counted, of which no cell was looked at.
+
+    Attributes
+    ----------
+    tables
+        Those that are trained on, by file.
+    tests
+        That of the test records; None if there are none.
+    owners, persons
+        As of `Table`.
+    """
+
+    source: Source
+    bounds: Bounds
+    tables: dict[Path, TableFile]
+    tests: TableFile | None
+    owners: tuple[Int[HostArray, "_m"], ...] | None
+    persons: Int[HostArray, "_n"] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, which are public."""
+        return tuple(sorted({name for table in self.tables.values() for name in table.columns}))
+
+    @property
+    def rows(self) -> int:
+        """The number of training rows, which is public."""
+        return sum(table.rows for table in self.tables.values())
+
+
+def load_table(
+    source: Source,
+    known: Bounds | None = None,
+    *,
+    precision: Precision = "float64",
+    report: Report | None = None,
+) -> Table:
+    """Return the table that `source` names, encoded with its public facts.
+
+    Raises
+    ------
+    InputError
+        As `read_files` and `table_of`.
+    """
+    files = read_files(source, known, report)
+    return table_of(files, precision=precision, report=report)
+
+
+def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
+    """Return the files of a table, their rows counted and their owners read, in one pass.
+
+    A few thousand rows are in memory at a time, and of the columns that say whose a row is, all.
+
+    Parameters
+    ----------
+    known
+        The public facts, where no file states them.
+    report
+        Called with the number of rows that were counted in a file, and None.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, no bounds are given, the columns are not those of the bounds, or
+        the test file is one that is trained on.
+
+    Notes
+    -----
+    **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
+    result of this function, or an error that it raises, depend on more than the form of the file.
+    """
+    bounds = known or _bounds(source)
+    bounds = replace(bounds, form=source.form(bounds.form))
+    if bounds.target_name != source.target:
+        raise InputError(
+            f"the target is {source.target!r} and the bounds file {source.bounds} is for "
+            f"{bounds.target_name!r}; use one name in both"
+        )
+    _check_owner_columns(source, bounds)
+    keep = tuple(source.owner_columns.values())
+    tables = count_tables(source.path, bounds.form, keep, report)
+    owners = _owners(source, list(tables.values()))
+    tests = None
+    if source.test is not None:
+        tests = count_table(source.test, bounds.form, (), report)
+        if any(os.path.samefile(source.test, file) for file in tables):
+            raise InputError(
+                f"{source.test} is trained on, and metrics on test records are shown without "
+                "noise; name a file of other records, or use --oracle-metrics"
+            )
+    for table in (*tables.values(), *(() if tests is None else (tests,))):
+        _check_columns(table, source, bounds)
+    persons = _persons(source, list(tables.values()), bounds.form)
+    return Files(
+        source=source, bounds=bounds, tables=tables, tests=tests, owners=owners, persons=persons
+    )
+
+
+def table_of(
+    files: Files,
+    *,
+    precision: Precision = "float64",
+    report: Report | None = None,
+    keep: Bool[HostArray, "_n"] | None = None,
+) -> Table:
+    """Return the table of files that were counted, its cells encoded.
+
+    Parameters
+    ----------
+    precision, report
+        As of `encoded_rows`: the precision in which rows are kept, and what is called with the
+        number of rows that were read, and of all.
+    keep
+        The training rows that are kept; None for all. The table then has no others, and no owners.
+
+    Raises
+    ------
+    InputError
+        If file and bounds do not fit together, or a file changed since its rows were counted.
+
+    Notes
+    -----
+    Which of the public labels occur is a fact about the records: a table in which only one does is
+    trained on like any other.
+    """
+    source, bounds = files.source, files.bounds
+    tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
+    tests = 0 if files.tests is None else files.tests.rows
+    kept = None if keep is None else np.append(keep, np.ones(tests, bool))
+    rows = encoded_rows(tables, bounds, precision=precision, report=report, keep=kept)
+    return Table(
+        name=str(source.path),
+        title=f"{source.path.name}: {source.target}",
+        source=str(source.path),
+        bounds=bounds,
+        features=rows.features,
+        targets=rows.targets,
+        train_rows=files.rows if keep is None else int(np.sum(keep)),
+        owners=files.owners if keep is None else None,
+        clipped=sum(rows.clipped[: len(files.tables)]),
+        conditions=table_conditions(
+            bounds,
+            persons=source.person_column is not None,
+            tests=None if source.test is None else source.test.name,
+        ),
+        persons=files.persons if files.persons is None or keep is None else files.persons[keep],
+    )
+
+
+def _check_owner_columns(source: Source, bounds: Bounds) -> None:
+    for what, column in source.owner_columns.items():
+        if column in {source.target, *bounds.columns}:
+            raise InputError(
+                f"the {what} column {column!r} is described in the bounds file as a column to "
+                "learn from; take it out there"
+            )
+    if source.person_column is not None and source.person_column == source.agent_column:
+        raise InputError(
+            f"{source.person_column!r} is given as the column of agents and of persons; where each "
+            "person is an agent, name it as the agent column and protect records, or name two"
+        )
+
+
+def _bounds(source: Source) -> Bounds:
+    if source.bounds is None:
+        raise InputError(no_bounds(str(source.path), source.target))
+    return read_bounds(source.bounds)
+
+
+def _check_columns(table: TableFile, source: Source, bounds: Bounds) -> None:
+    learned = [c for c in table.columns if c not in source.owner_columns.values()]
+    try:
+        check_columns(learned, bounds, with_target=True)
+    except InputError as error:
+        raise InputError(f"{table.path}: {error}") from error
+
+
+def _owners(source: Source, tables: list[TableFile]) -> tuple[HostArray, ...] | None:
+    folder = os.path.isdir(source.path)
+    if source.agent_column is None:
+        if not folder:
+            return None
+        ends = np.cumsum([one.rows for one in tables])
+        return tuple(np.split(np.arange(ends[-1]), ends[:-1]))
+    if folder:
+        raise InputError(
+            "a folder has one file per agent, so there is no agent column; leave --agent-column out"
+        )
+    return tuple(partition_by(numbered(_names(source.agent_column, tables[0]))))
+
+
+def _names(column: str, table: TableFile) -> HostArray:
+    """Return the text in each row of a column that says whose a row is."""
+    if column not in table.columns:
+        raise InputError(
+            f"the table {table.path} has no column {column!r}; name one of its columns"
+        )
+    names = table.kept[column].to_numpy(object)
+    empty = np.flatnonzero(names == "")
+    if empty.size:
+        raise InputError(
+            f"column {column!r}, row {int(empty[0]) + 1} is empty; say whose record it is"
+        )
+    return names
+
+
+def _persons(source: Source, tables: list[TableFile], form: Form) -> Int[HostArray, "_n"] | None:
+    column = source.person_column
+    if column is None:
+        return None
+    names = [name for table in tables for name in _names(column, table)]
+    kinds = frozenset[str]().union(*(table.kinds[column] for table in tables))
+    return numbered(identities(column, kinds, names, form))
+
+
+def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:
+    """Return what a certificate takes as public about a table.
+
+    Parameters
+    ----------
+    persons
+        Whether persons are protected, and not records.
+    tests
+        The file of test records, which are public by declaration; None without any.
+    """
+    one = "person's rows say" if persons else "record says"
+    ranges = (
+        "ranges, category lists and labels of the bounds file are public, as its author declares "
+        '(source = "public")'
+    )
+    if bounds.origin == "data":
+        ranges = (
+            "ranges, category lists and labels were filled in from the records themselves (source "
+            '= "data" in the bounds file): the certificate holds only if they would be the same '
+            f"whatever one {one}"
+        )
+    counts = "the number of records of each agent is public"
+    if persons:
+        counts = (
+            "the number of persons of each agent is public, and so is which agents have rows of a "
+            "person; how many rows one has is not"
+        )
+    conditions: tuple[str, ...] = (ranges, counts)
+    if any(isinstance(fact, Numeric) and fact.accepts_missing for fact in bounds.columns.values()):
+        known = "is public" if bounds.origin == "public" else "was filled in from the records too"
+        conditions += (
+            f"which columns may have missing cells, and what such a cell counts as, {known}",
+        )
+    if any(coding_to_dict(fact) for fact in bounds.columns.values()):
+        conditions += (
+            "scales, bins, centres and weights of columns are public: chosen before anybody looked "
+            "at the records",
+        )
+    if tests is None:
+        return conditions
+    return (*conditions, f"the test records in {tests} are public, by declaration")

@@ -1,0 +1,515 @@
+"""The records of a training, whether they come from a data set or from a user's table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+
+from taciturn.datasets import Dataset, Split, split
+from taciturn.errors import InputError
+from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
+from taciturn.problems import (
+    Devices,
+    Draw,
+    Parts,
+    Persons,
+    Shards,
+    check_held_out,
+    origin_of,
+    pack,
+    spread_local,
+)
+from taciturn.proposal import (
+    DataFacts,
+    Proposal,
+    Request,
+    StructureRequest,
+    propose,
+)
+from taciturn.tables import Files, Numeric, Source, Table, inputs_of
+from taciturn.training.rows import check_owners, counts_of, divided_rows, persons_of, shares
+from taciturn.typing import HostArray, Precision
+
+DEFAULT_AGENTS = 10
+
+
+@dataclass(frozen=True)
+class Local:
+    """Of records of which this process holds those of some agents: what is public of all.
+
+    Attributes
+    ----------
+    devices
+        Those that the agents are divided among.
+    counts, held_out
+        As of `DividedData`, of all agents.
+    """
+
+    devices: Devices
+    counts: tuple[int, ...]
+    held_out: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DividedData:
+    """Records, divided into training and test parts and among agents.
+
+    Attributes
+    ----------
+    parts
+        Training and test records; the test part of a table may be empty.
+    owners
+        The training rows of each agent.
+    features
+        The feature map that the rows of the parts went through, if any.
+    features_name
+        Its name, as in a proposal; a centre that was learned besides is not in it.
+    held_out
+        The rows of each agent that are held out for an evaluation, and are not among those of
+        `owners`; empty if nothing is held out.
+    persons
+        Whose training row each is, and the places of a person; None where records are protected.
+    local
+        Where this process holds the rows of some agents alone (`local_part`): in
+        `parts`, `owners`, `held_out` and `persons` there are no others then.
+    """
+
+    dataset: Dataset | Table
+    parts: Split
+    owners: Sequence[Int[HostArray, "_m"]]
+    features: FeatureMap | None = None
+    features_name: str | None = None
+    held_out: Sequence[Int[HostArray, "_h"]] = ()
+    persons: Persons | None = None
+    local: Local | None = None
+
+    def __post_init__(self) -> None:
+        check_held_out(self.owners, self.held_out, self.persons)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the parts."""
+        return self.dataset.feature_names if self.features is None else self.features.names
+
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts about the records, except their counts."""
+        return data_facts(self.dataset, self.features_name)
+
+    @property
+    def dealt(self) -> bool:
+        """Whether records without owners were dealt to several agents."""
+        return origin_of(self.owners).dealt
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many records each agent trains on, or places of persons."""
+        return counts_of(self.owners, self.persons) if self.local is None else self.local.counts
+
+    @property
+    def rows_per_person(self) -> int | None:
+        """K, where persons are protected."""
+        return None if self.persons is None else self.persons.rows_per_person
+
+    @property
+    def held_out_counts(self) -> tuple[int, ...]:
+        """How many records each agent holds out, or places of persons; empty if nothing is."""
+        local = self.local
+        return counts_of(self.held_out, self.persons) if local is None else local.held_out
+
+    @property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent has, with those that are held out."""
+        held = self.held_out_counts or (0,) * len(self.counts)
+        return tuple(kept + out for kept, out in zip(self.counts, held, strict=True))
+
+    def evaluated(self) -> Shards:
+        """Return the rows that are held out, clipped like training rows; agents without are out."""
+        rows, targets = self.parts.train_features, self.parts.train_targets
+        some = [part for part in self.held_out if len(part)]
+        some = Parts(some, origin_of(self.held_out))
+        return self._spread(rows, targets, some, "float64", self.held_out_counts)
+
+    @cached_property
+    def test(self) -> Shards:
+        """The test rows as those of one agent, clipped like training rows."""
+        x, y = self.parts.test_features, self.parts.test_targets
+        return self._packed(x, y, [np.arange(len(y))], "float64", None)
+
+    def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
+        """Return the agents' training rows, clipped to the record norm, in the places of persons.
+
+        Parameters
+        ----------
+        centre
+            Whether a column of zeros stands beside them, the place of the constant around a centre.
+        """
+        rows = self.parts.train_features
+        if centre:
+            rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
+        return self._spread(rows, self.parts.train_targets, self.owners, precision, self.counts)
+
+    def around(self, centre: HostArray) -> DividedData:
+        """Return the same records as rows around a centre."""
+        chained = AroundCentre(inputs_for(self.dataset), self.features, centre)
+        parts = self.parts._replace(
+            train_features=chained.around(self.parts.train_features),
+            test_features=chained.around(self.parts.test_features),
+        )
+        return replace(self, parts=parts, features=chained)
+
+    def _spread(
+        self,
+        x: HostArray,
+        y: HostArray,
+        owners: Sequence[HostArray],
+        precision: Precision,
+        counts: tuple[int, ...],
+    ) -> Shards:
+        """Return rows as those of agents with these counts, of whom some may be elsewhere."""
+        if self.local is None:
+            return self._packed(x, y, owners, precision, self.persons)
+        packed = self._packed(x, y, owners, precision, self.persons, longest=max(counts))
+        return spread_local(packed, counts, self.local.devices)
+
+    def _packed(
+        self,
+        x: HostArray,
+        y: HostArray,
+        owners: Sequence[HostArray],
+        precision: Precision,
+        persons: Persons | None,
+        *,
+        longest: int = 0,
+    ) -> Shards:
+        norm = self.dataset.record_norm if self.features is None else self.features.record_norm
+        return pack(
+            x,
+            y,
+            owners,
+            record_norm=norm,
+            precision=precision,
+            enforce="clip",
+            persons=persons,
+            longest=longest,
+        )
+
+
+def divide(  # noqa: PLR0913 - what is divided, among whom, and how
+    dataset: Dataset | Table,
+    agents: int | None,
+    *,
+    split_seed: int,
+    draw: Draw | None = None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+    evaluate: float | None = None,
+) -> DividedData:
+    """Return the records, divided into training and test parts and among agents.
+
+    A published data set is split by the public split seed, a private one by the draw; tables and
+    records with owners are split already. Rows without owners are dealt out by the draw, those of a
+    person together.
+
+    Parameters
+    ----------
+    agents
+        The number of agents; None for `default`, and for records that have owners.
+    draw
+        What deals records out and holds some out; None for a new secret one. Divisions of the same
+        records that are compared or add up share one.
+    features
+        The name of a public feature map, computed of every row; None for the columns themselves.
+    rows_per_person, agents_per_person
+        K and M of `Adjacency` where persons are protected; None for K where records are.
+    evaluate
+        The share of each agent's rows, or persons, to hold out (`taciturn.problems.hold_out`); None
+        for none.
+
+    Raises
+    ------
+    InputError
+        If a number of agents is given for records that have owners, there are more agents than
+        records, the feature map does not suit them, persons are protected and nothing says whose
+        the rows are, or a person has rows at more agents than that.
+    """
+    feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
+    draw = Draw.secret() if draw is None else draw
+    parts = parts_of(dataset, split_seed, feature_map, draw)
+    rows = divided_rows(
+        dataset.owners,
+        dataset.persons if isinstance(dataset, Table) else None,
+        len(parts.train_targets),
+        agents,
+        default,
+        draw=draw,
+        rows_per_person=rows_per_person,
+        agents_per_person=agents_per_person,
+        evaluate=evaluate,
+    )
+    owners = rows.owners
+    if _has_drawn_test(dataset) and not draw.is_secret:
+        owners = Parts(owners, replace(origin_of(owners), reproducible=True))
+    return DividedData(dataset, parts, owners, feature_map, features, rows.held_out, rows.persons)
+
+
+def parts_of(
+    dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None, draw: Draw
+) -> Split:
+    """Return training and test rows, as they are learned from.
+
+    **Guarantee.** Which records of a private data set are for testing alone is up to the draw: by a
+    public seed on row numbers, one replaced record could move others from one part to the other.
+    """
+    x, y, cut = _features(dataset, feature_map), dataset.targets, dataset.train_rows
+    if isinstance(dataset, Dataset) and dataset.owners is None:
+        if not _has_drawn_test(dataset) or not draw.is_secret:
+            return split(dataset, seed=split_seed, rows=x)
+        order = draw.permutation(len(y), "test")
+        x, y = x[order], y[order]
+    return Split(x[:cut], y[:cut], x[cut:], y[cut:])
+
+
+def _has_drawn_test(dataset: Dataset | Table) -> bool:
+    """Whether private records are drawn for testing, where nobody said which are trained on."""
+    if isinstance(dataset, Table):
+        return False
+    return not (dataset.public or dataset.fixed_test) and dataset.owners is None
+
+
+def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostArray:
+    """Return the rows that are learned from; only those of published records are kept on disk."""
+    if feature_map is None:
+        return dataset.features
+    published = isinstance(dataset, Dataset) and dataset.public
+    if published and feature_map.costly:
+        return applied(feature_map, dataset.features)
+    return feature_map.apply(dataset.features)
+
+
+def inputs_for(dataset: Dataset | Table) -> Inputs:
+    """Return what a feature map must know of the columns."""
+    if isinstance(dataset, Table):
+        return inputs_of(dataset.bounds)
+    numbers = dataset.numbers if dataset.interval == "symmetric" else ()
+    return Inputs(
+        dataset.feature_names, dataset.record_norm, numbers, constant=None, picture=dataset.picture
+    )
+
+
+def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
+    """Return the proposal of a request on these records; see `propose`.
+
+    Notes
+    -----
+    **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
+    be learned from records; the certificate then says so.
+    """
+    rows = None
+    if structure.graph_from == "test":
+        rows = data.parts.test_features
+    elif structure.graph_from == "private":
+        # the order of the file, whoever owns a row; none that is held out
+        rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
+    content = structure.structure(data.names, rows)
+    return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
+
+
+def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
+    """Return s and b with which an encoded number y stands for s y + b in the target's units."""
+    if isinstance(dataset, Table) and isinstance(dataset.bounds.target, Numeric):
+        target = dataset.bounds.target
+        return dataset.bounds.half_range, target.minimum + target.width / 2
+    return 1.0, 0.0
+
+
+def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFacts:
+    """Return the public facts about a data set or a table with its features, but no counts."""
+    if isinstance(dataset, Table):
+        return DataFacts.of(dataset.bounds, features)
+    return DataFacts(
+        name=dataset.name,
+        task=dataset.task,
+        classes=dataset.classes,
+        columns=len(dataset.feature_names),
+        record_norm=dataset.record_norm,
+        table=None,
+        numbers=len(inputs_for(dataset).numbers),
+        picture=dataset.picture,
+        features=features,
+    )
+
+
+def local_part(data: DividedData, devices: Devices) -> DividedData:
+    """Return the records of this process's agents, and the test records; no others are in it.
+
+    Raises
+    ------
+    InputError
+        If the agents cannot be divided among the devices, or one of them has too few records to
+        hold some out.
+    """
+    if any(len(part) == 0 for part in data.held_out):
+        raise InputError(
+            "an agent has too few records to hold some out; among several processes all agents "
+            "answer the evaluation, so hold out a larger share"
+        )
+    agents = devices.local(len(data.owners))
+    owners, held = (each[agents.start : agents.stop] for each in (data.owners, data.held_out))
+    kept = np.zeros(len(data.parts.train_targets), bool)
+    kept[np.concatenate([*owners, *held])] = True
+    place = np.cumsum(kept) - 1
+    return replace(
+        data,
+        dataset=_without_rows(data.dataset),
+        parts=data.parts._replace(
+            train_features=data.parts.train_features[kept],
+            train_targets=data.parts.train_targets[kept],
+        ),
+        owners=Parts([place[part] for part in owners], origin_of(data.owners)),
+        held_out=Parts([place[part] for part in held], origin_of(data.held_out)),
+        persons=None if data.persons is None else data.persons.among(kept),
+        local=Local(devices, data.counts, data.held_out_counts),
+    )
+
+
+def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
+    """Return a data set of as many rows, all zeros that take no memory: for its public facts."""
+    empty = np.broadcast_to(np.zeros((), dataset.features.dtype), dataset.features.shape)
+    if isinstance(dataset, Dataset):
+        return replace(dataset, features=empty)
+    targets = np.broadcast_to(np.zeros((), dataset.targets.dtype), dataset.targets.shape)
+    return replace(dataset, features=empty, targets=targets, persons=None)
+
+
+def proposal_ahead(
+    files: Files,
+    request: Request,
+    structure: StructureRequest,
+    *,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    features: str | None = None,
+) -> Proposal:
+    """Return the proposal of a request on the records of files of which no cell was looked at.
+
+    It is that of `proposal_for` on the same records.
+
+    Raises
+    ------
+    InputError
+        If a graph is to be learned from records.
+    """
+    if structure.graph_from is not None:
+        raise InputError(
+            "--graph-from reads records before anything is charged; with an account give --graph"
+        )
+    facts = DataFacts.of(files.bounds, features)
+    counts = counts_ahead(
+        files,
+        agents,
+        default,
+        rows_per_person=request.rows_per_person,
+        agents_per_person=request.agents_per_person,
+    )
+    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    dealt = files.owners is None and len(counts) > 1
+    return propose(facts, counts, request, structure.structure(names, None), dealt=dealt)
+
+
+def counts_ahead(
+    files: Files,
+    agents: int | None,
+    default: int = DEFAULT_AGENTS,
+    *,
+    rows_per_person: int | None = None,
+    agents_per_person: int = 1,
+) -> tuple[int, ...]:
+    """Return how many records each agent will have, or places of persons; nothing is drawn."""
+    persons = persons_of(files.persons, rows_per_person)
+    if files.owners is not None:
+        check_owners(files.owners, agents, persons, agents_per_person)
+        return counts_of(files.owners, persons)
+    among = default if agents is None else agents
+    if persons is None:
+        return shares(files.rows, "training records", among)
+    return tuple(persons.rows_per_person * n for n in shares(persons.count, "persons", among))
+
+
+def kept_precision(proposal: Proposal, source: Source) -> Precision:
+    """Return the precision in which the rows of a table are kept for a run; see `encoded_rows`.
+
+    That of the run, if only its training reads them: features, test records and held-out ones are
+    computed with in double precision.
+    """
+    others = proposal.data.features or proposal.evaluation or source.test
+    return "float64" if others else proposal.precision
+
+
+def check_data(data: DividedData, proposal: Proposal) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts."""
+    check_known(data.facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
+    if data.dealt != proposal.dealt:
+        done, wanted = ("dealt at random" if it else "given" for it in (data.dealt, proposal.dealt))
+        raise InputError(
+            f"the proposal is for records whose agents are {wanted}, and those of the data are "
+            f"{done}; propose again"
+        )
+    planned = () if proposal.evaluation is None else proposal.evaluation.counts
+    if data.held_out_counts != planned:
+        raise InputError(
+            f"the proposal holds out {sum(planned)} records, or places of persons, for an "
+            f"evaluation, the data {sum(data.held_out_counts)}; divide the data with the share of "
+            "the proposal"
+        )
+
+
+def check_known(
+    facts: DataFacts,
+    counts: tuple[int, ...],
+    proposal: Proposal,
+    *,
+    rows_per_person: int | None = None,
+) -> None:
+    """Raise `InputError` unless a proposal is for records with these facts and counts.
+
+    Parameters
+    ----------
+    counts
+        Records of each agent, with those that are held out; places, of persons.
+    """
+    if _apart_from_form(facts) != _apart_from_form(proposal.data):
+        raise InputError(
+            f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
+            f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
+            "name the data it was made for"
+        )
+    if rows_per_person != proposal.budget.rows_per_person:
+        raise InputError(
+            f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
+            f"read for {_unit(rows_per_person)}; add or leave out --person-column, or propose again"
+        )
+    if counts != proposal.all_counts:
+        raise InputError(
+            f"the proposal is for {len(proposal.counts)} agents with {proposal.records} "
+            f"records in all, the data have {len(counts)} with {sum(counts)}, or "
+            "share them otherwise; propose again"
+        )
+
+
+def _unit(rows_per_person: int | None) -> str:
+    """Return what is protected, in words."""
+    return "records" if rows_per_person is None else f"persons with {rows_per_person} places each"
+
+
+def _apart_from_form(facts: DataFacts) -> DataFacts:
+    """Return the facts without the form of the files, which privacy does not rest on."""
+    if facts.table is None:
+        return facts
+    return facts.model_copy(update={"table": facts.table.model_copy(update={"form": None})})
