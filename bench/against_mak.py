@@ -124,7 +124,7 @@ def told(model: DcModel, told: HostArray | None, demand: HostArray, optimum: flo
 
 
 def compare(name: str, draws: int, epsilon: float, beta: float) -> dict[str, Tally]:
-    """Return the tallies of demands with Laplace noise, repaired as by `taciturn grid` and with room."""
+    """Return tallies of Laplace-noised demands, repaired as by `taciturn grid`, and with room."""
     case = chosen(name)
     net = power.network(case)
     model, demand = dc_model(net, costs(case)), net.demand[:, 0]

@@ -64,7 +64,7 @@ def cell(found: list[Realised], draws: int, optimum: float) -> str:
 
 
 def noise(net: power.Network, zones: power.Zones, epsilon: float, beta: float) -> HostArray:
-    """Return the standard deviation on the demand of every bus, per unit, as `taciturn grid` has."""
+    """Return the deviation on the demand of every bus, per unit, as `taciturn grid` has."""
     planned = plan_demand(net, zones, hide="demand", beta=beta, epsilon=epsilon, delta=DELTA)
     noise: HostArray = noise_of(planned, zones)[0]
     return noise

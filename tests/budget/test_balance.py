@@ -18,8 +18,8 @@ from taciturn.budget import (
     AccountTerms,
     Charge,
     Guarantee,
-    chain,
     open_account,
+    store,
 )
 from taciturn.budget.places import head_file
 from taciturn.budget.store import START, Entry, connected, digest_of, write_head
@@ -165,7 +165,7 @@ def forged(account, change, *, head=False):
             if number > 1:
                 content["balance"]["first"] = first
             written = json.dumps(content, sort_keys=True, separators=(",", ":"))
-            previous = chain._digest(previous, number, written)
+            previous = store._digest(previous, number, written)
             first = first or previous
             entries.append(Entry(number, written, previous))
             connection.execute(
@@ -210,7 +210,7 @@ def test_nothing_after_the_head_makes_room_though_its_digest_is_right(account):
             before = digest_of(connection, number - 1)
             connection.execute(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
-                (number, text, chain._digest(before, number, text)),
+                (number, text, store._digest(before, number, text)),
             )
         with pytest.raises(InputError, match="is not that of its entries"):
             account.reserve(charge(), PURPOSE)

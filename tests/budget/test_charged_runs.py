@@ -343,7 +343,7 @@ def test_bad_input_of_the_budget_is_one_line_and_writes_nothing(words, tmp_path,
 
 def test_the_old_name_of_the_cost_of_noise_hints_at_the_new_one(capsys):
     assert main(["account", "gaussian"]) == 2
-    assert "it is called taciturn cost now" in capsys.readouterr().err
+    assert "it is called cost now" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import just_below
 from taciturn.cli.main import main
-from taciturn.problems import conic_solver
+from taciturn_power.conic import solver as conic_solver
 from taciturn_power.conic.solver import ConicSolver
 
 BUDGET = ["--beta", "0.01", "--epsilon", "1", "--delta", "1e-2"]

@@ -176,7 +176,7 @@ def test_without_pandapower_its_networks_are_refused_by_naming_the_package(
     monkeypatch.setattr(pandapower_net, "import_module", missing)
     (tmp_path / "mine.json").write_text("{}")
     for choice in ("pandapower:case9", str(tmp_path / "mine.json")):
-        with pytest.raises(MissingPackageError, match=r"pip install -e '\.\[pandapower\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install -e '\./power\[pandapower\]'"):
             chosen_case(choice)
     asked = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
     assert main(["grid", str(tmp_path / "mine.json"), *asked]) != 0

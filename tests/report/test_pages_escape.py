@@ -89,7 +89,7 @@ def page_of_a_study(folder, agent=0):
     sites = tuple(one.model_copy(update={"name": AGENT}) for one in signed.participants)
     signed = signed.model_copy(update={"study": TITLE, "participants": sites})
     outcome = Outcome("abandoned", WARNING)
-    return ended_page_of(
+    return ended_page(
         Ended(signed=signed, plan=signed.proposal.plan(), outcome=outcome, score=None,
               seconds=1.0, agent=agent)
     )  # fmt: skip
@@ -97,12 +97,6 @@ def page_of_a_study(folder, agent=0):
 
 def page_of_a_coordinator(folder):
     return page_of_a_study(folder, agent=None)
-
-
-def ended_page_of(ended):
-    with pytest.MonkeyPatch.context() as patched:  # sites of a test have no certificates
-        patched.setattr("taciturn_federation.reports._fingerprint", str)
-        return ended_page(ended)
 
 
 KINDS = (

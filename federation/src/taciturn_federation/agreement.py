@@ -302,9 +302,8 @@ def check_version(version: str, who: str = "the proposal needs") -> None:
     """Raise `InputError` unless this is the version of the library that somebody needs or runs."""
     if version != taciturn.__version__:
         raise InputError(
-            f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all parties "
-            "need "
-            f"the same: check out one commit and {install_with('federation')}"
+            f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all "
+            f"parties need the same: check out one commit and {install_with('federation')}"
         )
 
 

@@ -96,7 +96,7 @@ def fingerprint(content: bytes) -> str:
     Examples
     --------
     >>> fingerprint(b"taciturn")
-    '497f d753 ad54 a793 ebeb b61b 84bf 7e82'
+    '3749 1584 d54c 6a31 da4d f851 ec4d 4f20'
     """
     digits = hashlib.sha256(content).hexdigest()[: _GROUPS * _DIGITS]
     return " ".join(digits[at : at + _DIGITS] for at in range(0, len(digits), _DIGITS))

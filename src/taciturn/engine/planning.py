@@ -401,7 +401,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
 
 def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
-    """Raise `InputError` unless what a run is certified by is described by the library's classes."""
+    """Raise `InputError` unless what certifies a run is described by the library's classes."""
     adjacency = terms.adjacency
     check_of_library(spec, terms, adjacency, adjacency.relation, terms.observer, network)
 

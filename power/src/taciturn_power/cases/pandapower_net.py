@@ -163,7 +163,7 @@ def _pandapower(module: str) -> Any:
         return import_module(f"pandapower.{module}")
     except ImportError as error:
         raise MissingPackageError(
-            f"networks of pandapower need that package; {install_with('pandapower')}"
+            f"networks of pandapower need that package; {install_with('power[pandapower]')}"
         ) from error
 
 

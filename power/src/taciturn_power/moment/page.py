@@ -56,7 +56,7 @@ def opf_page(report: OpfReport) -> Page:
             Section("Settings", (Table(_settings(report)),)),
         ),
         unprotected=_UNPROTECTED,
-        holds="numbers in results.json, the case with its dispatch in dispatch.m and "
+        holds="numbers in results.json, the dispatch in dispatch.m (MATPOWER) or "
         "dispatch.json (pandapower)",
     )
 
