@@ -178,7 +178,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     devices
         Those that agents are divided among, of this process or of several that
         `jax.distributed.initialize` connected; None for the usual one. Every process calls this
-        function with the same plan and has the same result. Its shards may hold all agents, of
+        function with the same plan and has the same result; one that fails must exit, since the
+        others wait for it. Its shards may hold all agents, of
         which it keeps its own, or these alone (`taciturn.problems.spread_local`). The first process
         alone is given an account: the others wait until the charge is on its disk.
 
