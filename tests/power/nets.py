@@ -1,6 +1,8 @@
 """A small pandapower network: what tests read and break."""
 
-import pandapower as pp
+import pytest
+
+pp = pytest.importorskip("pandapower")
 
 LIMITS = ("min_p_mw", "max_p_mw", "min_q_mvar", "max_q_mvar")
 GROUND = {"gf_pu": 0.0, "bf_pu": 0.02, "gt_pu": 0.0, "bt_pu": 0.02}
