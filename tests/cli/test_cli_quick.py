@@ -100,7 +100,6 @@ ROADS = (
     ("--algorithm", "dp-sgd"),
     ("--algorithm", "dp-admm", "--centre"),
     ("--structure", "lasso", "--algorithm", "sadmm"),
-    ("--processes", "3"),
 )
 AUDITS = tuple(("audit", method, "--runs", "20", "--seed") for method in ("dvp", "dp-sgd"))
 
