@@ -11,8 +11,7 @@ from taciturn.proposal import NetworkRequest, Request, StructureRequest
 from taciturn.tables import Source, load_table
 from taciturn.training import divide, proposal_for
 from taciturn_federation.agreement import Member, Participant, sign
-from taciturn_federation.credentials import Nkey, certify_nkey
-from taciturn_federation.keys import public_text
+from taciturn_federation.keys import Nkey, certify_nkey, public_text
 
 BOUNDS = """source = "public"
 [target]

@@ -22,11 +22,18 @@ from taciturn.algorithms import METHODS
 from taciturn.budget import heads_folder
 from taciturn.errors import InputError, PrivacyError
 from taciturn.tables import Source
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, Opener, Seal
+from taciturn_federation.envelope import (
+    COORDINATOR,
+    Envelope,
+    Kind,
+    Opener,
+    Seal,
+    Subjects,
+    matches,
+)
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import derive
 from taciturn_federation.party import Packet
-from taciturn_federation.subjects import Subjects, matches
 
 
 @pytest.fixture

@@ -34,17 +34,21 @@ from taciturn_federation import (
     join,
     sign,
 )
-from taciturn_federation.credentials import (
+from taciturn_federation.envelope import Kind, Opener, Seal
+from taciturn_federation.keys import (
+    Label,
     certify_nkey,
     check_certificate,
     check_nkey,
     client_context,
+    is_signed,
     new_hub,
     nkey_bytes,
     nkey_text,
+    public_text,
+    sign_labelled,
+    write_key,
 )
-from taciturn_federation.envelope import Kind, Opener, Seal
-from taciturn_federation.keys import Label, is_signed, public_text, sign_labelled, write_key
 
 # an example of the documentation of NATS: the 32 bytes of its seed, and its public half
 SEED = "29497ba00f41dd45936b4cc4bda1decb67c128e69fb3d490ee820daf7c318c0a"

@@ -10,7 +10,7 @@ from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
 from taciturn_federation import Progress
-from taciturn_federation.commands.watching import Events, Shown, _Lines, events_to
+from taciturn_federation.commands.running import Events, Shown, _Lines, events_to
 from taciturn_federation.envelope import Kind
 from taciturn_federation.party import Packet
 
@@ -55,7 +55,7 @@ def test_a_closed_terminal_raises_nothing(monkeypatch):
     def closed(*_, **__):
         raise OSError(errno.EIO, "closed")
 
-    monkeypatch.setattr("taciturn_federation.commands.watching.error_line", closed)
+    monkeypatch.setattr("taciturn_federation.commands.running.error_line", closed)
     Events(None, quiet=False)("hub_away", reason="gone")
 
 

@@ -18,7 +18,7 @@ from tests.federation.hubs import (
 
 from taciturn.errors import InputError
 from taciturn_federation import strike
-from taciturn_federation.credentials import client_context, new_hub
+from taciturn_federation.keys import client_context, new_hub
 
 STAR, RING = {}, {"network": "ring", "algorithm": "nids"}
 

@@ -10,11 +10,10 @@ from tests.federation.test_breaches import ended, seal_of
 from tests.federation.wire import envelopes, meet
 
 from taciturn.errors import TaciturnError
-from taciturn_federation.column import check_columns, column_of
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind
+from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, matches
+from taciturn_federation.hearing import check_columns, column_of
 from taciturn_federation.messages import Grammar, one_line
 from taciturn_federation.party import Packet
-from taciturn_federation.subjects import matches
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000

@@ -10,8 +10,8 @@ from tests.federation.wire import answers_seen, envelopes, meet, messages_of
 
 from taciturn.engine import run
 from taciturn.errors import InputError
-from taciturn_federation.along_tree import TreeExchange
 from taciturn_federation.envelope import Kind
+from taciturn_federation.exchange import TreeExchange
 from taciturn_federation.journal import Journal
 from taciturn_federation.masking import Masked
 from taciturn_federation.party import Packet

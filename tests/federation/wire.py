@@ -4,11 +4,10 @@ import functools
 from collections import defaultdict
 
 from taciturn_federation.coordinator import Coordinator
-from taciturn_federation.envelope import Kind
+from taciturn_federation.envelope import Kind, matches
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import derive
 from taciturn_federation.site import Site
-from taciturn_federation.subjects import matches
 
 
 class KilledError(BaseException):

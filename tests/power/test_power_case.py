@@ -16,7 +16,7 @@ from taciturn_power import (
     read_case,
     ties,
 )
-from taciturn_power.cases import pandapower_net
+from taciturn_power.cases import reading
 
 TWO = """function mpc = two  % a comment with mpc.bus = [9 9];
 mpc.version = '2'; mpc.baseMVA = 50.0; % 100% of it
@@ -173,7 +173,7 @@ def test_without_pandapower_its_networks_are_refused_by_naming_the_package(
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(pandapower_net, "import_module", missing)
+    monkeypatch.setattr(reading, "import_module", missing)
     (tmp_path / "mine.json").write_text("{}")
     for choice in ("pandapower:case9", str(tmp_path / "mine.json")):
         with pytest.raises(MissingPackageError, match=r"pip install -e '\./power\[pandapower\]'"):

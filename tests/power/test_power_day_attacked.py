@@ -9,8 +9,7 @@ from taciturn.engine import run
 from taciturn.errors import InputError
 from taciturn.privacy import epsilon_of
 from taciturn_power import bundled_case, chosen_zones, network
-from taciturn_power.day.series import Series
-from taciturn_power.day.smoothing import smoothed
+from taciturn_power.day.series import Series, smoothed
 from taciturn_power.day.study import DayProposal, solve_day
 from taciturn_power.models.cost import costs
 from taciturn_power.moment import asking

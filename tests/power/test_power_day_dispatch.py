@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from taciturn_power import bundled_case, network
 from taciturn_power.day import dispatching as room
 from taciturn_power.day.dispatching import dispatched, needed_by_day
-from taciturn_power.day.smoothing import smoothed
+from taciturn_power.day.series import smoothed
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc_network import dc_model, state_at
 from taciturn_power.models.recourse import line_spread, realised

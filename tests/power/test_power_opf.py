@@ -36,8 +36,13 @@ from taciturn_power.moment.asking import (
 from taciturn_power.moment.hidden import read_beta, size_warning
 from taciturn_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
 from taciturn_power.moment.page import opf_page
-from taciturn_power.moment.price import price_of_privacy
-from taciturn_power.moment.results import OpfReport, opf_rows, opf_told, opf_warnings
+from taciturn_power.moment.results import (
+    OpfReport,
+    opf_rows,
+    opf_told,
+    opf_warnings,
+    price_of_privacy,
+)
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
 BUDGET = {"beta": BETA, "epsilon": EPSILON, "delta": DELTA}

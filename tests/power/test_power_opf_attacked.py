@@ -14,7 +14,7 @@ from taciturn_power.models.dc_network import dc_model
 from taciturn_power.models.recourse import of_multiplier, realised, tightening
 from taciturn_power.models.soc import solve_soc
 from taciturn_power.moment.opf import OpfProposal, solve_opf
-from taciturn_power.moment.price import met, optimum, price_of_privacy
+from taciturn_power.moment.results import met, optimum, price_of_privacy
 
 ETA = 0.05
 

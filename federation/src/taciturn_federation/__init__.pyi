@@ -1,14 +1,14 @@
 from .agreement import Member, Participant, SignedProposal, sign
 from .checking import Check, check_proposal
 from .coordinator import Coordinator
-from .credentials import Nkey
 from .declining import decline
 from .hub import hub_configuration, run_hub, seen_struck
 from .joining import Invitation, JoinRequest
 from .journal import Journal
+from .keys import Nkey
 from .last_question import LastQuestion
-from .leftover import clear_masks
 from .local import certificate_for, derive
+from .masking import clear_masks
 from .party import Outcome, Packet, Party, Progress
 from .places import found_site, site_folder, sites_folder, study_folder
 from .reports import Ended, ended_values, lines_of, save_ended

@@ -17,17 +17,17 @@ import taciturn
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, install_with
 from taciturn.proposal import Document, Part, Proposal
-from taciturn_federation.credentials import check_nkey, nkey_bytes
-from taciturn_federation.envelope import COORDINATOR, Opener, read_values
+from taciturn_federation.envelope import COORDINATOR, Opener, Subjects, check_token, read_values
 from taciturn_federation.keys import (
     Label,
+    check_nkey,
     fingerprint,
     is_signed,
+    nkey_bytes,
     public_key,
     public_text,
     sign_labelled,
 )
-from taciturn_federation.subjects import Subjects, check_token
 
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
 

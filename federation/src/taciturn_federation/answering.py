@@ -24,7 +24,7 @@ from taciturn.privacy import (
     noise_test,
 )
 from taciturn.typing import Array, HostArray, PyTree
-from taciturn_federation.codec import Layout
+from taciturn_federation.envelope import Layout
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
 _AHEAD = 2**18

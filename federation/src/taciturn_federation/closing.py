@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from taciturn_federation.answering import Answering, Entry
-from taciturn_federation.column import column_values
 from taciturn_federation.envelope import NOTHING, Kind, Seal, chained
 from taciturn_federation.exchange import Need
-from taciturn_federation.hearing import Hearing
+from taciturn_federation.hearing import Hearing, column_values
 from taciturn_federation.journal import Journal, Sent
 from taciturn_federation.masking import Unmasked
 from taciturn_federation.party import Ending, Released

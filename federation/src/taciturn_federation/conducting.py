@@ -15,10 +15,18 @@ from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
 from taciturn.errors import InputError
 from taciturn.typing import PyTree
-from taciturn_federation.breach import BreachError
 from taciturn_federation.closing import with_scores
-from taciturn_federation.codec import is_computable, largest
-from taciturn_federation.envelope import NOTHING, Envelope, Kind, Opener, Seal, chained
+from taciturn_federation.envelope import (
+    NOTHING,
+    BreachError,
+    Envelope,
+    Kind,
+    Opener,
+    Seal,
+    chained,
+    is_computable,
+    largest,
+)
 from taciturn_federation.exchange import Exchange, Need, StarExchange
 from taciturn_federation.journal import Journal
 from taciturn_federation.masking import check_total, first_link

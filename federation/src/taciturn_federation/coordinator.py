@@ -11,12 +11,18 @@ from taciturn.algorithms import METHODS, Method
 from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.privacy import Certificate, Ledger
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.among import exchange_of
-from taciturn_federation.breach import BreachError
-from taciturn_federation.column import Column, check_columns, column_of
 from taciturn_federation.conducting import Conducting, conducting_of
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, Seal
-from taciturn_federation.hearing import accepted_by_all, believed
+from taciturn_federation.envelope import COORDINATOR, BreachError, Envelope, Kind, Seal
+from taciturn_federation.exchange import exchange_of
+from taciturn_federation.hearing import (
+    Column,
+    Spacing,
+    Waiting,
+    accepted_by_all,
+    believed,
+    check_columns,
+    column_of,
+)
 from taciturn_federation.journal import Journal
 from taciturn_federation.last_question import last_question
 from taciturn_federation.local import certificate_for, check_runnable
@@ -30,7 +36,6 @@ from taciturn_federation.party import (
     Released,
     outcome_of,
 )
-from taciturn_federation.waiting import Spacing, Waiting
 
 # seconds in which sites that accepted hear that the run does not start
 _NOT_STARTED = 10.0

@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import jax
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
 
-from taciturn.errors import InputError
+from taciturn.errors import InputError, TaciturnError
+from taciturn.typing import PyTree
 from taciturn_federation.keys import Label, is_signed, sign_labelled
 
 _HEADER = struct.Struct("<4sBBHII32s32s32sQ")
@@ -194,3 +199,227 @@ def _kind(number: int, name: str) -> Kind:
 
 def _sha(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The leaves of a tree: structure, shapes and dtypes.
+
+    Attributes
+    ----------
+    leaves
+        Of `jax.ShapeDtypeStruct`.
+    most
+        The largest magnitude of a floating number that others may send, where that is less than
+        `is_computable` allows.
+    """
+
+    structure: Any
+    leaves: tuple[Any, ...]
+    most: float = math.inf
+
+    @classmethod
+    def of(cls, shapes: PyTree) -> Layout:
+        """Return the layout of a tree of arrays, or of their shapes."""
+        leaves, structure = jax.tree.flatten(shapes)
+        make: Any = jax.ShapeDtypeStruct
+        shaped = tuple(make(np.shape(leaf), leaf.dtype) for leaf in leaves)
+        return cls(structure, shaped)
+
+    @property
+    def size(self) -> int:
+        """How many bytes a tree has."""
+        return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in self.leaves)
+
+    def packed(self, tree: PyTree) -> bytes:
+        """Return the bytes of a tree; `InputError` if it is not of this layout."""
+        leaves, structure = jax.tree.flatten(tree)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        same = structure == self.structure and all(
+            array.shape == leaf.shape and array.dtype == leaf.dtype
+            for array, leaf in zip(arrays, self.leaves, strict=True)
+        )
+        if not same:
+            raise InputError("a tree of arrays is not of the shapes that the plan announces")
+        return b"".join(_little(array).tobytes() for array in arrays)
+
+    def unpacked(self, content: bytes, whose: str, *, finite: bool = True) -> PyTree:
+        """Return the tree in some bytes.
+
+        Parameters
+        ----------
+        whose
+            Who sent them, for the error message.
+        finite
+            Whether every number must be finite, and small enough to be computed with: at most the
+            root of the largest of its type, so that no sum or product of a few overflows.
+
+        Raises
+        ------
+        InputError
+            If they are more or fewer than the plan announces, or a number is not finite or too
+            large.
+        """
+        if len(content) != self.size:
+            raise InputError(
+                f"{whose} sent {len(content)} bytes of numbers where the plan announces "
+                f"{self.size}; it runs another plan, and nothing is answered"
+            )
+        arrays, start = [], 0
+        for leaf in self.leaves:
+            dtype = np.dtype(leaf.dtype).newbyteorder("<")
+            count = math.prod(leaf.shape)
+            flat = np.frombuffer(content, dtype, count, start)
+            if finite and not is_computable(flat, self.most):
+                raise InputError(
+                    f"{whose} sent a number that is not finite, or too large to be computed with; "
+                    "its owner sees why"
+                )
+            arrays.append(flat.reshape(leaf.shape).astype(leaf.dtype))
+            start += count * leaf.dtype.itemsize
+        return jax.tree.unflatten(self.structure, arrays)
+
+
+def largest(tree: PyTree) -> float:
+    """Return the largest magnitude of the floating numbers of a tree; 0 for none."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating) and leaf.size]
+    return max((float(np.max(np.abs(leaf))) for leaf in floating), default=0.0)
+
+
+def is_computable(tree: PyTree, most: float = math.inf) -> bool:
+    """Whether every number of a tree is one that `Layout.unpacked` takes from others."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
+    # the comparison is false of what is not a number, too
+    limits = (min(most, np.sqrt(np.finfo(leaf.dtype).max)) for leaf in floating)
+    return all(bool(np.all(np.abs(leaf) <= limit)) for leaf, limit in zip(floating, limits))  # noqa: B905 - of one length
+
+
+def _little(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def check_token(what: str, text: str) -> str:
+    """Return a name that may stand in a subject and in a file name; else raise `InputError`."""
+    if not _TOKEN.fullmatch(text):
+        raise InputError(
+            f"{text!r} is no name of a {what}; use up to 64 letters, digits, hyphens and "
+            "underscores, the first a letter or a digit"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """The subjects of one run, all below `STUDY.RUN`.
+
+    Attributes
+    ----------
+    study
+        Its name.
+    run
+        The first 16 hexadecimal digits of the digest of the signed proposal.
+
+    Examples
+    --------
+    >>> Subjects("diabetes", "0123456789abcdef").answer(3)
+    'diabetes.0123456789abcdef.answer.3'
+    """
+
+    study: str
+    run: str
+
+    def __post_init__(self) -> None:
+        check_token("study", self.study)
+        check_token("run", self.run)
+
+    def _of(self, *parts: object) -> str:
+        return ".".join([self.study, self.run, *map(str, parts)])
+
+    @property
+    def proposal(self) -> str:
+        """Where the coordinator says what concerns all: proposal, start, heads, end."""
+        return self._of("proposal")
+
+    def public(self, turn: int | str = "*") -> str:
+        """Return where the coordinator publishes what the agents of a star hear in a round."""
+        return self._of("public", turn)
+
+    def ask(self, agent: int | str = "*") -> str:
+        """Return where an agent says what it lacks."""
+        return self._of("ask", agent)
+
+    def answer(self, agent: int | str = "*") -> str:
+        """Return where an agent of a star sends its messages."""
+        return self._of("answer", agent)
+
+    def edge(self, sender: int | str = "*", receiver: int | str = "*") -> str:
+        """Return where an agent speaks to a neighbour."""
+        return self._of("edge", sender, receiver)
+
+    def state(self, agent: int | str = "*") -> str:
+        """Return where an agent says how it stands, and what it releases."""
+        return self._of("state", agent)
+
+    def agent_writes(self, agent: int, neighbours: tuple[int, ...]) -> tuple[str, ...]:
+        """Return all that agent number `agent` may write; on a star it has no neighbours."""
+        own = (self.ask(agent), self.answer(agent), self.state(agent))
+        return own + tuple(self.edge(agent, other) for other in neighbours)
+
+    def agent_hears(self, agent: int) -> tuple[str, ...]:
+        """Return all that agent number `agent` may listen to."""
+        everyone = (self.proposal, self.public(), self.ask(), self.state())
+        return (*everyone, self.edge(receiver=agent))
+
+    def coordinator_writes(self) -> tuple[str, ...]:
+        """Return all that the coordinator may write."""
+        return (self.proposal, self.public())
+
+    def coordinator_hears(self) -> tuple[str, ...]:
+        """Return all that the coordinator may listen to: no edge of a network."""
+        return (self.ask(), self.answer(), self.state())
+
+    def sender(self, subject: str) -> int | None:
+        """Return the agent whose subject this is; None for the coordinator.
+
+        Raises
+        ------
+        InputError
+            If it is no subject of this run.
+        """
+        front, parts = f"{self.study}.{self.run}.", subject.split(".")[2:]
+        known = {"proposal": 1, "public": 2, "ask": 2, "answer": 2, "edge": 3, "state": 2}
+        numbers = all(part.isdecimal() and len(part) < 10 for part in parts[1:])
+        if not subject.startswith(front) or known.get(parts[0]) != len(parts) or not numbers:
+            raise InputError(f"{subject[:100]!r} is no subject of the run {self.study}.{self.run}")
+        return None if parts[0] in {"proposal", "public"} else int(parts[1])
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subject is one that a pattern stands for.
+
+    Examples
+    --------
+    >>> matches("a.b.answer.*", "a.b.answer.3"), matches("a.b.answer.*", "a.b.answer")
+    (True, False)
+    """
+    wanted, given = pattern.split("."), subject.split(".")
+    return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given))  # noqa: B905 - of one length
+
+
+class BreachError(TaciturnError):
+    """Somebody signed what the agreement rules out; the run ends, and the line says who and what.
+
+    Nothing of a record is in it, and it follows from public facts alone.
+    """
+
+
+class UnreadableError(TaciturnError):
+    """A cell of a site's own file is not what the bounds declare: a fact about the records.
+
+    The run stays charged whole, and the reason is told to the owner alone.
+    """

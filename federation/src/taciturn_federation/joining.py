@@ -17,9 +17,9 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.proposal import Document, TableFacts
 from taciturn_federation.agreement import Participant, check_version
-from taciturn_federation.credentials import check_certificate
 from taciturn_federation.keys import (
     Label,
+    check_certificate,
     fingerprint,
     is_signed,
     public_key,

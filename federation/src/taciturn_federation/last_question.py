@@ -33,8 +33,7 @@ from taciturn.tables import Numeric
 from taciturn.training import DividedData
 from taciturn.typing import HostArray
 from taciturn_federation.answering import Answering, layouts_of
-from taciturn_federation.breach import BreachError
-from taciturn_federation.codec import Layout
+from taciturn_federation.envelope import BreachError, Layout
 from taciturn_federation.masks import opened
 from taciturn_federation.party import Released
 from taciturn_federation.records import private_of

@@ -1,7 +1,7 @@
 """What a control message may hold; types and ranges are checked where the message is opened.
 
-Bodies from kind 16 on are arrays, whose shapes follow from the plan (`taciturn_federation.codec`);
-the column of a ledger has a reader of its own (`taciturn_federation.column`).
+Bodies from kind 16 on are arrays, whose shapes follow from the plan (`envelope`);
+the column of a ledger has a reader of its own (`taciturn_federation.hearing`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taciturn.errors import InputError
-from taciturn_federation.breach import BreachError
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind
+from taciturn_federation.envelope import COORDINATOR, BreachError, Envelope, Kind
 
 _HEX, _DIGEST = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}")
 _LONGEST_LINE, _LONGEST_READ = 300, 20_000

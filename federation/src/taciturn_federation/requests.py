@@ -9,9 +9,9 @@ from typing import Any
 from taciturn_federation.closing import Closing
 from taciturn_federation.envelope import Envelope, Kind, Seal
 from taciturn_federation.exchange import Exchange, Need
+from taciturn_federation.hearing import MOST_WISHES, Spacing
 from taciturn_federation.party import Packet
 from taciturn_federation.rounds import Rounds
-from taciturn_federation.waiting import MOST_WISHES, Spacing
 
 
 def requests(needs: Sequence[Need], turn: int, exchange: Exchange, seal: Seal) -> list[Packet]:

@@ -7,9 +7,7 @@ import hashlib
 from taciturn.errors import SolverError
 from taciturn.typing import PyTree
 from taciturn_federation.answering import Answering
-from taciturn_federation.breach import BreachError
-from taciturn_federation.codec import is_computable
-from taciturn_federation.envelope import Kind, Seal, chained
+from taciturn_federation.envelope import BreachError, Kind, Seal, chained, is_computable
 from taciturn_federation.exchange import Exchange, Need, Past
 from taciturn_federation.hearing import Hearing
 from taciturn_federation.journal import Journal, Sent

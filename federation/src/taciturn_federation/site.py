@@ -15,14 +15,21 @@ from taciturn.problems import (
     DRAW_KEY_BYTES,
     Draw,
 )
-from taciturn_federation.among import exchange_of
-from taciturn_federation.breach import BreachError, UnreadableError
 from taciturn_federation.closing import Closing, farewell
-from taciturn_federation.codec import Layout
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, Seal
-from taciturn_federation.exchange import Need
+from taciturn_federation.envelope import (
+    COORDINATOR,
+    BreachError,
+    Envelope,
+    Kind,
+    Layout,
+    Seal,
+    UnreadableError,
+)
+from taciturn_federation.exchange import Need, exchange_of
 from taciturn_federation.hearing import (
+    TELL,
     Hearing,
+    Waiting,
     accepted_by_all,
     believed,
     check_heads,
@@ -35,7 +42,6 @@ from taciturn_federation.party import NOT_STARTED, Outcome, Packet, Progress, Re
 from taciturn_federation.paying import Paying
 from taciturn_federation.requests import Repeating, requests
 from taciturn_federation.rounds import Rounds
-from taciturn_federation.waiting import TELL, Waiting
 
 _OWN = "something about this site's own records or machine; its owner has the reason"
 

@@ -24,9 +24,15 @@ from taciturn.proposal import Document
 from taciturn.tables import Source, read_files
 from taciturn.training import counts_ahead
 from taciturn_federation.agreement import SignedProposal, check_version
-from taciturn_federation.credentials import Nkey, certify_nkey
 from taciturn_federation.joining import UNSIGNED, Invitation, JoinRequest
-from taciturn_federation.keys import public_key, public_text, read_key, write_key
+from taciturn_federation.keys import (
+    Nkey,
+    certify_nkey,
+    public_key,
+    public_text,
+    read_key,
+    write_key,
+)
 from taciturn_federation.places import make_folder, read_text
 
 

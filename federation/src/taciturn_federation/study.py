@@ -25,7 +25,6 @@ from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn.proposal import Document, TableFacts
 from taciturn_federation.agreement import Member, Participant, SignedProposal, check_version
-from taciturn_federation.credentials import Nkey, certify_nkey, new_hub
 from taciturn_federation.joining import (
     COORDINATOR,
     UNSIGNED,
@@ -34,7 +33,7 @@ from taciturn_federation.joining import (
     check_address,
     check_party,
 )
-from taciturn_federation.keys import public_text, read_key, write_key
+from taciturn_federation.keys import Nkey, certify_nkey, new_hub, public_text, read_key, write_key
 from taciturn_federation.places import make_folder, read_text
 from taciturn_federation.server import User
 

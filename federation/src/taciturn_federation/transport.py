@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taciturn.errors import InputError, MissingPackageError, install_with
-from taciturn_federation.credentials import Nkey, client_context
+from taciturn_federation.keys import Nkey, client_context
 from taciturn_federation.party import Outcome, Packet, Party, Progress
 
 try:

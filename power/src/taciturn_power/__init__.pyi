@@ -10,13 +10,10 @@ from .balance.agents import (
 )
 from .balance.flow import Flow, Optimum, central, solve_privately
 from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from .cases.pandapower_net import pandapower_case
-from .cases.reading import chosen_case, is_published, read_case
-from .day.series import Series, read_series, read_weights
-from .day.smoothing import smoothed
+from .cases.reading import chosen_case, is_published, pandapower_case, read_case
+from .day.series import Series, read_series, read_weights, smoothed
 from .day.study import DayProposal, DayStudy, solve_day
-from .grids.layout import layout
-from .grids.network import Admittance, Network, admittance, network
+from .grids.network import Admittance, Network, admittance, layout, network
 from .grids.relaxation import Relaxation, relax
 from .grids.zones import (
     Part,
@@ -37,7 +34,7 @@ from .models.soc import Exactness, SocOptimum, solve_soc
 from .moment.asking import HIDDEN, Hidden, plan_demand
 from .moment.export import pandapower_results
 from .moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from .moment.price import Price, met, optimum, price_of_privacy
+from .moment.results import Price, met, optimum, price_of_privacy
 
 __all__ = [
     "BUNDLED",

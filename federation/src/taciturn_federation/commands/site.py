@@ -33,8 +33,7 @@ from taciturn_federation import (
     site_folder,
     sites_folder,
 )
-from taciturn_federation.commands.running import Shows, methods_for, take_part
-from taciturn_federation.commands.watching import stands_in
+from taciturn_federation.commands.running import Shows, methods_for, stands_in, take_part
 
 site = typer.Typer(
     no_args_is_help=True,

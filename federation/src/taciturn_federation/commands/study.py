@@ -54,8 +54,13 @@ from taciturn_federation import (
     strike,
     study_folder,
 )
-from taciturn_federation.commands.running import Shows, coordinate, methods_for
-from taciturn_federation.commands.watching import events_to, stands_in
+from taciturn_federation.commands.running import (
+    Shows,
+    coordinate,
+    events_to,
+    methods_for,
+    stands_in,
+)
 from taciturn_federation.joining import check_address
 from taciturn_federation.last_question import last_question
 

@@ -1,8 +1,12 @@
 """Masks of pairs of participants: words that look random alone and cancel in the sum over all."""
 
-from taciturn_federation.masks.keys import KEY_BYTES, MaskKey
-from taciturn_federation.masks.masks import Masks
-from taciturn_federation.masks.participants import Participants
-from taciturn_federation.masks.sums import opened, opened_total
+from taciturn_federation.masks.masks import (
+    KEY_BYTES,
+    MaskKey,
+    Masks,
+    Participants,
+    opened,
+    opened_total,
+)
 
 __all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "opened", "opened_total"]

@@ -3,17 +3,112 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
-from jaxtyping import UInt64
+from jaxtyping import Int64, UInt64
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.typing import HostArray
-from taciturn_federation.masks.keys import KEY_BYTES, MaskKey
-from taciturn_federation.masks.participants import Participants
+
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class MaskKey:
+    """The secret half of a key, which serves one run; it is shown by no `repr`.
+
+    Attributes
+    ----------
+    secret
+        32 bytes.
+    """
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != KEY_BYTES:
+            raise InputError(f"a key of masks has {len(self.secret)} bytes; it must have 32")
+
+    @classmethod
+    def fresh(cls) -> MaskKey:
+        """Return a new key, from the operating system."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw())
+
+    @property
+    def public(self) -> bytes:
+        """The public half, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    def shared_with(self, public: bytes) -> bytes:
+        """Return the 32 bytes that the owners of two keys can compute, and nobody else.
+
+        Raises
+        ------
+        InputError
+            If the other key is none: of another length, or one of the few points with which
+            everybody shares the same secret.
+        """
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            raise InputError(
+                "a key of masks is not one of X25519; its owner makes another for another run"
+            ) from None
+
+    @property
+    def _key(self) -> X25519PrivateKey:
+        return X25519PrivateKey.from_private_bytes(self.secret)
+
+
+_LABEL = b"taciturn masks: participants 1\n"
+
+
+@dataclass(frozen=True)
+class Participants:
+    """All participants of a run, in their order.
+
+    Attributes
+    ----------
+    run
+        The digest of what was agreed on, 32 bytes.
+    signers
+        Each one's long-term key, which signed its key of the run, 32 bytes each.
+    keys
+        Each one's public key of the run, 32 bytes each.
+
+    Raises
+    ------
+    InputError
+        If something has another length, there is no key for each signer, or two keys are the same.
+    """
+
+    run: bytes
+    signers: tuple[bytes, ...]
+    keys: tuple[bytes, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.signers) != len(self.keys) or not self.keys:
+            raise InputError(
+                f"{len(self.keys)} keys of masks were signed by {len(self.signers)} participants; "
+                "each has one"
+            )
+        if any(len(part) != KEY_BYTES for part in (self.run, *self.signers, *self.keys)):
+            raise InputError("the digest of a run or a key is not 32 bytes long; ask for it anew")
+        if len(set(self.keys)) < len(self.keys):
+            raise InputError("two participants have the same key of masks; each makes its own")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of run, signers and keys, 32 bytes: equal only for the same set."""
+        parts = (len(self.keys).to_bytes(4, "little"), self.run, *self.signers, *self.keys)
+        return hashlib.sha256(_LABEL + b"".join(parts)).digest()
+
 
 _PAIR, _STREAM = b"taciturn masks: pair 1\n", b"taciturn masks: stream 1\n"
 _NONCE = bytes(16)  # a key of its own for every stream, so all may begin at the same block
@@ -126,3 +221,54 @@ def _pair(key: MaskKey, participants: Participants, number: int, other: int) -> 
     info = _PAIR + numbers + participants.digest
     derived = HKDF(hashes.SHA256(), KEY_BYTES, participants.run, info)
     return derived.derive(key.shared_with(participants.keys[other]))
+
+
+# an answer is cut at 2^51 steps, and its noise is smaller
+_MOST_EACH, _MOST = 2**52, 2**62
+
+
+def opened(
+    messages: Sequence[UInt64[HostArray, " n"]], participants: int
+) -> Int64[HostArray, " n"]:
+    """Return the sum of what all participants masked, as whole numbers.
+
+    Parameters
+    ----------
+    participants
+        How many there are in the set.
+
+    Raises
+    ------
+    InputError
+        If there is not a message from each, or the sum is larger than that of so many answers can
+        be: somebody masked for another set, or not at all, and what is there looks random.
+
+    Examples
+    --------
+    >>> opened([np.array([2**64 - 5], np.uint64), np.array([3], np.uint64)], 2)
+    array([-2])
+    """
+    if len(messages) != participants:
+        raise InputError(
+            f"there are words of {len(messages)} participants out of {participants}; a sum is "
+            "opened over all of them or not at all"
+        )
+    return opened_total(np.asarray(np.add.reduce(np.stack(messages))), participants)
+
+
+def opened_total(words: UInt64[HostArray, "..."], participants: int) -> Int64[HostArray, "..."]:
+    """Return the whole numbers of a sum of words over all participants.
+
+    Raises
+    ------
+    InputError
+        As `opened`, if the sum is too large.
+    """
+    total = words.view(np.int64)
+    most = min(participants * _MOST_EACH, _MOST)
+    if np.any(total > most) or np.any(total < -most):
+        raise InputError(
+            "the masks do not cancel in the sum over all participants: one of them masked for "
+            "another set or another round, or not as the protocol says"
+        )
+    return total

@@ -2,11 +2,318 @@
 
 from __future__ import annotations
 
+import copy
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from taciturn.errors import DataError, InputError
-from taciturn_power.cases.case import BUNDLED, Case, bundled_case, parse_case
-from taciturn_power.cases.pandapower_net import published_case, read_pandapower
+import numpy as np
+import pandas as pd
+
+from taciturn.errors import DataError, InputError, MissingPackageError, install_with, told_anew
+from taciturn.typing import HostArray
+from taciturn_power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+
+# the tables that are read, and their columns that name buses
+_BUSES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("load", "sgen", "storage", "ward", "shunt", "ext_grid", "gen"), ("bus",)),
+    "line": ("from_bus", "to_bus"),
+    "trafo": ("hv_bus", "lv_bus"),
+    "impedance": ("from_bus", "to_bus"),
+}
+_READ = {"bus", "switch", "poly_cost", "pwl_cost", *_BUSES}
+_DISPATCHED = ("ext_grid", "gen", "sgen")
+_LIMITS = ("min_p_mw", "max_p_mw", "min_q_mvar", "max_q_mvar")
+_UNLIMITED = 1e9  # MW, as pandapower writes that there is no limit
+_UNREADABLE = (
+    "cannot be read by pandapower as a network; give a file that pandapower.to_json wrote, without "
+    "encryption, or a MATPOWER .m file"
+)
+# what has a column in_service and is no element of the network
+_NO_ELEMENTS = {"controller", "group", "protection"}
+
+
+def read_pandapower(path: Path) -> Case:
+    """Return the case in a file that `pandapower.to_json` wrote.
+
+    Give a file of your own only: `pandapower.from_json` imports the modules that the file names and
+    makes objects of their classes, so a file of somebody else's may run code.
+
+    Raises
+    ------
+    MissingPackageError
+        If pandapower is not installed.
+    DataError
+        If pandapower cannot read the file, or as `pandapower_case`.
+    """
+    from_json = _pandapower("file_io").from_json
+    net = told_anew(
+        lambda: from_json(str(path)), Exception, lambda _: DataError(f"{path} {_UNREADABLE}")
+    )
+    if not _is_network(net):  # from_json returns whatever the file holds
+        raise DataError(f"{path} {_UNREADABLE}")
+    return pandapower_case(net, name=path.stem)
+
+
+def published_case(name: str) -> Case:
+    """Return a test case that comes with pandapower, as `case39`.
+
+    Raises
+    ------
+    InputError
+        If `pandapower.networks` has no function of that name that makes a network.
+    MissingPackageError
+        If pandapower is not installed.
+    """
+    make = getattr(_pandapower("networks"), name, None)
+    refused = InputError(
+        f"pandapower has no case {name!r}; name a function of pandapower.networks, as case39"
+    )
+    if not callable(make):
+        raise refused
+    net = told_anew(make, TypeError, lambda _: refused)  # one that needs arguments
+    return pandapower_case(net, name=f"pandapower {name}")
+
+
+def pandapower_case(net: Any, *, name: str) -> Case:
+    """Return the case of a pandapower network, a bus numbered by its index.
+
+    Loads, static generation with its sign turned, storage and the constant power of wards add up to
+    the demand of a bus; external grids, generators and controllable static generators are what is
+    dispatched. Buses that closed switches join are one, of the least index; a branch behind an open
+    switch is out. `net` is not changed.
+
+    Parameters
+    ----------
+    net
+        A `pandapower.pandapowerNet`.
+    name
+        The name of the case, which errors quote.
+
+    Raises
+    ------
+    DataError
+        If a part cannot be taken into account (each is named), an index is unknown, a demand is
+        missing, a bus is isolated, not exactly one bus holds the angle, or pandapower cannot
+        convert the network.
+    MissingPackageError
+        If pandapower is not installed.
+
+    Notes
+    -----
+    **Guarantee.** Set points and results, which tell the demand of a network that was solved, are
+    not read: p_mw, q_mvar and vm_pu of what is dispatched, and every table of results. A refusal
+    quotes no cell.
+    """
+    to_ppc = _pandapower("converter.pypower.to_ppc").to_ppc
+    _check(net, name)
+    _check_parts(net, name)
+    net, ignored = _prepared(net)
+    options = {"mode": "opf", "init": "flat", "calculate_voltage_angles": True}
+    ppc = told_anew(
+        lambda: to_ppc(net, check_connectivity=False, voltage_depend_loads=False, **options),
+        Exception,
+        lambda _: DataError(
+            f"{name} cannot be converted by pandapower (to_ppc); pandapower.diagnostic says what "
+            "is wrong with a network"
+        ),
+    )
+    if any(np.any(np.abs(ppc.get(f"branch_{kind}_asym", 0)) > 1e-9) for kind in "rxgb"):
+        raise DataError(
+            f"{name}: an impedance or a transformer differs by direction or side, which is not "
+            "supported; make both ends alike"
+        )
+    bus, numbers = _buses(net, ppc["bus"][:, :13].copy(), name)
+    gen = ppc["gen"][:, :10].copy()
+    limits = np.round(gen[:, [3, 4, 8, 9]], 9)  # pandapower widens each by 1e-10
+    gen[:, [3, 4, 8, 9]] = np.where(
+        np.abs(limits) < _UNLIMITED, limits, np.copysign(np.inf, limits)
+    )
+    gen[:, 6] = net.sn_mva
+    branch, lines = _branches(net, ppc, bus)
+    gen[:, 0], bus[:, 0] = numbers[gen[:, 0].astype(int)], numbers
+    branch[:, :2] = numbers[branch[:, :2].astype(int)]
+    cost = ppc["gencost"] if len(net.poly_cost) + len(net.pwl_cost) else np.zeros((0, 0))
+    if cost.size:
+        cost[cost[:, 3] == 0, 3] = 1  # of generators without costs: a constant, 0
+    lossy = ("conductances to ground",) if np.any(ppc.get("branch_g", 0)) else ()
+    generators = [
+        (table, row)
+        for kind in net._gen_order
+        for table in [kind.removesuffix("_controllable")]
+        for row in net[table].index[net._is_elements[kind]]
+    ]
+    return Case(
+        name,
+        float(net.sn_mva),
+        bus=bus,
+        gen=gen,
+        branch=branch,
+        gencost=cost,
+        generators=_elements(generators),
+        lines=_elements(lines),
+        ignored=(*ignored, *lossy),
+        net=net,
+    )
+
+
+def _pandapower(module: str) -> Any:
+    """Return a module of pandapower, which is imported where it is needed: an extra has it."""
+    try:
+        return import_module(f"pandapower.{module}")
+    except ImportError as error:
+        raise MissingPackageError(
+            f"networks of pandapower need that package; {install_with('power[pandapower]')}"
+        ) from error
+
+
+def _is_network(net: Any) -> bool:
+    return all(isinstance(getattr(net, kind, None), pd.DataFrame) for kind in _READ)
+
+
+def _unread(net: Any) -> dict[str, Any]:
+    """Return the tables of a network that are not read, results left out."""
+    tables = {kind: table for kind, table in net.items() if isinstance(table, pd.DataFrame)}
+    beside = {kind for kind in tables if not kind.startswith(("_", "res_"))} - _READ
+    return {kind: tables[kind] for kind in sorted(beside)}
+
+
+def _elements(pairs: list[tuple[str, int]]) -> Elements:
+    return Elements(tuple(table for table, _ in pairs), tuple(int(row) for _, row in pairs))
+
+
+def _flags(table: Any, column: str, *, missing: bool) -> HostArray:
+    """Return a column of truth values; `missing` stands where none is given."""
+    cells = table[column] if column in table else [None] * len(table)
+    return np.array([missing if pd.isna(cell) else bool(cell) for cell in cells], bool)
+
+
+def _check(net: Any, name: str) -> None:
+    """Raise unless this is a network in which a bus holds the angle and every bus is known."""
+    if not _is_network(net):
+        raise InputError(f"{name} is no pandapower network; give one, as pandapower.from_json does")
+    held = [net.ext_grid, net.gen[_flags(net.gen, "slack", missing=False)]]
+    if not any(np.any(_flags(table, "in_service", missing=True)) for table in held):
+        raise DataError(f"{name}: no bus holds the angle; give an ext_grid, or a gen with slack")
+    for kind, columns in _BUSES.items():
+        unknown = ~np.all(net[kind][list(columns)].isin(net.bus.index), axis=1)
+        if np.any(unknown):
+            raise DataError(
+                f"{name}: {kind} {net[kind].index[unknown][0]} names a bus that is not in the "
+                "table bus; correct it"
+            )
+
+
+def _check_parts(net: Any, name: str) -> None:
+    """Raise if something in service cannot be taken into account, naming each kind and a row.
+
+    Fixed generators and controllable loads have set points, which would be public as limits.
+    """
+    found = []
+
+    def refuse(what: str, table: Any, rows: HostArray) -> None:
+        rows = rows & _flags(table, "in_service", missing=True)
+        found.extend([f"{what} (row {table.index[rows][0]})"] if np.any(rows) else [])
+
+    for kind, table in _unread(net).items():
+        if "in_service" in table and kind not in _NO_ELEMENTS:
+            refuse(kind, table, np.ones(len(table), bool))
+    for kind in ("load", "storage"):
+        refuse(f"controllable {kind}", net[kind], _flags(net[kind], "controllable", missing=False))
+    refuse("gen that is not controllable", net.gen, ~_flags(net.gen, "controllable", missing=True))
+    resistive = net.switch.closed & (net.switch.et == "b") & (net.switch.z_ohm > 0)
+    refuse("switch with an impedance", net.switch, resistive.to_numpy(bool))
+    if found:
+        raise DataError(
+            f"{name}: {', '.join(found)} cannot be taken into account; take it out of service, or "
+            "model it by what is read (docs: a power network in zones)"
+        )
+
+
+def _prepared(net: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return a copy to be converted, without set points, and what of the network is not read.
+
+    Branches with an open end, for which pandapower makes a bus, and costs of what is out of
+    service, which it gives to another generator, are left out.
+    """
+    net = copy.deepcopy(net)
+    beside = [f"the table {kind}" for kind, table in _unread(net).items() if len(table)]
+    for kind, table in _unread(net).items():
+        net[kind] = table.iloc[:0]
+    net.pop("q_capability_characteristic", None)
+    net.bus["in_service"] = _flags(net.bus, "in_service", missing=True)
+    serving = net.bus.index[net.bus.in_service]
+    opened = net.switch[~_flags(net.switch, "closed", missing=True)]
+    for kind, columns in _BUSES.items():
+        at = np.all(net[kind][list(columns)].isin(serving), axis=1)
+        shut = opened.element[opened.et == kind[0]] if kind in {"line", "trafo"} else ()
+        used = _flags(net[kind], "in_service", missing=True) & ~net[kind].index.isin(shut)
+        net[kind]["in_service"] = used & at.to_numpy()
+    for kind in _DISPATCHED:
+        net[kind] = net[kind].reindex(columns=net[kind].columns.union(_LIMITS, sort=False))
+    steered = _flags(net.sgen, "controllable", missing=False)
+    net["sgen"] = net.sgen.assign(controllable=steered)
+    net.sgen.loc[steered, ["p_mw", "q_mvar"]] = 0.0
+    net["gen"] = net.gen.assign(controllable=True, p_mw=0.0, vm_pu=1.0)
+    net["ext_grid"] = net.ext_grid.assign(controllable=True, vm_pu=1.0, va_degree=0.0)
+    used = {(kind, row) for kind in _DISPATCHED for row in net[kind].index[net[kind].in_service]}
+    used -= {("sgen", row) for row in net.sgen.index[~steered]}
+    for kind in ("poly_cost", "pwl_cost"):
+        pairs = list(zip(net[kind].et, net[kind].element.astype(int), strict=True))
+        beside += [f"costs of {et} {row}" for et, row in pairs if (et, row) not in used]
+        net[kind] = net[kind][np.array([pair in used for pair in pairs], bool)]
+    bent = [name for name in net.load if name.startswith(("const_z", "const_i"))]
+    if np.any(net.load[bent].fillna(0) != 0):
+        beside.append("how loads depend on the voltage (const_z, const_i)")
+    return net, tuple(beside)
+
+
+def _buses(net: Any, bus: HostArray, name: str) -> tuple[HostArray, HostArray]:
+    """Return the rows of buses with their limits, and the number of each: its least index."""
+    serving = net.bus.index[net.bus.in_service].to_numpy()
+    row = net._pd2ppc_lookups["bus"][serving]
+    if np.any(alone := row >= len(bus)):
+        raise DataError(
+            f"{name}: bus {serving[alone][0]} is in service and joined to no other; take it out of "
+            "service"
+        )
+    if np.sum(bus[:, 1] == 3) != 1:
+        raise DataError(
+            f"{name}: {np.sum(bus[:, 1] == 3)} buses hold the angle (ext_grid, gen.slack); keep one"
+        )
+    numbers = np.full(len(bus), np.iinfo(int).max)
+    np.minimum.at(numbers, row, serving)
+    if np.any(missing := np.any(np.isnan(bus[:, 2:4]), axis=1)):
+        raise DataError(f"{name}: a demand of bus {numbers[missing][0]} is missing; give it")
+    # pandapower takes the limits of one of the buses that are joined, and of an external grid
+    # its set point
+    none = {"max_vm_pu": 2.0, "min_vm_pu": 0.0}
+    limits = net.bus.loc[serving].reindex(columns=list(none)).fillna(none).to_numpy(float)
+    bus[:, 11], bus[:, 12] = np.inf, -np.inf
+    np.minimum.at(bus[:, 11], row, limits[:, 0])
+    np.maximum.at(bus[:, 12], row, limits[:, 1])
+    return bus, numbers
+
+
+def _branches(net: Any, ppc: Any, bus: HostArray) -> tuple[HostArray, list[tuple[str, int]]]:
+    """Return the branches and where they stand, those between joined buses left out.
+
+    The charging of a transformer is moved to its buses, where the pi model has it: whoever reads a
+    branch with charging and a ratio as a T model, as pandapower does, would change its reactance
+    once more.
+    """
+    pairs = [(kind, row) for kind in net._pd2ppc_lookups["branch"] for row in net[kind].index]
+    pairs = [pair for pair, used in zip(pairs, ppc["internal"]["branch_is"], strict=True) if used]
+    branch = np.real(ppc["branch"][:, :13]).copy()
+    branch[:, 5] = np.nan_to_num(branch[:, 5])
+    ratio = np.array([kind == "trafo" for kind, _ in pairs], bool)
+    half = net.sn_mva * branch[ratio, 4] / 2
+    for side, share in ((0, half / branch[ratio, 8] ** 2), (1, half)):
+        np.add.at(bus[:, 5], branch[ratio, side].astype(int), share)
+    branch[ratio, 4], branch[~ratio, 8] = 0.0, 0.0
+    apart = branch[:, 0] != branch[:, 1]
+    return branch[apart], [pair for pair, used in zip(pairs, apart, strict=True) if used]
+
 
 PREFIX = "pandapower:"
 _MOST_BYTES = 100_000_000

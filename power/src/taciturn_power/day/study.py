@@ -19,8 +19,7 @@ from taciturn.engine import ChargedTo, Run
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
 from taciturn_power.day.dispatching import Step, dispatched, needed_by_day
-from taciturn_power.day.series import Series
-from taciturn_power.day.smoothing import smoothed
+from taciturn_power.day.series import Series, smoothed
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import Zones, zones_of

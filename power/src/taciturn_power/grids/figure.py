@@ -14,7 +14,7 @@ from taciturn.report import (
 )
 from taciturn.typing import HostArray
 from taciturn_power import Network, Zones, ties
-from taciturn_power.grids.layout import layout
+from taciturn_power.grids.network import layout
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]

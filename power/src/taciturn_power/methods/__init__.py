@@ -6,8 +6,7 @@ from taciturn_power.methods.general_consensus import (
     lifts,
     shared_coordinates,
 )
-from taciturn_power.methods.targets_by_step import TargetsByStep
-from taciturn_power.methods.targets_once import TargetsOnce
+from taciturn_power.methods.targets_once import TargetsByStep, TargetsOnce
 
 __all__ = [
     "GeneralConsensus",
