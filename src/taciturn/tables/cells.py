@@ -11,10 +11,8 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.dates import days
-from taciturn.tables.facts import Categories, Numeric
-from taciturn.tables.form import Form
-from taciturn.tables.numbers import read_number, read_numbers
+from taciturn.tables.columns import Categories, Column, Numeric
+from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
 
 _USUAL = Form()
@@ -119,7 +117,7 @@ def _texts(cells: pd.Series) -> list[str]:
 
 
 def empty(
-    cells: pd.Series, fact: Numeric | Categories | None = None, form: Form = _USUAL
+    cells: pd.Series, fact: Column | None = None, form: Form = _USUAL
 ) -> Bool[HostArray, "N"]:
     """Return which cells are empty, or spelled as the column's missing cells are.
 

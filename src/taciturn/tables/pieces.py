@@ -22,9 +22,8 @@ from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.form import Form, other_delimiter, spelled, unquoted
+from taciturn.tables.form import LONGEST_NUMBER, Form, other_delimiter, spelled, unquoted
 from taciturn.tables.identity import TEXT, kind_of
-from taciturn.tables.numbers import LONGEST_NUMBER
 from taciturn.typing import HostArray
 
 BYTES_AT_ONCE = 2**20

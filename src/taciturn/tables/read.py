@@ -16,7 +16,7 @@ import pandas as pd
 from pyarrow import ArrowException
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.facts import repeated
+from taciturn.tables.columns import repeated
 from taciturn.tables.form import Form
 from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 

@@ -13,13 +13,11 @@ from jaxtyping import Bool, Float, Int, Num
 from taciturn.errors import InputError, no_bounds
 from taciturn.problems import numbered, partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
-from taciturn.tables.coding import coding_to_dict
-from taciturn.tables.encode import check_columns, encoded_names, encoded_norm
-from taciturn.tables.facts import Numeric
+from taciturn.tables.columns import Numeric
+from taciturn.tables.encode import check_columns, encoded_names, encoded_norm, encoded_rows
 from taciturn.tables.form import FORM, Form
 from taciturn.tables.identity import identities
 from taciturn.tables.read import Report, TableFile, count_table, count_tables
-from taciturn.tables.rows import encoded_rows
 from taciturn.typing import HostArray, Precision, Task
 
 
@@ -376,7 +374,7 @@ def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None)
         conditions += (
             f"which columns may have missing cells, and what such a cell counts as, {known}",
         )
-    if any(coding_to_dict(fact) for fact in bounds.columns.values()):
+    if any(fact.coding for fact in bounds.columns.values()):
         conditions += (
             "scales, bins, centres and weights of columns are public: chosen before anybody looked "
             "at the records",
