@@ -95,6 +95,11 @@ class Bounds:
             )
 
     @property
+    def described(self) -> dict[str, Column]:
+        """The columns to predict from, then the target, by name."""
+        return {**self.columns, self.target_name: self.target}
+
+    @property
     def labels(self) -> tuple[str, ...] | None:
         """The labels of the target; None for a regression."""
         return self.target.values if isinstance(self.target, Categories) else None

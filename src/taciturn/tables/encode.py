@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int64, Num
+from jaxtyping import Bool, Float, Num
 
 from taciturn.errors import InputError
 from taciturn.features import Inputs, set_bins
@@ -28,16 +28,10 @@ _CURE = '; in a column to predict from, missing = "indicator" in the bounds file
 
 
 class Encoded(NamedTuple):
-    """Rows as numbers.
+    """Rows as numbers; see `encode`.
 
-    Attributes
-    ----------
-    features
-        Float64 (N, D), see `encode`.
-    targets
-        (N,), or None without `with_target`.
-    clipped
-        How many cells lay outside the public bounds. A fact about the records: private.
+    `targets` is None without `with_target`. How many cells lay outside the public bounds
+    (`clipped`) is private.
     """
 
     features: Float[HostArray, "N D"]
@@ -69,16 +63,13 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Notes
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns,
-    without bins, centres and weights, every row has norm at most sqrt(k + 1): each numeric column
-    adds at most 1 to the squared norm, each category exactly 1, the constant 1. A missing cell
-    without an indicator is a number like any other; with an indicator a number adds at most 1 too
-    where a missing cell counts as the middle, and more where another `fill` is given. See
-    `encoded_norm`, also for bins, centres and weights.
+    without bins, centres, weights and other fills than the middle, it has norm at most
+    sqrt(k + 1): `encoded_norm`, which also says what the others add.
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
-    _check_filled(frame, _facts(bounds) if with_target else bounds.columns, bounds.form)
+    _check_filled(frame, bounds.described if with_target else bounds.columns, bounds.form)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
@@ -170,25 +161,22 @@ def encoded_fill(fact: Numeric, interval: Interval) -> float:
 def encoded_norm(bounds: Bounds) -> float:
     r"""Return the largest norm of an encoded row, a public number.
 
-    **Guarantee.** With `1` for the constant, the square of the norm of a row is at most
+    **Guarantee.** With 1 for the constant, the square of the norm of a row is at most
 
     .. math:: 1 + \sum_{\text{columns}} v^2 s,
 
-    v the weight of the column, and some row reaches it. Here s is 1 for a number, 1 + f^2 for one
-    with an indicator, 2 for one with bins, and 1 - 2 min_k p_k + sum_k p_k^2 for a category from
-    which shares p are subtracted, 1 if there are none. Leave out the weight, which multiplies all
-    of a column. A category has a single 1. A number e without an indicator has
-    e^2 <= 1, and so has a missing cell that is filled in without one: it is encoded as f, a public
-    number in [-1, 1] as that of any other cell. With an indicator the two encoded columns of a cell
-    are (e, 0) if it is filled and (f, 1) if it is missing, f being `encoded_fill`: e and the
-    indicator are never free together, so they add at most max(1, f^2 + 1) = 1 + f^2. With the
-    middle of [-1, 1] as fill f is 0, and the indicator costs nothing: k columns have sqrt(k + 1)
-    with indicators as without. Of bins exactly one is set, so a number with bins adds
-    e^2 + 1 <= 2, which both ends of the range reach. A missing cell of a column with both sets its
-    indicator and no bin, so it adds f^2 + 1 <= 2: the indicator takes the place of a bin. With a
-    centre e is still in [-1, 1], and reaches the end that is farther. A category k less shares is
-    the vector with 1 - p_k at k and -p_j elsewhere, whose square is 1 - 2 p_k + sum_j p_j^2; the
-    least share has the largest, 1 - 1 / K if all K are equal.
+    v the weight of the column, and some row reaches it. Here s is
+
+    - 1 for a number e: e^2 <= 1, also for a missing cell that is filled in without an indicator,
+      and with a centre, where e reaches the end that is farther;
+    - 1 + f^2 for one with an indicator, f being `encoded_fill`: a cell is (e, 0) if it is filled
+      and (f, 1) if it is missing, so it adds at most max(1, f^2 + 1). With the middle of [-1, 1] as
+      fill f is 0, and the indicator costs nothing;
+    - 2 for one with bins, of which exactly one is set: e^2 + 1 <= 2, which both ends of the range
+      reach. A missing cell sets its indicator in place of a bin: f^2 + 1 <= 2;
+    - 1 - 2 min_k p_k + sum_k p_k^2 for a category from which shares p are subtracted, 1 if there
+      are none: the vector has 1 - p_k at k and -p_j elsewhere, whose square is
+      1 - 2 p_k + sum_j p_j^2.
     """
     return math.sqrt(
         1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
@@ -222,9 +210,9 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
         )
 
 
-def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
+def _check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
     """Raise what `encode` raises of a table in which no other column has a fault."""
-    fact = _facts(bounds)[name]
+    fact = bounds.described[name]
     _check_filled({name: cells}, {name: fact}, bounds.form)
     if name == bounds.target_name:
         _targets(cells, bounds)
@@ -234,14 +222,8 @@ def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
         _codes(cells, name, fact)
 
 
-def _facts(bounds: Bounds) -> dict[str, Column]:
-    return {**bounds.columns, bounds.target_name: bounds.target}
-
-
 def _check_filled(
-    cells: Mapping[str, pd.Series] | pd.DataFrame,
-    facts: Mapping[str, Column],
-    form: Form,
+    cells: Mapping[str, pd.Series] | pd.DataFrame, facts: Mapping[str, Column], form: Form
 ) -> None:
     needed = {name: fact for name, fact in facts.items() if not fact.accepts_missing}
     check_filled({name: empty(cells[name], fact, form) for name, fact in needed.items()}, _CURE)
@@ -338,17 +320,8 @@ def _is_plain(fact: Numeric) -> bool:
     return fact.bins is None and fact.centre is None and fact.weight == 1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """Encoded rows of several files.
-
-    Attributes
-    ----------
-    features, targets
-        As of `Encoded`, the rows of one file after those of another.
-    clipped
-        How many cells of each file lay outside the bounds.
-    """
+class Rows(NamedTuple):
+    """Encoded rows of several files: as `Encoded`, with the clipped cells of each file."""
 
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
@@ -374,7 +347,7 @@ def encoded_rows(
     report
         Called with the number of rows that were read, and of all.
     keep
-        The rows that are kept, of all files; None for all. The others are read and let go.
+        The rows that are kept, of all files; None for all.
 
     Raises
     ------
@@ -389,83 +362,57 @@ def encoded_rows(
     Beside what is returned there are a few thousand rows in memory at a time.
     """
     count = sum(file.rows for file in files)
-    before = None if keep is None else np.concatenate([[0], np.cumsum(keep)])
-    kept = count if before is None else int(before[-1])
-    rows = _Room(
-        np.empty((kept, len(encoded_names(bounds))), precision),
-        np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64),
-        bounds,
-        before,
-    )
-    columns, numbers = (*bounds.columns, bounds.target_name), _plain_numbers(bounds)
-    place, clipped = 0, []
+    kept = count if keep is None else int(np.sum(keep))
+    features = np.empty((kept, len(encoded_names(bounds))), precision)
+    targets = np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64)
+    read = written = 0
+    clipped = []
     for file in files:
         outside = 0
-        for frame in file.pieces(columns, numbers):
-            found = rows.write(frame, place)
-            if found is None:
-                raise InputError(f"{file.path}: {_fault(file, bounds)}")
-            place, outside = place + len(frame), outside + found
+        for frame in file.pieces(bounds.described, _plain_numbers(bounds)):
+            encoded = _encode_or_none(frame, bounds)
+            if encoded is None or encoded.targets is None:
+                raise InputError(f"{file.path}: {_first_fault(file, bounds)}")
+            some = slice(None) if keep is None else keep[read : read + len(frame)]
+            rows = encoded.features[some]
+            if precision == "float32":
+                rows = within_norm(rows, encoded_norm(bounds), "float32")
+            here = slice(written, written + len(rows))
+            features[here], targets[here] = rows, encoded.targets[some]
+            read, written = read + len(frame), written + len(rows)
+            outside += encoded.clipped
             if report is not None:
-                report(place, count)
+                report(read, count)
         clipped.append(outside)
-    return Rows(features=rows.features, targets=rows.targets, clipped=tuple(clipped))
+    return Rows(features, targets, tuple(clipped))
 
 
-class _Room(NamedTuple):
-    """Where the rows of a table are written to.
-
-    Attributes
-    ----------
-    before
-        How many rows are kept of those before each place; None if all are.
-    """
-
-    features: Float[HostArray, "N D"]
-    targets: Num[HostArray, "N"]
-    bounds: Bounds
-    before: Int64[HostArray, "_n"] | None
-
-    def write(self, frame: pd.DataFrame, place: int) -> int | None:
-        """Write rows and return how many cells lay outside the bounds; None if one has a fault."""
-        try:
-            encoded = encode(frame, self.bounds, with_target=True)
-        except (CellError, EmptyError):
-            return None
-        features, targets = encoded.features, encoded.targets
-        assert targets is not None
-        start = place
-        if self.before is not None:
-            steps = self.before[place : place + len(frame) + 1]
-            start, some = int(steps[0]), np.diff(steps).astype(bool)
-            features, targets = features[some], targets[some]
-        if self.features.dtype == np.float32:
-            features = within_norm(features, encoded_norm(self.bounds), "float32")
-        rows = slice(start, start + len(features))
-        self.features[rows], self.targets[rows] = features, targets
-        return encoded.clipped
+def _encode_or_none(frame: pd.DataFrame, bounds: Bounds) -> Encoded | None:
+    try:
+        return encode(frame, bounds, with_target=True)
+    except (CellError, EmptyError):
+        return None
 
 
 def _plain_numbers(bounds: Bounds) -> frozenset[str]:
     """Return the columns whose cells are numbers, however these are spelled."""
-    facts = {**bounds.columns, bounds.target_name: bounds.target}
     return frozenset(
         name
-        for name, fact in facts.items()
+        for name, fact in bounds.described.items()
         if isinstance(fact, Numeric) and fact.date is None and not fact.missing
     )
 
 
-def _fault(file: TableFile, bounds: Bounds) -> InputError:
+def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
     """Return what `encode` raises of a whole file of which some piece has a fault."""
-    names = (*bounds.columns, bounds.target_name)
+    names = tuple(bounds.described)
     empty: dict[str, int] = {}
     bad: dict[str, CellError] = {}
     cure, place = "", 0
     for frame in file.pieces(names, _plain_numbers(bounds)):
         for name in names:
             try:
-                check_cells(frame[name], name, bounds)
+                _check_cells(frame[name], name, bounds)
             except EmptyError as error:
                 empty.setdefault(name, place + error.rows[name])
                 cure = error.cure

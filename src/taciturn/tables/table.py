@@ -29,14 +29,11 @@ class Source:
     ----------
     path
         A CSV or Parquet file, or a folder with one such file per agent.
-    target
-        The column to be predicted.
     bounds
         The TOML file of the public facts; None if the user named none, which is refused.
-    agent_column
-        The column that says which agent has a row.
-    person_column
-        The column that says which person a row is about, where persons are protected.
+    agent_column, person_column
+        The columns that say which agent has a row, and, where persons are protected, which person
+        it is about.
     test
         A file of test records, which are public by declaration.
     delimiter, decimal, thousands, encoding
@@ -79,8 +76,6 @@ class Table:
         The rows of each agent; None if they are still to be partitioned.
     clipped
         How many cells of training rows lay outside the bounds: private.
-    record_norm
-        `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
     conditions
         Facts taken as public; a certificate holds under these.
     persons
@@ -105,7 +100,7 @@ class Table:
 
     @property
     def record_norm(self) -> float:
-        """The largest norm of an encoded row, a public number."""
+        """The largest norm of an encoded row, a public number: `encoded_norm`."""
         return encoded_norm(self.bounds)
 
     @property
@@ -128,14 +123,8 @@ class Table:
 class Files:
     """The files of a table with their rows counted, of which no cell was looked at.
 
-    Attributes
-    ----------
-    tables
-        Those that are trained on, by file.
-    tests
-        That of the test records; None if there are none.
-    owners, persons
-        As of `Table`.
+    `tables` are trained on, `tests` holds test records, if any; owners and persons are as of
+    `Table`.
     """
 
     source: Source
@@ -236,8 +225,7 @@ def table_of(
     Parameters
     ----------
     precision, report
-        As of `encoded_rows`: the precision in which rows are kept, and what is called with the
-        number of rows that were read, and of all.
+        As of `encoded_rows`.
     keep
         The training rows that are kept; None for all. The table then has no others, and no owners.
 
