@@ -125,14 +125,12 @@ class PublicFacts:
     Attributes
     ----------
     train_rows
-        Records in the training part; None where only the files state them, and their owners.
+        None where only the files state them.
     interval
-        What the ranges of numbers are mapped to where the caller does not say: by measurement, see
-        docs/reference/data-sets.md. None for columns that are taken as published.
+        The default of `load`, chosen by measurement: see docs/reference/data-sets.md. None for
+        columns that are taken as published.
     numbers
         How many columns are numbers in [-1, 1].
-    picture
-        Height, width and channels of a record that is a picture.
     """
 
     task: Task

@@ -2,7 +2,7 @@
 
 from taciturn.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from taciturn.tables.columns import FILL, INDICATOR, Categories, Numeric
-from taciturn.tables.draft import Draft, bounds_from, draft_from, range_of
+from taciturn.tables.draft import Draft, draft_from, range_of
 from taciturn.tables.encode import (
     INTERCEPT,
     Encoded,
@@ -22,7 +22,6 @@ from taciturn.tables.read import (
     TableFile,
     count_table,
     is_spreadsheet,
-    read_agents,
     read_table,
     read_tables,
     refuse_spreadsheet,
@@ -55,7 +54,6 @@ __all__ = [
     "Source",
     "Table",
     "TableFile",
-    "bounds_from",
     "bounds_text",
     "check_columns",
     "count_table",
@@ -69,7 +67,6 @@ __all__ = [
     "is_spreadsheet",
     "load_table",
     "range_of",
-    "read_agents",
     "read_bounds",
     "read_files",
     "read_table",

@@ -19,15 +19,7 @@ _USUAL = Form()
 
 
 class CellError(InputError):
-    """A cell cannot be used.
-
-    Attributes
-    ----------
-    column, row
-        Where it is; the first row below the header is 0.
-    what
-        What is wrong with it, and how to mend it.
-    """
+    """A cell cannot be used: its column, its row (the first is 0), what is wrong and the cure."""
 
     def __init__(self, column: str, row: int, what: str) -> None:
         super().__init__(f"column {column!r}, row {row + 1} is {what}")
@@ -35,15 +27,7 @@ class CellError(InputError):
 
 
 class EmptyError(InputError):
-    """Cells are empty that may not be.
-
-    Attributes
-    ----------
-    rows
-        The first empty row of each column that has one; the first row below the header is 0.
-    cure
-        What to do, besides dropping rows and filling them in.
-    """
+    """Cells are empty that may not be: the first row of each column, and a further cure."""
 
     def __init__(self, rows: Mapping[str, int], cure: str) -> None:
         (first, row), *others = rows.items()
@@ -145,15 +129,7 @@ def empty(
 
 
 def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
-    """Raise `EmptyError`, which names every column that has empty cells, if there is one.
-
-    Parameters
-    ----------
-    holes
-        Which cells of a column are empty, by its name.
-    cure
-        What to do, besides dropping rows and filling them in.
-    """
+    """Raise `EmptyError` for all columns that have empty cells, if there is one."""
     rows = {name: int(np.argmax(found)) for name, found in holes.items() if found.any()}
     if rows:
         raise EmptyError(rows, cure)

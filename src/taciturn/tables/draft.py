@@ -39,20 +39,6 @@ class Draft:
     notes: Notes
 
 
-def bounds_from(
-    frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
-) -> Bounds:
-    """Return bounds in which every range and list is what occurs in the table; see `draft_from`.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
-    >>> bounds_from(table, "ill").columns["age"].maximum
-    51.0
-    """
-    return draft_from(frame, target, ignored=ignored, form=form).bounds
-
-
 def draft_from(
     frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
 ) -> Draft:
@@ -71,6 +57,12 @@ def draft_from(
     InputError
         If the target or an ignored column is not in the table, the target has empty cells, a column
         that is used has infinite ones, the target has one class, or no column is left.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
+    >>> draft_from(table, "ill").bounds.columns["age"].maximum
+    51.0
 
     Notes
     -----

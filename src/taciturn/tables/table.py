@@ -152,15 +152,8 @@ def load_table(
     precision: Precision = "float64",
     report: Report | None = None,
 ) -> Table:
-    """Return the table that `source` names, encoded with its public facts.
-
-    Raises
-    ------
-    InputError
-        As `read_files` and `table_of`.
-    """
-    files = read_files(source, known, report)
-    return table_of(files, precision=precision, report=report)
+    """Return the table that `source` names, encoded: `table_of` its `read_files`."""
+    return table_of(read_files(source, known, report), precision=precision, report=report)
 
 
 def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
@@ -186,7 +179,7 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
     result of this function, or an error that it raises, depend on more than the form of the file.
     """
-    bounds = known or _bounds(source)
+    bounds = known or _read_bounds(source)
     bounds = replace(bounds, form=source.form(bounds.form))
     if bounds.target_name != source.target:
         raise InputError(
@@ -277,7 +270,7 @@ def _check_owner_columns(source: Source, bounds: Bounds) -> None:
         )
 
 
-def _bounds(source: Source) -> Bounds:
+def _read_bounds(source: Source) -> Bounds:
     if source.bounds is None:
         raise InputError(no_bounds(str(source.path), source.target))
     return read_bounds(source.bounds)
