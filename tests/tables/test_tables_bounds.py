@@ -164,4 +164,4 @@ def test_free_text_is_ignored_and_numbers_with_few_values_are_labels():
 )
 def test_filling_in_refuses_cells_that_training_would_refuse(cells, words):
     with pytest.raises(InputError, match=words):
-        draft_from(pd.DataFrame({"x": cells, "y": ["a", "b"]}, dtype=object), "x").bounds
+        draft_from(pd.DataFrame({"x": cells, "y": ["a", "b"]}, dtype=object), "x")
