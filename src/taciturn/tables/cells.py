@@ -45,12 +45,7 @@ def numbers(
 ) -> Float[HostArray, "N"]:
     """Return cells as numbers, dates as days since 1970-01-01; NaN where a cell is neither.
 
-    Parameters
-    ----------
-    form
-        How texts write numbers; a cell that is no text is the number that it is.
-    date
-        How texts write dates, if the column has dates.
+    Texts are read in the form, or by the pattern of `date`; other cells are the numbers they are.
 
     Raises
     ------

@@ -52,16 +52,8 @@ USUAL_DATES = (
 class Form:
     """How a file of text is written; no fact about the records.
 
-    Attributes
-    ----------
-    delimiter
-        The character between two cells.
-    decimal
-        The character before the decimals of a number: a point or a comma.
-    thousands
-        The character between groups of digits, as in 3,178.40; empty if there is none.
-    encoding
-        A name that Python knows. A byte-order mark in the file is believed before it.
+    `thousands` stands between groups of digits, as in 3,178.40; it may be empty. `encoding` is a
+    name that Python knows; a byte-order mark in the file goes before it.
 
     Raises
     ------

@@ -44,16 +44,9 @@ _OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is 
 
 
 class Piece(NamedTuple):
-    """Some rows of a file.
+    """Some rows of a file: the names of all its columns, and the cells of those that are wanted.
 
-    Attributes
-    ----------
-    names
-        Of all columns of the file.
-    rows
-        How many there are.
-    cells
-        The columns that were asked for, by name: texts of a CSV file, or values of a Parquet file.
+    Cells are texts of a CSV file, or values of a Parquet file.
     """
 
     names: tuple[str, ...]

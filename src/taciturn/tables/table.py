@@ -69,9 +69,7 @@ class Table:
     Attributes
     ----------
     features, targets
-        (N, D) and (N,): the training rows, then the test rows.
-    train_rows
-        The number of training rows; the rest, which may be none, are public test rows.
+        The training rows, then the test rows, which are public and may be none.
     owners
         The rows of each agent; None if they are still to be partitioned.
     clipped
@@ -80,7 +78,7 @@ class Table:
         Facts taken as public; a certificate holds under these.
     persons
         The number of the person of each training row, in the order of their identities; None where
-        records are protected. Private, as the labels are that it stands for.
+        records are protected. Private.
     """
 
     name: str
@@ -115,7 +113,7 @@ class Table:
 
     @property
     def task(self) -> Task:
-        """The kind of the target."""
+        """As of the bounds."""
         return self.bounds.task
 
 
