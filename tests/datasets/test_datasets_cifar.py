@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import published
-from taciturn.datasets import FACTS, cifar, load, registry
+from taciturn.datasets import FACTS, load, pictures, registry
 from taciturn.datasets.fetch import RemoteFile, digest
 from taciturn.errors import DataError
 
@@ -17,7 +17,7 @@ LABELS = [(3, 9, 5), (0, 3), (5,), (8, 8), (3, 5)]
 
 
 def record(label, value):
-    return bytes([label]) + bytes([value]) * cifar.PIXELS
+    return bytes([label]) + bytes([value]) * pictures.CIFAR_VALUES
 
 
 def archive():
@@ -40,19 +40,19 @@ def made(tmp_path, monkeypatch):
     wanted = b"".join(
         record(label, place)
         for place, label in enumerate(sum(LABELS, ()))
-        if label in {cifar.CAT, cifar.DOG}
+        if label in {pictures.CAT, pictures.DOG}
     )
     packed = lzma.compress(wanted, filters=[{"id": lzma.FILTER_DELTA, "dist": 3},
                                             {"id": lzma.FILTER_LZMA2}])  # fmt: skip
     (tmp_path / "cifar10").mkdir()
     for name, file, content in (("ARCHIVE", "a.tar.gz", archive()), ("EXTRACT", "e.xz", packed)):
         pinned = RemoteFile("cifar10", file, "https://example.org", digest(content))
-        monkeypatch.setattr(cifar, name, pinned)
+        monkeypatch.setattr(pictures, f"CIFAR_{name}", pinned)
         (tmp_path / "cifar10" / file).write_bytes(content)
-    monkeypatch.setattr(cifar, "RECORDS_SHA256", digest(wanted))
-    monkeypatch.setattr(cifar, "TRAIN_ROWS", 4)
+    monkeypatch.setattr(pictures, "PETS_SHA256", digest(wanted))
+    monkeypatch.setattr(pictures, "CIFAR_TRAIN_ROWS", 4)
     small = dataclasses.replace(FACTS["cifar10"], train_rows=4)
-    monkeypatch.setattr(registry, "_DATA_SETS", {"cifar10": (cifar.cifar10, small)})
+    monkeypatch.setattr(registry, "_DATA_SETS", {"cifar10": (pictures.cifar10, small)})
     return tmp_path / "cifar10"
 
 
@@ -67,11 +67,11 @@ def test_archive_and_extract_hold_the_same_cats_and_dogs_in_their_order(made):
 
 
 def test_other_records_than_the_pinned_ones_are_refused(made, monkeypatch):
-    monkeypatch.setattr(cifar, "RECORDS_SHA256", digest(record(3, 1)))
+    monkeypatch.setattr(pictures, "PETS_SHA256", digest(record(3, 1)))
     with pytest.raises(DataError, match="not the published ones"):
         load("cifar10")
     with pytest.raises(DataError, match="whole records"):
-        cifar.parse(record(3, 0)[:-1])
+        pictures.parse_cifar(record(3, 0)[:-1])
 
 
 def test_the_published_records_are_ten_thousand_in_two_equal_classes():

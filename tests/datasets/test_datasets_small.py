@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from taciturn.datasets import Dataset, idx, load, names, registry, split
+from taciturn.datasets import Dataset, load, names, pictures, registry, split
 from taciturn.datasets.dataset import centred
 from taciturn.datasets.fetch import located
 from taciturn.errors import DataError, InputError
@@ -101,7 +101,7 @@ def test_importing_and_loading_small_sets_imports_neither_scikit_learn_nor_panda
 def test_an_idx_file_written_by_hand_is_read_back() -> None:
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     header = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in array.shape)
-    np.testing.assert_array_equal(idx.parse(header + array.tobytes()), array)
+    np.testing.assert_array_equal(pictures.parse_idx(header + array.tobytes()), array)
 
 
 @pytest.mark.slow
@@ -110,15 +110,15 @@ def test_an_idx_file_written_by_hand_is_read_back() -> None:
     [
         # label counts of the training part; mean and deviation as every tutorial quotes them
         (
-            idx.MNIST,
+            pictures.MNIST,
             (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
             (0.1307, 0.3081),
         ),
-        (idx.FASHION_MNIST, (6000,) * 10, (0.2860, 0.3530)),
+        (pictures.FASHION_MNIST, (6000,) * 10, (0.2860, 0.3530)),
     ],
 )
 def test_image_sets_have_the_published_shapes_and_labels(
-    files: idx.Images, histogram: tuple[int, ...], mean: tuple[float, float]
+    files: pictures.Images, histogram: tuple[int, ...], mean: tuple[float, float]
 ) -> None:
     if any(located(file) is None for file in files):
         pytest.skip("files neither under TACITURN_DATA_DIR nor in the cache")
@@ -136,7 +136,7 @@ def test_image_sets_have_the_published_shapes_and_labels(
 def test_a_truncated_image_file_is_refused_by_the_loader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = idx.MNIST.train_images
+    file = pictures.MNIST.train_images
     path = tmp_path / file.folder / file.name
     path.parent.mkdir()
     path.write_bytes(gzip.compress(b"cut short"))

@@ -18,7 +18,6 @@ from taciturn.tables import (
     Form,
     Numeric,
     Source,
-    bounds_from,
     draft_from,
     encode,
     load_table,
@@ -236,15 +235,15 @@ def test_bounds_that_cannot_be_filled_in_do_not_say_what_occurs(column):
     near = [str(87310000000000000 + 16 * k) for k in range(30)]
     table = pd.DataFrame({"age": near, "ill": near, "town": ["a", "b"] * 15})
     other = {"age": "ill", "ill": "age"}[column]
-    said = refusal(bounds_from, table.drop(columns=other), column if column == "ill" else "town")
+    said = refusal(draft_from, table.drop(columns=other), column if column == "ill" else "town")
     assert f"{column!r} span no range" in said
     assert keeps_quiet(said)
-    assert keeps_quiet(refusal(bounds_from, frame(age="8731", ill=np.inf), "ill"))
+    assert keeps_quiet(refusal(draft_from, frame(age="8731", ill=np.inf), "ill"))
 
 
 def test_numbers_as_labels_are_sorted_by_size_however_they_are_written():
     table = pd.DataFrame({"x": ["1", "2", "3"], "y": ["10", "9", "1e1"]})
-    assert bounds_from(table, "y").labels in {("9", "10", "1e1"), ("9", "1e1", "10")}
+    assert draft_from(table, "y").bounds.labels in {("9", "10", "1e1"), ("9", "1e1", "10")}
 
 
 def test_packing_and_losses_do_not_repeat_a_cell():

@@ -10,7 +10,7 @@ import pytest
 
 from taciturn.errors import InputError
 from taciturn.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
-from taciturn.tables.numbers import read_number, read_numbers
+from taciturn.tables.form import read_number, read_numbers
 
 ILL = Categories(("no", "yes"))
 ODD = ["", " 7 ", "1_000", "x", "\u0663", "nan", "1" * 1001, "\u00a01", "0x1", "\x1c1", "1e400"]

@@ -14,8 +14,8 @@ from taciturn.tables import (
     Bounds,
     Categories,
     Numeric,
-    bounds_from,
     bounds_text,
+    draft_from,
     read_bounds,
 )
 
@@ -133,14 +133,14 @@ def test_filled_in_bounds_are_what_occurs_and_say_where_they_come_from():
         },
         dtype=object,
     )
-    made = bounds_from(frame, "y", ignored=("note",))
+    made = draft_from(frame, "y", ignored=("note",)).bounds
     assert made.origin == "data"
     assert made.columns["x"] == Numeric(numbers.min(), numbers.max())
     assert made.columns["town"] == Categories(("a", "b"))
     assert made.columns["constant"] == Numeric(5.0, 10.0)
     assert made.ignored == ("note",)
     assert made.target == Numeric(0.0, 39.0)
-    assert bounds_from(frame, "town", ignored=("note",)).target == Categories(("a", "b"))
+    assert draft_from(frame, "town", ignored=("note",)).bounds.target == Categories(("a", "b"))
 
 
 def test_free_text_is_ignored_and_numbers_with_few_values_are_labels():
@@ -153,7 +153,7 @@ def test_free_text_is_ignored_and_numbers_with_few_values_are_labels():
         },
         dtype=object,
     )
-    made = bounds_from(frame, "y")
+    made = draft_from(frame, "y").bounds
     assert made.ignored == ("note",)
     assert made.target == Categories(tuple(str(k) for k in range(11)))
 
@@ -164,4 +164,4 @@ def test_free_text_is_ignored_and_numbers_with_few_values_are_labels():
 )
 def test_filling_in_refuses_cells_that_training_would_refuse(cells, words):
     with pytest.raises(InputError, match=words):
-        bounds_from(pd.DataFrame({"x": cells, "y": ["a", "b"]}, dtype=object), "x")
+        draft_from(pd.DataFrame({"x": cells, "y": ["a", "b"]}, dtype=object), "x")

@@ -14,7 +14,7 @@ from taciturn.tables import (
     encode,
     read_bounds,
 )
-from taciturn.tables.facts import USUAL_MISSING
+from taciturn.tables.columns import USUAL_MISSING
 
 ROWS = 300
 

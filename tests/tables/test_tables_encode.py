@@ -16,8 +16,8 @@ from taciturn.tables import (
     encode,
     encoded_names,
     encoded_norm,
-    read_agents,
     read_table,
+    read_tables,
 )
 
 BOUNDS = Bounds(
@@ -153,19 +153,19 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         read_table(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"no \.csv"):
-        read_agents(tmp_path)
+        read_tables(tmp_path)
 
 
 def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
     (tmp_path / "b.csv").write_text("y,x\n1,2\n")
     (tmp_path / "a.csv").write_text("x,y\n3,4\n")
     (tmp_path / "notes.txt").write_text("no table")
-    first, second = read_agents(tmp_path).values()
+    first, second = read_tables(tmp_path).values()
     assert first.to_dict(orient="list") == {"x": ["3"], "y": ["4"]}
     assert second.to_dict(orient="list") == {"x": ["2"], "y": ["1"]}
     (tmp_path / "c.csv").write_text("x,z\n3,4\n")
     with pytest.raises(InputError, match=r"c\.csv and a\.csv have different columns: 'y'"):
-        read_agents(tmp_path)
+        read_tables(tmp_path)
 
 
 def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
@@ -174,7 +174,7 @@ def test_suffixes_count_in_any_case_of_their_letters(tmp_path, monkeypatch):
     (tmp_path / "c.Parquet").write_bytes(b"PAR1")
     table = pd.DataFrame({"x": [5], "y": [6]})
     monkeypatch.setattr("taciturn.tables.pieces.stored_pieces", lambda *_: iter([table]))
-    found = read_agents(tmp_path)
+    found = read_tables(tmp_path)
     assert [(file.name, len(frame)) for file, frame in found.items()] == [
         ("a.csv", 1), ("b.CSV", 1), ("c.Parquet", 1),
     ]  # fmt: skip

@@ -15,9 +15,9 @@ from taciturn.tables import (
     bounds_text,
     encode,
     load_table,
-    read_agents,
     read_bounds,
     read_table,
+    read_tables,
 )
 
 CONTINENTAL = Form(delimiter=";", decimal=",", thousands=".")
@@ -162,10 +162,10 @@ def test_an_excel_file_is_to_be_saved_as_csv_or_parquet(tmp_path, name, content)
 def test_an_excel_file_among_those_of_agents_is_not_passed_over(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
-    assert len(read_agents(tmp_path)) == 1
+    assert len(read_tables(tmp_path)) == 1
     (tmp_path / "b.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match=r"b\.xlsx is an Excel file"):
-        read_agents(tmp_path)
+        read_tables(tmp_path)
 
 
 def test_numbers_of_a_parquet_file_are_the_numbers_that_they_are(tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from taciturn.tables import (
     read_bounds,
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
-from taciturn.tables.facts import USUAL_MISSING
+from taciturn.tables.columns import USUAL_MISSING
 
 module = import_module("taciturn.tables.encode")
 DATES = 'date = "%d.%m.%Y"\nmin = 2020-01-01\nmax = 2020-12-31\n'

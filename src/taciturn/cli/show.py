@@ -13,7 +13,6 @@ from taciturn.proposal import weights_text
 from taciturn.report import strict
 from taciturn.report.recomputed import Recomputed, recomputed
 from taciturn.tables import Categories, Numeric, encoded_name
-from taciturn.tables.coding import coding_to_dict
 
 
 def show(
@@ -137,4 +136,4 @@ def _fact(fact: Numeric | Categories) -> str:
 
 def _coding(fact: Numeric | Categories) -> str:
     """Return scale, bins, centre and weight as the bounds file states them."""
-    return "".join(f"; {name} {value}" for name, value in coding_to_dict(fact).items())
+    return "".join(f"; {name} {value}" for name, value in fact.coding.items())

@@ -26,33 +26,25 @@ class Dataset:
     targets
         Shape (N,), read-only. Binary: float64, -1 or +1. Multiclass: int64, 0 to `classes` - 1.
         Regression: float64.
-    task, classes
-        The kind of target; the number of classes (2 for binary, None for regression).
-    feature_names
-        D names, in the order of the columns.
+    classes
+        2 for binary, None for regression.
     train_rows
         How many records the training part of a split takes.
     fixed_test
         Whether the rows from `train_rows` on are a test set fixed by the publisher.
     public
         Whether the records are published, so that un-noised metrics on them may be shown.
-    licence, source
-        Terms of use; where the records come from.
     record_norm
-        Euclidean norm that packing must enforce on every row (by clipping); the rows here may
-        exceed it.
+        Euclidean norm that packing enforces on every row; the rows here may exceed it.
     conditions
         Facts taken as public; a certificate holds under these.
     owners
-        The training rows of each agent, where the records come with owners; else None.
-    numbers
-        The columns whose public range is mapped to an interval; the others are as published, or
-        zeros and ones.
+        The training rows of each agent, where the records come with owners.
+    numbers, interval
+        The columns whose public range is mapped to an interval, and which: "unit", [0, 1], as
+        loaders return them, or "symmetric", [-1, 1].
     picture
-        Height, width and channels of a record that is a picture; None for other records.
-    interval
-        The interval of these columns: "unit", [0, 1], as loaders return them, or "symmetric",
-        [-1, 1]. None if there are no such columns.
+        Height, width and channels of a record that is a picture.
 
     Raises
     ------
@@ -81,7 +73,7 @@ class Dataset:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the columns, as of a `Table`."""
         return self.feature_names
 
     def __post_init__(self) -> None:

@@ -14,11 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from taciturn.datasets.adult import adult
-from taciturn.datasets.cifar import cifar10
 from taciturn.datasets.dataset import Dataset, centred
-from taciturn.datasets.femnist import femnist
-from taciturn.datasets.idx import fashion_mnist, mnist
 from taciturn.datasets.libsvm import ijcnn1, mushrooms, w8a
+from taciturn.datasets.pictures import cifar10, fashion_mnist, femnist, mnist, pixel_names
 from taciturn.errors import DataError, InputError
 from taciturn.typing import HostArray, Interval, Task
 
@@ -87,7 +85,7 @@ def digits() -> Dataset:
         targets=table[:, -1].astype(np.int64),
         task="multiclass",
         classes=10,
-        feature_names=tuple(f"pixel_{i}_{j}" for i in range(8) for j in range(8)),
+        feature_names=pixel_names(8),
         train_rows=1437,
         fixed_test=False,
         public=True,
@@ -127,14 +125,12 @@ class PublicFacts:
     Attributes
     ----------
     train_rows
-        Records in the training part; None where only the files state them, and their owners.
+        None where only the files state them.
     interval
-        What the ranges of numbers are mapped to where the caller does not say: by measurement, see
-        docs/reference/data-sets.md. None for columns that are taken as published.
+        The default of `load`, chosen by measurement: see docs/reference/data-sets.md. None for
+        columns that are taken as published.
     numbers
         How many columns are numbers in [-1, 1].
-    picture
-        Height, width and channels of a record that is a picture.
     """
 
     task: Task

@@ -1,9 +1,19 @@
-"""Public feature maps: what lies between encoded records and the rows that agents hold."""
+"""Public feature maps, from encoded records to the rows that agents hold, and their names.
 
+On the command line they are written `scattering`, `fourier:500`, `bins:10`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, NEAREST, AroundCentre
-from taciturn.features.bins import set_bins
+from taciturn.features.bins import Bins, set_bins
 from taciturn.features.feature_map import FeatureMap, Inputs, applied
-from taciturn.features.named import FEATURES, feature_map_named, usage
+from taciturn.features.fourier import Fourier
+from taciturn.features.scattering import Scattering
 
 __all__ = [
     "CONSTANT",
@@ -17,3 +27,48 @@ __all__ = [
     "set_bins",
     "usage",
 ]
+
+# name: what its number counts (None if it has none), and the map
+FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(
+    {
+        "scattering": (None, Scattering),
+        "fourier": ("features", Fourier),
+        "bins": ("bins", Bins),
+    }
+)
+
+
+def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
+    """Return the map that a text names, for records with these public facts.
+
+    Raises
+    ------
+    InputError
+        If there is no such map, a number is missing, surplus or none, or it does not suit the
+        records.
+
+    Examples
+    --------
+    >>> feature_map_named("bins:2", Inputs(("age",), 1.0, numbers=(0,))).names
+    ('age', 'age bin 0', 'age bin 1')
+    """
+    name, colon, number = text.partition(":")
+    if name not in FEATURES:
+        raise InputError(f"there is no feature map {name!r}; choose from {usage()}")
+    counted, build = FEATURES[name]
+    whole = number.isdecimal() and number.isascii() and len(number) < 10
+    if (counted is None) == bool(colon) or (colon and not whole):
+        raise InputError(f"the features {text!r} are not understood; write {usage()}")
+    return build(inputs, int(number)) if colon else build(inputs)
+
+
+def usage() -> str:
+    """Return the maps as a person writes them.
+
+    Examples
+    --------
+    >>> usage()
+    'scattering, fourier:N, bins:N'
+    """
+    shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
+    return ", ".join(shown)

@@ -32,16 +32,7 @@ _ROWS = 2**12
 
 @dataclass(frozen=True, eq=False)
 class AroundCentre(FeatureMap):
-    """The rows around a centre, after another feature map if there is one.
-
-    Attributes
-    ----------
-    inputs
-        What is public about the encoded records.
-    first
-        The feature map that comes before; None for the encoded records themselves.
-    centre
-        c, (K,); finite.
+    """The rows around the centre c, after the feature map `first` if there is one.
 
     Raises
     ------
@@ -86,18 +77,17 @@ class AroundCentre(FeatureMap):
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
-        before = rows if self.first is None else self.first.apply(rows)
-        return self.around(before)
+        return self.around(rows if self.first is None else self.first.apply(rows))
 
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         """Return rows that went through the first map, around the centre."""
         moved = np.empty((len(before), before.shape[1] + 1), before.dtype)
         for start in range(0, len(before), _ROWS):
             rows = slice(start, start + _ROWS)
-            moved[rows] = self._around(before[rows])
+            moved[rows] = self._centre(before[rows])
         return moved
 
-    def _around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
+    def _centre(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
         # of entries of size 1, whose squares neither overflow nor vanish
         largest = np.maximum(np.abs(before).max(axis=1, keepdims=True), np.finfo(before.dtype).tiny)

@@ -28,13 +28,6 @@ class Bins(FeatureMap):
     **Guarantee.** As for `FeatureMap`. Exactly one bin of a number is set, so n numbers add n to
     the square of a row's norm: it is at most sqrt(R^2 + n).
 
-    Attributes
-    ----------
-    inputs
-        What is public about the records.
-    bins
-        B, at least 2.
-
     Raises
     ------
     InputError

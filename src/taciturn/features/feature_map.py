@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,17 +25,15 @@ class Inputs:
 
     Attributes
     ----------
-    names
-        D names of columns.
     record_norm
         R: packing clips every row to it.
     numbers
-        The columns that are numbers in [-1, 1], by index; the others are categories and the like.
+        The indices of the columns that are numbers in [-1, 1].
     constant
-        The column that is 1 in every row, by index; None if there is none.
+        The index of the column that is 1 in every row, if there is one.
     picture
-        Height, width and channels of a row that is a picture, in this order of its columns: channel
-        by channel, each row by row; None for other data.
+        Height, width and channels of a row that is a picture; its columns are in the order channel
+        by channel, each row by row.
 
     Raises
     ------
@@ -47,7 +45,7 @@ class Inputs:
     record_norm: float
     numbers: tuple[int, ...] = ()
     constant: int | None = None
-    picture: tuple[int, int, int] | None = field(default=None)
+    picture: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -106,18 +104,11 @@ class FeatureMap(ABC):
 def applied(
     feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
 ) -> Float[HostArray, "N K"]:
-    """Return the features of the records of a published data set, read from disk if they are there.
+    """Return the features of *published* records, read from disk if they are there, else written.
 
     A file is named by a digest of the rows, of the map with its settings and of the code that
-    computes it, and found again under no other. Where the folder cannot be written, features are
-    computed every time.
-
-    Parameters
-    ----------
-    rows
-        Published records, and no others: their features are written to disk.
-    folder
-        None for `features` in the user's cache folder.
+    computes it. Where `folder` (None: `features` in the user's cache folder) cannot be written,
+    features are computed every time.
 
     Notes
     -----
@@ -130,7 +121,14 @@ def applied(
     if known is not None:
         return known
     features = feature_map.apply(rows)
-    _keep(features, path)
+    try:  # under a passing name, renamed so that `path` is whole or absent
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as passing:
+            part = Path(passing) / path.name
+            np.save(part, features, allow_pickle=False)
+            os.replace(part, path)
+    except OSError:
+        pass
     return features
 
 
@@ -147,15 +145,3 @@ def _read(path: Path, shape: tuple[int, int]) -> HostArray | None:
     except (OSError, ValueError, EOFError):
         return None
     return features if features.shape == shape else None
-
-
-def _keep(features: HostArray, path: Path) -> None:
-    """Write under a passing name and rename, so that `path` is whole or absent."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent) as passing:
-            part = Path(passing) / path.name
-            np.save(part, features, allow_pickle=False)
-            os.replace(part, path)
-    except OSError:
-        return

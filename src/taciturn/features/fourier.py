@@ -41,17 +41,10 @@ class Fourier(FeatureMap):
 
     Attributes
     ----------
-    inputs
-        What is public about the records.
     features
-        K, an even number.
+        K, an even number from 2 on.
     seed
         That of the frequencies: public, the same for everybody.
-
-    Raises
-    ------
-    InputError
-        If K is not an even number from 2 on.
     """
 
     inputs: Inputs

@@ -61,10 +61,7 @@ class Scattering(FeatureMap):
 
     **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
 
-    Attributes
-    ----------
-    inputs
-        Of pictures; of several channels, each is transformed by itself.
+    Each channel is transformed by itself.
 
     Raises
     ------
@@ -96,14 +93,10 @@ class Scattering(FeatureMap):
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
-        first = [(j, t) for j in range(SCALES) for t in range(ORIENTATIONS)]
-        pairs = [
-            f"s2_{j}_{t}_{k}_{v}"
-            for j, k in _pairs()
-            for t in range(ORIENTATIONS)
-            for v in range(ORIENTATIONS)
-        ]
-        return ("s0", *(f"s1_{j}_{t}" for j, t in first), *pairs)
+        turns = range(ORIENTATIONS)
+        first = [f"s1_{j}_{t}" for j in range(SCALES) for t in turns]
+        second = [f"s2_{j}_{t}_{k}_{v}" for j, k in _pairs() for t in turns for v in turns]
+        return ("s0", *first, *second)
 
     @property
     @override
@@ -237,10 +230,8 @@ def _morlet(torus: int, scale: int, angle: float) -> Complex[HostArray, "M M"]:
 
 def _gabor(torus: int, width: float, angle: float, frequency: float) -> Complex[HostArray, "M M"]:
     """Return g(u) exp(i xi . u), summed over the periods of the torus that matter."""
-    along, across = (
-        np.array([np.cos(angle), np.sin(angle)]),
-        np.array([-np.sin(angle), np.cos(angle)]),
-    )
+    along = np.array([np.cos(angle), np.sin(angle)])
+    across = np.array([-np.sin(angle), np.cos(angle)])
     pixels = np.arange(-2 * torus, 3 * torus)
     u = np.stack(np.meshgrid(pixels, pixels, indexing="ij"), axis=-1)
     exponent = -((u @ along) ** 2 + (_SLANT * (u @ across)) ** 2) / (2 * width**2)

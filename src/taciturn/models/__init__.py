@@ -7,11 +7,11 @@ from taciturn.models.model import (
     load_model,
     model_text,
     model_to_dict,
+    predict,
     save_model,
     table_terms,
     write_text,
 )
-from taciturn.models.predict import predict
 
 __all__ = [
     "Model",

@@ -1,29 +1,31 @@
-"""A released model in the units of the user's columns, and its file."""
+"""A released model in the units of the user's columns, its file, and its use on new rows."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
+from scipy.special import expit, softmax
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, feature_map_named
-from taciturn.problems import ClippedLoss, loss_named
+from taciturn.problems import ClippedLoss, is_second, loss_named
 from taciturn.proposal import Named, weighted
 from taciturn.tables import (
     INTERCEPT,
     Bounds,
-    Categories,
     Numeric,
+    encode,
     encoded_names,
     entries_of,
     inputs_of,
@@ -71,13 +73,13 @@ class Model:
     data
         Name of the data set, or of the table's file.
     labels
-        The labels in the order of the scores; None for a regression.
+        In the order of the scores; None for a regression.
     loss, clip
         The loss by name, and the bound on the coefficient of a record; None where that is not
         known, as in files of earlier versions. `clipped_loss` says what follows.
     class_weights
-        The public weight of each label in the loss; None for none. Probabilities are those of
-        records that were weighted like this.
+        The public weight of each label in the loss, if any. Probabilities are those of records that
+        were weighted like this.
     bounds
         The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
     features
@@ -91,14 +93,10 @@ class Model:
         `Certificate.to_dict()` of the run, or what was read from a file.
     statement
         The certificate in sentences.
-    taciturn_version
-        The version that trained the model.
     assessment
-        How well the model does on public test records, as `taciturn.training.Assessment.to_dict`
-        says it; None where there are none.
+        `taciturn.training.Assessment.to_dict` of public test records; None without any.
     private_score
-        How well it does by noised counts of held-out records, as
-        `taciturn.evaluation.PrivateScore.to_dict` says it; None where none were held out.
+        `taciturn.evaluation.PrivateScore.to_dict` of held-out records; None without any.
 
     Raises
     ------
@@ -178,9 +176,7 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
     weight w gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half
     the range of a numeric target, whose middle is added to the intercept, and 1 for labels.
     """
-    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
-    target = bounds.target
-    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    scaled, middle = _in_target_units(bounds, weights)
     zeros, units = zeros_and_units(bounds)
     slopes = scaled / units[:, None]
     intercept = slopes[-1] + middle - zeros @ slopes
@@ -197,9 +193,7 @@ def feature_terms(
 
     Scaled to the units of a numeric target, whose middle is added to the intercept.
     """
-    scaled = bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64)
-    target = bounds.target
-    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    scaled, middle = _in_target_units(bounds, weights)
     intercept = np.full(scaled.shape[1], middle)
     terms = []
     for name, row in zip(features.names, scaled, strict=True):
@@ -210,10 +204,13 @@ def feature_terms(
     return (Term(None, None, tuple(intercept.tolist())), *terms)
 
 
-def _blank_terms(bounds: Bounds, features: FeatureMap | None, outputs: int) -> tuple[Term, ...]:
-    if features is None:
-        return table_terms(bounds, np.zeros((len(encoded_names(bounds)), outputs)))
-    return feature_terms(bounds, features, np.zeros((features.columns, outputs)))
+def _in_target_units(
+    bounds: Bounds, weights: Float[HostArray, "D *K"]
+) -> tuple[Float[HostArray, "D K"], float]:
+    """Return weights times half the range of a numeric target, and the middle of that range."""
+    target = bounds.target
+    middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
+    return bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64), middle
 
 
 def _check_fit(model: Model) -> None:
@@ -222,12 +219,13 @@ def _check_fit(model: Model) -> None:
     # a number in a file decides how many features are named: not more than there are terms
     if features is not None and features.columns > len(model.terms):
         raise InputError("there are fewer coefficients than features")
-    blank = _blank_terms(model.bounds, features, model.outputs)
+    if features is None:
+        blank = table_terms(model.bounds, np.zeros((len(encoded_names(model.bounds)), 1)))
+    else:
+        blank = feature_terms(model.bounds, features, np.zeros((features.columns, 1)))
     if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
         raise InputError("the coefficients do not belong to the columns of the preprocessing")
-    target = model.bounds.target
-    labels = target.values if isinstance(target, Categories) else None
-    if (labels, model.bounds.target_name) != (model.labels, model.target):
+    if (model.bounds.labels, model.bounds.target_name) != (model.labels, model.target):
         raise InputError("target and labels are not those of the preprocessing")
 
 
@@ -355,3 +353,120 @@ def _model(values: Any) -> Model:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
+
+
+def predict(
+    model: Model,
+    frame: pd.DataFrame,
+    *,
+    keep: Sequence[str] = (),
+    ignore_extra: bool = False,
+    probabilities: bool | None = None,
+) -> pd.DataFrame:
+    """Return one row per row of `frame`: the prediction, and probabilities where there are any.
+
+    The table needs the columns that the model was trained on; the target column and those
+    that were ignored in training may be there and are not read. Numbers are clipped to the public
+    ranges, as in training, and so is the prediction of a regression to the range of its target.
+    Where scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`) there is a column
+    `probability of LABEL` per label.
+
+    Parameters
+    ----------
+    keep
+        Columns of `frame` that stand before the prediction; the model need not know them.
+    ignore_extra
+        Whether other columns that the model does not know are passed over.
+    probabilities
+        True for a model that must have them, False to leave them out.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or unknown, a cell is empty, not a number or not in the public list,
+        the model is that of a bundled data set, a score overflows, probabilities are asked for and
+        there are none, or a column that is kept is called as one that is added.
+
+    Notes
+    -----
+    **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
+    the training records than it does. The rows of `frame` are not protected.
+    """
+    unknown = [name for name in keep if name not in frame.columns]
+    if unknown:
+        raise InputError(f"the table has no column {unknown[0]!r} to keep; name one that it has")
+    kept: dict[str, object] = {name: frame[name].to_numpy() for name in keep}
+    scores = _scores(model, _known_columns(model, frame, keep, ignore_extra=ignore_extra))
+    added: dict[str, object] = {}
+    if model.labels is None:
+        added["prediction"] = scores[:, 0]
+        target = None if model.bounds is None else model.bounds.target
+        if isinstance(target, Numeric):
+            added["prediction"] = np.clip(scores[:, 0], target.minimum, target.maximum)
+    else:
+        single = model.outputs == 1
+        chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
+        added["prediction"] = np.array(model.labels, object)[chosen]
+    if probabilities is not False:
+        odds = _probabilities(model, scores)
+        if probabilities and not odds:
+            why = model.clipped_loss.without_probabilities("--clip ")
+            raise InputError(f"{why}; or leave --proba out")
+        for label, values in zip(model.labels or (), odds, strict=False):
+            added[f"probability of {label}"] = values
+    both = sorted(set(kept) & set(added))
+    if both:
+        raise InputError(
+            f"the column {both[0]!r} that is kept is also one of the result; rename it"
+        )
+    return pd.DataFrame({**kept, **added})
+
+
+def _known_columns(
+    model: Model, frame: pd.DataFrame, keep: Sequence[str], *, ignore_extra: bool
+) -> pd.DataFrame:
+    """Return the table without the columns that the model need not know."""
+    if model.bounds is None:
+        return frame
+    bounds = model.bounds
+    known = {bounds.target_name, *bounds.columns, *bounds.ignored}
+    spare = set(frame.columns) if ignore_extra else set(keep)
+    return frame.drop(columns=list(spare - known))
+
+
+def _scores(model: Model, frame: pd.DataFrame) -> Float[HostArray, "N K"]:
+    if model.bounds is None:
+        raise InputError(
+            f"this model belongs to the bundled data set {model.data}, whose columns are prepared "
+            "by its loader; predict works with models of your own tables"
+        )
+    rows = encode(frame, model.bounds, with_target=False).features
+    coefficients = np.array([term.coefficient for term in (*model.terms[1:], model.terms[0])])
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores: HostArray = _addends(rows, model) @ coefficients
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "a prediction is not a finite number; this model is of no use, train again"
+        )
+    return scores
+
+
+def _addends(rows: HostArray, model: Model) -> HostArray:
+    """Return what the coefficients multiply: columns in their units or features, and a 1."""
+    assert model.bounds is not None
+    features = model.feature_map
+    if features is None:
+        # in the user's units again, zeros and ones without centre and weight
+        zeros, units = zeros_and_units(model.bounds)
+        natural: HostArray = rows * units + zeros
+        return natural
+    kept = [place for place, name in enumerate(features.names) if name != INTERCEPT]
+    return np.concatenate([features.apply(rows)[:, kept], np.ones((len(rows), 1))], axis=1)
+
+
+def _probabilities(model: Model, scores: HostArray) -> list[HostArray]:
+    if not model.clipped_loss.log_odds:
+        return []
+    if model.outputs == 1:
+        return [expit(-scores[:, 0]), expit(scores[:, 0])]
+    return list(softmax(scores, axis=1).T)

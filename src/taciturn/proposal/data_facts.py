@@ -22,7 +22,7 @@ from taciturn.tables import (
     encoded_norm,
     inputs_of,
 )
-from taciturn.tables.facts import Scale
+from taciturn.tables.columns import Scale
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from taciturn.errors import InputError
-from taciturn.tables.facts import repeated
+from taciturn.tables.columns import repeated
 
 if TYPE_CHECKING:  # pydantic has no public name for the class of its models
     from pydantic._internal._model_construction import ModelMetaclass

@@ -1,6 +1,8 @@
 """A user's table: what is public about its columns, and its cells as numbers."""
 
 from taciturn.tables.bounds import Bounds, Notes, bounds_text, read_bounds
+from taciturn.tables.columns import FILL, INDICATOR, Categories, Numeric
+from taciturn.tables.draft import Draft, draft_from, range_of
 from taciturn.tables.encode import (
     INTERCEPT,
     Encoded,
@@ -13,17 +15,13 @@ from taciturn.tables.encode import (
     inputs_of,
     zeros_and_units,
 )
-from taciturn.tables.facts import Categories, Numeric
-from taciturn.tables.fill import Draft, bounds_from, draft_from, range_of
 from taciturn.tables.form import FORM, Form
-from taciturn.tables.missing import FILL, INDICATOR
 from taciturn.tables.read import (
     SUFFIXES,
     Report,
     TableFile,
     count_table,
     is_spreadsheet,
-    read_agents,
     read_table,
     read_tables,
     refuse_spreadsheet,
@@ -56,7 +54,6 @@ __all__ = [
     "Source",
     "Table",
     "TableFile",
-    "bounds_from",
     "bounds_text",
     "check_columns",
     "count_table",
@@ -70,7 +67,6 @@ __all__ = [
     "is_spreadsheet",
     "load_table",
     "range_of",
-    "read_agents",
     "read_bounds",
     "read_files",
     "read_table",

@@ -6,23 +6,25 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from taciturn.errors import InputError
-from taciturn.tables.coding import (
-    CODING_OF_NUMBERS,
-    CODING_OF_TEXT,
-    coding_to_dict,
-    numbers_coding,
-    text_coding,
+from taciturn.tables.columns import (
+    CODING,
+    FILL,
+    INDICATOR,
+    USUAL_MISSING,
+    Categories,
+    Column,
+    Numeric,
+    column_from_dict,
+    missing_entries,
+    repeated,
+    toml_texts,
 )
-from taciturn.tables.dates import day_text, number_of
-from taciturn.tables.facts import Categories, Numeric, repeated
-from taciturn.tables.form import Form
-from taciturn.tables.missing import FILL, INDICATOR, missing_of, missing_to_dict, shortened, texts
+from taciturn.tables.form import Form, day_text
 from taciturn.typing import Interval, Task
 
 Origin: TypeAlias = Literal["public", "data"]
@@ -53,20 +55,13 @@ class Bounds:
     origin
         "public": known before anybody looked at the records; "data": filled in from them, which
         makes every certificate conditional.
-    target_name
-        The column to be predicted.
     target
-        A range (regression) or the labels (classification), at least two.
+        A range (regression) or at least two labels (classification).
     columns
-        What is known of every other column, in the order of the model's coefficients.
-    ignored
-        Columns of the file that are not used.
-    form
-        How files of text are written: it says which number a cell such as 1.234 is.
+        Every other column that is used, in the order of the model's coefficients.
     interval
         What the range of a numeric column is mapped to: "symmetric", [-1, 1], or "unit", [0, 1],
-        where the least value stands for nothing, as in counts that are mostly 0. The range of a
-        numeric target is mapped to [-1, 1] always.
+        as for counts that are mostly 0. That of a numeric target is mapped to [-1, 1] always.
 
     Raises
     ------
@@ -77,8 +72,8 @@ class Bounds:
 
     origin: Origin
     target_name: str
-    target: Numeric | Categories
-    columns: Mapping[str, Numeric | Categories]
+    target: Column
+    columns: Mapping[str, Column]
     ignored: tuple[str, ...] = ()
     form: Form = field(default_factory=Form)
     interval: Interval = "symmetric"
@@ -92,13 +87,17 @@ class Bounds:
             raise InputError("there is no column to predict from; list at least one")
         if isinstance(self.target, Numeric) and self.target.accepts_missing:
             raise _never_missing(self.target_name)
-        coded = sorted(coding_to_dict(self.target))
-        if coded:
-            raise _never_coded(self.target_name, coded[0])
+        if self.target.coding:
+            raise _never_coded(self.target_name, min(self.target.coding))
         if isinstance(self.target, Categories) and len(self.target.values) < 2:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
             )
+
+    @property
+    def described(self) -> dict[str, Column]:
+        """The columns to predict from, then the target, by name."""
+        return {**self.columns, self.target_name: self.target}
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -154,7 +153,10 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     ... }).columns["age"].maximum
     120.0
     """
-    _only(values, {"source", "format", "interval", "ignore", "target", "columns"}, "the file")
+    known = {"source", "format", "interval", "ignore", "target", "columns"}
+    extra = set(values) - known
+    if extra:
+        raise InputError(f"the file has {min(extra)!r}; it may have {', '.join(sorted(known))}")
     origin = values.get("source")
     if origin not in get_args(Origin):
         raise InputError(
@@ -175,9 +177,9 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     return Bounds(
         cast(Origin, origin),
         target["name"],
-        _aim(target["name"], {k: v for k, v in target.items() if k != "name"}),
-        {name: _fact(name, fact) for name, fact in columns.items()},
-        texts("ignore", values.get("ignore", [])),
+        _target(target["name"], {k: v for k, v in target.items() if k != "name"}),
+        {name: column_from_dict(name, column) for name, column in columns.items()},
+        toml_texts("ignore", values.get("ignore", [])),
         Form().changed(form or {}),
         cast(Interval, interval),
     )
@@ -191,23 +193,17 @@ def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
         "interval": bounds.interval,
         **({"format": form} if form else {}),
         "ignore": list(bounds.ignored),
-        "target": {"name": bounds.target_name, **_plain(bounds.target)},
-        "columns": {name: _plain(fact) for name, fact in bounds.columns.items()},
+        "target": {"name": bounds.target_name, **bounds.target.to_dict()},
+        "columns": {name: column.to_dict() for name, column in bounds.columns.items()},
     }
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What is said about columns in a file to start from.
+    """Comments on the columns of a drafted file, by name.
 
-    Attributes
-    ----------
-    left_out
-        Why a column is not used, by its name.
-    remarks
-        What is to be looked at in a column, by its name.
-    proposals
-        Entries that a column might have, by its name; they are written as comments.
+    `left_out` says why a column is not used, `remarks` what to look at, and `proposals` which
+    entries it might have.
     """
 
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -235,29 +231,29 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     stated = [values["target"], *values["columns"].values()]
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
-        written = fact if section == "target" else shortened(fact)
+        written = fact if section == "target" else _shortened(fact)
         proposed = [f"# {text}" for text in _entries(notes.proposals.get(name, {}))]
         lines += ["", f"[{section}]", *remarks, *_entries(written), *proposed]
     return "\n".join(lines) + "\n"
 
 
-def _plain(fact: Numeric | Categories) -> dict[str, Any]:
-    values: dict[str, Any]
-    if isinstance(fact, Numeric):
-        values = {"min": fact.minimum, "max": fact.maximum}
-        values |= {"date": fact.date} if fact.date is not None else {}
-    else:
-        values = {"values": list(fact.values)}
-        values |= {name: True for name in ("fold_case", "strip") if getattr(fact, name)}
-    return values | missing_to_dict(fact) | coding_to_dict(fact)
+def _shortened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a column as a person would write them, with the same meaning."""
+    listed, stated = values.get("values"), values.get("missing")
+    if listed is not None and listed[0] == "" and len(listed) > 1:
+        said = {"as": INDICATOR} | ({"spellings": stated} if stated else {})
+        return {**values, "values": listed[1:], "missing": said if stated else INDICATOR}
+    if listed is not None or not isinstance(stated, dict):
+        return dict(values)
+    said = {k: v for k, v in stated.items() if (k, v) != ("spellings", list(USUAL_MISSING))}
+    return {**values, "missing": INDICATOR if said == {"as": INDICATOR} else said}
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
-    def said(name: str, value: Any) -> str:
-        dated = "date" in values and name in {"min", "max"}
-        return f"{_toml(value)}  # {day_text(value)}" if dated else _toml(value)
-
-    return [f"{name} = {said(name, value)}" for name, value in values.items()]
+    lines = {name: f"{name} = {_toml(value)}" for name, value in values.items()}
+    for name in ("min", "max") if "date" in values else ():
+        lines[name] += f"  # {day_text(values[name])}"
+    return list(lines.values())
 
 
 def _toml(value: Any) -> str:
@@ -272,30 +268,14 @@ def _key(name: str) -> str:
     return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
 
 
-_OF_NUMBERS = frozenset({"min", "max", "date", "missing"}) | CODING_OF_NUMBERS
-_OF_TEXT = frozenset({"values", "fold_case", "strip", "missing"}) | CODING_OF_TEXT
-
-
-def _fact(name: str, values: Any) -> Numeric | Categories:
-    given = set(values) if isinstance(values, dict) else set()
-    numeric = {"min", "max"} <= given
-    if numeric == ("values" in given) or (given & {"min", "max"} and not numeric):
-        raise InputError(f"column {name!r} needs min and max (numbers), or values (a list of text)")
-    try:
-        _only(values, _OF_NUMBERS if numeric else _OF_TEXT, "it")
-        return _range(values) if numeric else _list(values)
-    except InputError as error:
-        raise InputError(f"column {name!r}: {error}") from error
-
-
-def _aim(name: str, values: Mapping[str, Any]) -> Numeric | Categories:
-    coded = sorted(set(values) & CODING_OF_NUMBERS)
+def _target(name: str, values: Mapping[str, Any]) -> Column:
+    coded = set(values) & CODING
     if coded:
-        raise _never_coded(name, coded[0])
-    fact = _fact(name, values)
-    if missing_of(values.get("missing", [])).treated:
+        raise _never_coded(name, min(coded))
+    column = column_from_dict(name, values)
+    if "as" in missing_entries(values):
         raise _never_missing(name)
-    return fact
+    return column
 
 
 def _never_coded(name: str, what: str) -> InputError:
@@ -309,44 +289,3 @@ def _never_missing(name: str) -> InputError:
         f'missing of the target {name!r} is "{INDICATOR}" or "{FILL}"; a record without a target '
         "teaches nothing, so drop such rows, and list spellings alone"
     )
-
-
-def _range(values: Mapping[str, Any]) -> Numeric:
-    pattern = values.get("date")
-    if not isinstance(pattern, str | None):
-        raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
-    missing = missing_of(values.get("missing", []))
-    dated = pattern is not None
-    ends = "min and max must be numbers"
-    least, most = (number_of(values[name], ends, dated=dated) for name in ("min", "max"))
-    coding = numbers_coding(values, dated=dated)
-    plain = Numeric(least, most, pattern, missing.of_numbers, **coding)
-    if missing.treated is None:
-        return plain
-    fill = plain.filled if missing.treated == FILL else None
-    if missing.fill is not None:
-        fill = number_of(missing.fill, "fill must be a number", dated=dated)
-    return replace(plain, indicator=missing.treated == INDICATOR, fill=fill)
-
-
-def _list(values: Mapping[str, Any]) -> Categories:
-    flags = {name: values.get(name, False) for name in ("fold_case", "strip")}
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise InputError(f"{name} must be true or false, without quotes")
-    listed, missing = texts("values", values["values"]), missing_of(values.get("missing", []))
-    if missing.fill is not None or missing.treated == FILL:
-        raise InputError(
-            "fill is for numbers; a missing cell of a list is a category of its own: write "
-            f'missing = "{INDICATOR}"'
-        )
-    if missing.treated and "" not in listed:
-        listed = ("", *listed)
-    coding = text_coding(values, listed)
-    return Categories(listed, **flags, missing=missing.spellings or (), **coding)
-
-
-def _only(values: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:
-    extra = sorted(set(values) - known)
-    if extra:
-        raise InputError(f"{where} has {extra[0]!r}; it may have {', '.join(sorted(known))}")

@@ -11,25 +11,15 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.dates import days
-from taciturn.tables.facts import Categories, Numeric
-from taciturn.tables.form import Form
-from taciturn.tables.numbers import read_number, read_numbers
+from taciturn.tables.columns import Categories, Column, Numeric
+from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
 
 _USUAL = Form()
 
 
 class CellError(InputError):
-    """A cell cannot be used.
-
-    Attributes
-    ----------
-    column, row
-        Where it is; the first row below the header is 0.
-    what
-        What is wrong with it, and how to mend it.
-    """
+    """A cell cannot be used: its column, its row (the first is 0), what is wrong and the cure."""
 
     def __init__(self, column: str, row: int, what: str) -> None:
         super().__init__(f"column {column!r}, row {row + 1} is {what}")
@@ -37,15 +27,7 @@ class CellError(InputError):
 
 
 class EmptyError(InputError):
-    """Cells are empty that may not be.
-
-    Attributes
-    ----------
-    rows
-        The first empty row of each column that has one; the first row below the header is 0.
-    cure
-        What to do, besides dropping rows and filling them in.
-    """
+    """Cells are empty that may not be: the first row of each column, and a further cure."""
 
     def __init__(self, rows: Mapping[str, int], cure: str) -> None:
         (first, row), *others = rows.items()
@@ -63,12 +45,7 @@ def numbers(
 ) -> Float[HostArray, "N"]:
     """Return cells as numbers, dates as days since 1970-01-01; NaN where a cell is neither.
 
-    Parameters
-    ----------
-    form
-        How texts write numbers; a cell that is no text is the number that it is.
-    date
-        How texts write dates, if the column has dates.
+    Texts are read in the form, or by the pattern of `date`; other cells are the numbers they are.
 
     Raises
     ------
@@ -119,7 +96,7 @@ def _texts(cells: pd.Series) -> list[str]:
 
 
 def empty(
-    cells: pd.Series, fact: Numeric | Categories | None = None, form: Form = _USUAL
+    cells: pd.Series, fact: Column | None = None, form: Form = _USUAL
 ) -> Bool[HostArray, "N"]:
     """Return which cells are empty, or spelled as the column's missing cells are.
 
@@ -147,15 +124,7 @@ def empty(
 
 
 def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
-    """Raise `EmptyError`, which names every column that has empty cells, if there is one.
-
-    Parameters
-    ----------
-    holes
-        Which cells of a column are empty, by its name.
-    cure
-        What to do, besides dropping rows and filling them in.
-    """
+    """Raise `EmptyError` for all columns that have empty cells, if there is one."""
     rows = {name: int(np.argmax(found)) for name, found in holes.items() if found.any()}
     if rows:
         raise EmptyError(rows, cure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,12 +14,13 @@ from jaxtyping import Bool, Float, Num
 
 from taciturn.errors import InputError
 from taciturn.features import Inputs, set_bins
+from taciturn.problems import within_norm
 from taciturn.tables.bounds import Bounds
-from taciturn.tables.cells import CellError, check_filled, empty, numbers, spelled
-from taciturn.tables.dates import day_text
-from taciturn.tables.facts import Categories, Numeric
-from taciturn.tables.form import Form
-from taciturn.typing import HostArray, Interval
+from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
+from taciturn.tables.columns import Categories, Column, Numeric
+from taciturn.tables.form import Form, day_text
+from taciturn.tables.read import Report, TableFile
+from taciturn.typing import HostArray, Interval, Precision
 
 INTERCEPT = "(intercept)"
 MISSING = "missing"
@@ -27,16 +28,10 @@ _CURE = '; in a column to predict from, missing = "indicator" in the bounds file
 
 
 class Encoded(NamedTuple):
-    """Rows as numbers.
+    """Rows as numbers; see `encode`.
 
-    Attributes
-    ----------
-    features
-        Float64 (N, D), see `encode`.
-    targets
-        (N,), or None without `with_target`.
-    clipped
-        How many cells lay outside the public bounds. A fact about the records: private.
+    `targets` is None without `with_target`. How many cells lay outside the public bounds
+    (`clipped`) is private.
     """
 
     features: Float[HostArray, "N D"]
@@ -68,16 +63,13 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Notes
     -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns,
-    without bins, centres and weights, every row has norm at most sqrt(k + 1): each numeric column
-    adds at most 1 to the squared norm, each category exactly 1, the constant 1. A missing cell
-    without an indicator is a number like any other; with an indicator a number adds at most 1 too
-    where a missing cell counts as the middle, and more where another `fill` is given. See
-    `encoded_norm`, also for bins, centres and weights.
+    without bins, centres, weights and other fills than the middle, it has norm at most
+    sqrt(k + 1): `encoded_norm`, which also says what the others add.
     Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
     in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
-    _check_filled(frame, _facts(bounds) if with_target else bounds.columns, bounds.form)
+    _check_filled(frame, bounds.described if with_target else bounds.columns, bounds.form)
     blocks, clipped = [], 0
     for name, fact in bounds.columns.items():
         if isinstance(fact, Numeric):
@@ -110,7 +102,7 @@ def encoded_names(bounds: Bounds) -> tuple[str, ...]:
     return (*names, INTERCEPT)
 
 
-def entries_of(fact: Numeric | Categories) -> tuple[str | None, ...]:
+def entries_of(fact: Column) -> tuple[str | None, ...]:
     """Return what each encoded column of a column is for.
 
     None is the number itself, the empty text a missing cell; any other a category, or a bin from
@@ -169,32 +161,29 @@ def encoded_fill(fact: Numeric, interval: Interval) -> float:
 def encoded_norm(bounds: Bounds) -> float:
     r"""Return the largest norm of an encoded row, a public number.
 
-    **Guarantee.** With `1` for the constant, the square of the norm of a row is at most
+    **Guarantee.** With 1 for the constant, the square of the norm of a row is at most
 
     .. math:: 1 + \sum_{\text{columns}} v^2 s,
 
-    v the weight of the column, and some row reaches it. Here s is 1 for a number, 1 + f^2 for one
-    with an indicator, 2 for one with bins, and 1 - 2 min_k p_k + sum_k p_k^2 for a category from
-    which shares p are subtracted, 1 if there are none. Leave out the weight, which multiplies all
-    of a column. A category has a single 1. A number e without an indicator has
-    e^2 <= 1, and so has a missing cell that is filled in without one: it is encoded as f, a public
-    number in [-1, 1] as that of any other cell. With an indicator the two encoded columns of a cell
-    are (e, 0) if it is filled and (f, 1) if it is missing, f being `encoded_fill`: e and the
-    indicator are never free together, so they add at most max(1, f^2 + 1) = 1 + f^2. With the
-    middle of [-1, 1] as fill f is 0, and the indicator costs nothing: k columns have sqrt(k + 1)
-    with indicators as without. Of bins exactly one is set, so a number with bins adds
-    e^2 + 1 <= 2, which both ends of the range reach. A missing cell of a column with both sets its
-    indicator and no bin, so it adds f^2 + 1 <= 2: the indicator takes the place of a bin. With a
-    centre e is still in [-1, 1], and reaches the end that is farther. A category k less shares is
-    the vector with 1 - p_k at k and -p_j elsewhere, whose square is 1 - 2 p_k + sum_j p_j^2; the
-    least share has the largest, 1 - 1 / K if all K are equal.
+    v the weight of the column, and some row reaches it. Here s is
+
+    - 1 for a number e: e^2 <= 1, also for a missing cell that is filled in without an indicator,
+      and with a centre, where e reaches the end that is farther;
+    - 1 + f^2 for one with an indicator, f being `encoded_fill`: a cell is (e, 0) if it is filled
+      and (f, 1) if it is missing, so it adds at most max(1, f^2 + 1). With the middle of [-1, 1] as
+      fill f is 0, and the indicator costs nothing;
+    - 2 for one with bins, of which exactly one is set: e^2 + 1 <= 2, which both ends of the range
+      reach. A missing cell sets its indicator in place of a bin: f^2 + 1 <= 2;
+    - 1 - 2 min_k p_k + sum_k p_k^2 for a category from which shares p are subtracted, 1 if there
+      are none: the vector has 1 - p_k at k and -p_j elsewhere, whose square is
+      1 - 2 p_k + sum_j p_j^2.
     """
     return math.sqrt(
         1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
     )
 
 
-def _most(fact: Numeric | Categories, interval: Interval) -> float:
+def _most(fact: Column, interval: Interval) -> float:
     """Return the largest square of the norm of a column's encoded cell."""
     square = fact.weight**2
     if isinstance(fact, Categories):
@@ -221,9 +210,9 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
         )
 
 
-def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
+def _check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
     """Raise what `encode` raises of a table in which no other column has a fault."""
-    fact = _facts(bounds)[name]
+    fact = bounds.described[name]
     _check_filled({name: cells}, {name: fact}, bounds.form)
     if name == bounds.target_name:
         _targets(cells, bounds)
@@ -233,20 +222,10 @@ def check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
         _codes(cells, name, fact)
 
 
-def _facts(bounds: Bounds) -> dict[str, Numeric | Categories]:
-    return {**bounds.columns, bounds.target_name: bounds.target}
-
-
 def _check_filled(
-    cells: Mapping[str, pd.Series] | pd.DataFrame,
-    facts: Mapping[str, Numeric | Categories],
-    form: Form,
+    cells: Mapping[str, pd.Series] | pd.DataFrame, facts: Mapping[str, Column], form: Form
 ) -> None:
-    needed = {
-        name: fact
-        for name, fact in facts.items()
-        if not (fact.accepts_missing if isinstance(fact, Numeric) else "" in fact.values)
-    }
+    needed = {name: fact for name, fact in facts.items() if not fact.accepts_missing}
     check_filled({name: empty(cells[name], fact, form) for name, fact in needed.items()}, _CURE)
 
 
@@ -339,3 +318,106 @@ def inputs_of(bounds: Bounds) -> Inputs:
 def _is_plain(fact: Numeric) -> bool:
     """Whether a map may put the number into bins: it fills [-1, 1], and has none of its own."""
     return fact.bins is None and fact.centre is None and fact.weight == 1
+
+
+class Rows(NamedTuple):
+    """Encoded rows of several files: as `Encoded`, with the clipped cells of each file."""
+
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    clipped: tuple[int, ...]
+
+
+def encoded_rows(
+    files: Sequence[TableFile],
+    bounds: Bounds,
+    *,
+    precision: Precision,
+    report: Report | None = None,
+    keep: Bool[HostArray, "_n"] | None = None,
+) -> Rows:
+    """Return the rows of files as `encode` makes them, in one pass over each file.
+
+    Parameters
+    ----------
+    precision
+        "float64" for the rows as they are encoded. "float32" for half of the memory: each row is
+        multiplied by min(1, R / |x|), R being `encoded_norm`, as `taciturn.problems.pack` would do
+        it, which then changes nothing.
+    report
+        Called with the number of rows that were read, and of all.
+    keep
+        The rows that are kept, of all files; None for all.
+
+    Raises
+    ------
+    InputError
+        As `encode` of each file, whose name the message begins with, and `TableFile.pieces`. A
+        fault in one row does not hide a fault that `encode` names before it: the rest of the file
+        is looked through.
+
+    Notes
+    -----
+    **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
+    Beside what is returned there are a few thousand rows in memory at a time.
+    """
+    count = sum(file.rows for file in files)
+    kept = count if keep is None else int(np.sum(keep))
+    features = np.empty((kept, len(encoded_names(bounds))), precision)
+    targets = np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64)
+    read = written = 0
+    clipped = []
+    for file in files:
+        outside = 0
+        for frame in file.pieces(bounds.described, _plain_numbers(bounds)):
+            encoded = _encode_or_none(frame, bounds)
+            if encoded is None or encoded.targets is None:
+                raise InputError(f"{file.path}: {_first_fault(file, bounds)}")
+            some = slice(None) if keep is None else keep[read : read + len(frame)]
+            rows = encoded.features[some]
+            if precision == "float32":
+                rows = within_norm(rows, encoded_norm(bounds), "float32")
+            here = slice(written, written + len(rows))
+            features[here], targets[here] = rows, encoded.targets[some]
+            read, written = read + len(frame), written + len(rows)
+            outside += encoded.clipped
+            if report is not None:
+                report(read, count)
+        clipped.append(outside)
+    return Rows(features, targets, tuple(clipped))
+
+
+def _encode_or_none(frame: pd.DataFrame, bounds: Bounds) -> Encoded | None:
+    try:
+        return encode(frame, bounds, with_target=True)
+    except (CellError, EmptyError):
+        return None
+
+
+def _plain_numbers(bounds: Bounds) -> frozenset[str]:
+    """Return the columns whose cells are numbers, however these are spelled."""
+    return frozenset(
+        name
+        for name, fact in bounds.described.items()
+        if isinstance(fact, Numeric) and fact.date is None and not fact.missing
+    )
+
+
+def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
+    """Return what `encode` raises of a whole file of which some piece has a fault."""
+    names = tuple(bounds.described)
+    empty: dict[str, int] = {}
+    bad: dict[str, CellError] = {}
+    cure, place = "", 0
+    for frame in file.pieces(names, _plain_numbers(bounds)):
+        for name in names:
+            try:
+                _check_cells(frame[name], name, bounds)
+            except EmptyError as error:
+                empty.setdefault(name, place + error.rows[name])
+                cure = error.cure
+            except CellError as error:
+                bad.setdefault(name, CellError(name, place + error.row, error.what))
+        place += len(frame)
+    ordered = {name: empty[name] for name in names if name in empty}
+    return EmptyError(ordered, cure) if empty else next(bad[n] for n in names if n in bad)

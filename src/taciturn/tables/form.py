@@ -1,14 +1,23 @@
-"""The form of a file of text: what separates its cells, how numbers are written, its encoding."""
+"""How a file of text is written, and what one text of it says: a number or a date.
+
+A text is read by itself: no other text has a say in what it is read as.
+"""
 
 from __future__ import annotations
 
 import codecs
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from taciturn.errors import InputError
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.errors import InputError, told_anew
+from taciturn.typing import HostArray
 
 FORM = ("delimiter", "decimal", "thousands", "encoding")
 DECIMALS = (".", ",")
@@ -28,21 +37,23 @@ _LASTING = re.compile("iso2022|hz|utf-?7|(raw_|raw-)?unicode|punycode|idna")
 # how else these marks are set
 _LIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'"})
 
+LONGEST_NUMBER = 1000  # characters
+_START = datetime(1970, 1, 1)
+_SAMPLE = datetime(2001, 12, 31)
+# the patterns of dates that `taciturn bounds` tries, the unambiguous first
+USUAL_DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
+    "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
     """How a file of text is written; no fact about the records.
 
-    Attributes
-    ----------
-    delimiter
-        The character between two cells.
-    decimal
-        The character before the decimals of a number: a point or a comma.
-    thousands
-        The character between groups of digits, as in 3,178.40; empty if there is none.
-    encoding
-        A name that Python knows. A byte-order mark in the file is believed before it.
+    `thousands` stands between groups of digits, as in 3,178.40; it may be empty. `encoding` is a
+    name that Python knows; a byte-order mark in the file goes before it.
 
     Raises
     ------
@@ -177,3 +188,115 @@ def unquoted(header: str) -> str:
 def spelled(delimiter: str) -> str:
     """Return a delimiter as it is typed after --delimiter."""
     return _TAB[0] if delimiter == "\t" else f"'{delimiter}'"
+
+
+def read_number(text: str) -> float:
+    """Return the number that a text says, correctly rounded; NaN if it says none.
+
+    It is what Python's `float` returns, but for what Python reads as a number and no table means by
+    one: 1_000, digits of other scripts, and more than 1,000 characters.
+
+    Examples
+    --------
+    >>> [read_number(text) for text in ("1.5", " 7 ", "1e1", "", "1_000", "0x1")]
+    [1.5, 7.0, 10.0, nan, nan, nan]
+    """
+    text = text.strip()
+    if len(text) > LONGEST_NUMBER or "_" in text or not text.isascii():
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
+    """Return `read_number` of each text.
+
+    Examples
+    --------
+    >>> read_numbers(("1.5", " 7 ", "x")).tolist()
+    [1.5, 7.0, nan]
+    """
+    whole = "".join(texts)
+    short = len(whole) <= LONGEST_NUMBER or max(map(len, texts)) <= LONGEST_NUMBER
+    # with nothing to refuse, `float` reads what `read_number` reads, or raises
+    if whole.isascii() and "_" not in whole and short:
+        try:
+            return np.fromiter(map(float, texts), np.float64, len(texts))
+        except ValueError:
+            pass
+    return np.fromiter(map(read_number, texts), np.float64, len(texts))
+
+
+def days(text: str, pattern: str) -> float:
+    """Return the days from 1970-01-01 to the date that a text says; NaN if it is no such date.
+
+    Examples
+    --------
+    >>> days("1970-01-03", "%Y-%m-%d"), days("31.2.1970", "%d.%m.%Y")
+    (2.0, nan)
+    """
+    try:
+        return days_of(datetime.strptime(text, pattern))
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def days_of(moment: date) -> float:
+    """Return the days from 1970-01-01 to a date, or to a moment, in UTC if it has a zone."""
+    if not isinstance(moment, datetime):
+        moment = datetime.combine(moment, time())
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return (moment - _START) / timedelta(days=1)
+
+
+def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
+    """Return a number of a TOML file; where `dated`, the days to a date too.
+
+    Raises
+    ------
+    InputError
+        If it is something else; the message begins with `what`.
+    """
+    if dated and isinstance(value, date):  # TOML has dates of its own
+        return days_of(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{what}, without quotes")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{what}, and finite") from error
+
+
+def day_text(number: float) -> str:
+    """Return the date that a number of days says; empty if it is out of the calendar.
+
+    Examples
+    --------
+    >>> day_text(2.5)
+    '1970-01-03'
+    """
+    try:
+        return f"{_START + timedelta(days=number):%Y-%m-%d}"
+    except (OverflowError, ValueError):
+        return ""
+
+
+def check_date_pattern(pattern: str) -> None:
+    """Raise `InputError` unless a pattern such as %d.%m.%Y says a date, its year included."""
+    refusal = InputError(
+        f"date is {pattern!r}; say how dates are written, the year included, as in "
+        '"%Y-%m-%d" for 2024-12-31 or "%d.%m.%Y" for 31.12.2024'
+    )
+    if "%Y" not in pattern and "%y" not in pattern:
+        raise refusal
+    # the error of a bad pattern may be one of the text that is parsed
+    year = told_anew(
+        lambda: datetime.strptime(_SAMPLE.strftime(pattern), pattern).year,
+        ValueError,
+        lambda _: refusal,
+    )
+    if year != _SAMPLE.year:
+        raise refusal

@@ -24,12 +24,7 @@ def identities(
 ) -> list[str]:
     """Return the identity in each row of a column that says which person a row is about.
 
-    Parameters
-    ----------
-    kinds
-        How the files store the column, in words (`kind_of`).
-    names
-        The text of the column, row by row.
+    `names` are its texts, row by row, and `kinds` how the files store it (`kind_of`).
 
     Raises
     ------

@@ -22,9 +22,8 @@ from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.form import Form, other_delimiter, spelled, unquoted
+from taciturn.tables.form import LONGEST_NUMBER, Form, other_delimiter, spelled, unquoted
 from taciturn.tables.identity import TEXT, kind_of
-from taciturn.tables.numbers import LONGEST_NUMBER
 from taciturn.typing import HostArray
 
 BYTES_AT_ONCE = 2**20
@@ -45,16 +44,9 @@ _OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is 
 
 
 class Piece(NamedTuple):
-    """Some rows of a file.
+    """Some rows of a file: the names of all its columns, and the cells of those that are wanted.
 
-    Attributes
-    ----------
-    names
-        Of all columns of the file.
-    rows
-        How many there are.
-    cells
-        The columns that were asked for, by name: texts of a CSV file, or values of a Parquet file.
+    Cells are texts of a CSV file, or values of a Parquet file.
     """
 
     names: tuple[str, ...]

@@ -16,7 +16,7 @@ import pandas as pd
 from pyarrow import ArrowException
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.facts import repeated
+from taciturn.tables.columns import repeated
 from taciturn.tables.form import Form
 from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 
@@ -36,16 +36,11 @@ class TableFile:
 
     Attributes
     ----------
-    path, form
-        Where it is, and how it is written.
-    columns
-        Their names.
     rows
         How many there are, at least one.
-    kept
-        The columns that were kept as text while the rows were counted.
-    kinds
-        How each of these is stored, in words: one way for most files.
+    kept, kinds
+        The columns that were kept as text while the rows were counted, and how each is stored, in
+        words: one way for most files.
     content
         The bytes of what can be read once only, as a pipe; None for a file.
     stamp
@@ -174,13 +169,7 @@ def count_tables(
 
 
 def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
-    """Return the one table at `path`, or one per agent if it is a folder; see `read_agents`."""
-    # not Path.is_dir, which raises for names that are too long
-    return read_agents(path, form) if isdir(path) else {path: read_table(path, form)}
-
-
-def read_agents(folder: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
-    """Return one table per agent: the CSV and Parquet files of `folder`, by name of the file.
+    """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
     Suffixes count in any case of their letters: exports may end in .CSV.
 
@@ -190,7 +179,9 @@ def read_agents(folder: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
         As `read_table`; if there is no such file, two have different columns, or an Excel file has
         none beside it that is called the same.
     """
-    frames = {file: read_table(file, form) for file in _files(folder)}
+    if not isdir(path):  # not Path.is_dir, which raises for names that are too long
+        return {path: read_table(path, form)}
+    frames = {file: read_table(file, form) for file in _files(path)}
     columns = _check_alike({file: tuple(frame.columns) for file, frame in frames.items()})
     return {file: frame[list(columns)] for file, frame in frames.items()}
 
@@ -209,11 +200,7 @@ def _check_alike(columns: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _files(folder: Path) -> list[Path]:
-    try:
-        inside = sorted(folder.iterdir())
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{folder} cannot be read ({reason})") from error
+    inside = _read(folder, lambda: sorted(folder.iterdir()))
     files = [file for file in inside if file.suffix.lower() in SUFFIXES]
     saved = {file.stem for file in files}
     for file in inside:
@@ -250,7 +237,7 @@ def _pieces(
 ) -> Iterator[Piece]:
     """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
     stored = path.suffix.lower() == ".parquet"
-    with _read(path, lambda: _opened(path, content)) as file:
+    with _read(path, lambda: _open(path, content)) as file:
         if not stored and file.peek(8).startswith(_EXCEL_MARKS):
             raise _excel(path)
         pieces = parquet_pieces(file, wanted) if stored else text_pieces(path, file, form, wanted)
@@ -260,7 +247,7 @@ def _pieces(
                 lambda: next(pieces, None),
                 # their messages quote cells, an error of decoding holds a part of the file
                 (OSError, ValueError, csv.Error, ArrowException),
-                lambda error: _spoilt(path, error, form, stored=stored),
+                lambda error: _parse_error(path, error, form, stored=stored),
             )
 
         for piece in iter(next_piece, None):
@@ -270,10 +257,8 @@ def _pieces(
             yield piece
 
 
-def _opened(path: Path, content: bytes | None) -> io.BufferedReader:
-    if content is None:
-        return path.open("rb")
-    return io.BufferedReader(io.BytesIO(content))
+def _open(path: Path, content: bytes | None) -> io.BufferedReader:
+    return path.open("rb") if content is None else io.BufferedReader(io.BytesIO(content))
 
 
 def _read(path: Path, work: Callable[[], _T]) -> _T:
@@ -285,22 +270,15 @@ def _read(path: Path, work: Callable[[], _T]) -> _T:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """Return what kind of file it is, and what changes where it is written to or replaced."""
-    told = _read(path, lambda: os.stat(path))
-    return (
-        told.st_mode,
-        told.st_dev,
-        told.st_ino,
-        told.st_size,
-        told.st_mtime_ns,
-        told.st_ctime_ns,
-    )
+    now = _read(path, lambda: os.stat(path))
+    return now.st_mode, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be read ({error.strerror or type(error).__name__})")
 
 
-def _spoilt(path: Path, error: Exception, form: Form, *, stored: bool) -> Exception:
+def _parse_error(path: Path, error: Exception, form: Form, *, stored: bool) -> Exception:
     if isinstance(error, InputError):
         return error
     if stored:

@@ -13,13 +13,11 @@ from jaxtyping import Bool, Float, Int, Num
 from taciturn.errors import InputError, no_bounds
 from taciturn.problems import numbered, partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
-from taciturn.tables.coding import coding_to_dict
-from taciturn.tables.encode import check_columns, encoded_names, encoded_norm
-from taciturn.tables.facts import Numeric
+from taciturn.tables.columns import Numeric
+from taciturn.tables.encode import check_columns, encoded_names, encoded_norm, encoded_rows
 from taciturn.tables.form import FORM, Form
 from taciturn.tables.identity import identities
 from taciturn.tables.read import Report, TableFile, count_table, count_tables
-from taciturn.tables.rows import encoded_rows
 from taciturn.typing import HostArray, Precision, Task
 
 
@@ -31,14 +29,11 @@ class Source:
     ----------
     path
         A CSV or Parquet file, or a folder with one such file per agent.
-    target
-        The column to be predicted.
     bounds
         The TOML file of the public facts; None if the user named none, which is refused.
-    agent_column
-        The column that says which agent has a row.
-    person_column
-        The column that says which person a row is about, where persons are protected.
+    agent_column, person_column
+        The columns that say which agent has a row, and, where persons are protected, which person
+        it is about.
     test
         A file of test records, which are public by declaration.
     delimiter, decimal, thousands, encoding
@@ -74,20 +69,16 @@ class Table:
     Attributes
     ----------
     features, targets
-        (N, D) and (N,): the training rows, then the test rows.
-    train_rows
-        The number of training rows; the rest, which may be none, are public test rows.
+        The training rows, then the test rows, which are public and may be none.
     owners
         The rows of each agent; None if they are still to be partitioned.
     clipped
         How many cells of training rows lay outside the bounds: private.
-    record_norm
-        `encoded_norm`, sqrt(k + 1) for most tables of k columns; no encoded row is longer.
     conditions
         Facts taken as public; a certificate holds under these.
     persons
         The number of the person of each training row, in the order of their identities; None where
-        records are protected. Private, as the labels are that it stands for.
+        records are protected. Private.
     """
 
     name: str
@@ -107,7 +98,7 @@ class Table:
 
     @property
     def record_norm(self) -> float:
-        """The largest norm of an encoded row, a public number."""
+        """The largest norm of an encoded row, a public number: `encoded_norm`."""
         return encoded_norm(self.bounds)
 
     @property
@@ -122,7 +113,7 @@ class Table:
 
     @property
     def task(self) -> Task:
-        """The kind of the target."""
+        """As of the bounds."""
         return self.bounds.task
 
 
@@ -130,14 +121,8 @@ class Table:
 class Files:
     """The files of a table with their rows counted, of which no cell was looked at.
 
-    Attributes
-    ----------
-    tables
-        Those that are trained on, by file.
-    tests
-        That of the test records; None if there are none.
-    owners, persons
-        As of `Table`.
+    `tables` are trained on, `tests` holds test records, if any; owners and persons are as of
+    `Table`.
     """
 
     source: Source
@@ -165,15 +150,8 @@ def load_table(
     precision: Precision = "float64",
     report: Report | None = None,
 ) -> Table:
-    """Return the table that `source` names, encoded with its public facts.
-
-    Raises
-    ------
-    InputError
-        As `read_files` and `table_of`.
-    """
-    files = read_files(source, known, report)
-    return table_of(files, precision=precision, report=report)
+    """Return the table that `source` names, encoded: `table_of` its `read_files`."""
+    return table_of(read_files(source, known, report), precision=precision, report=report)
 
 
 def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
@@ -199,7 +177,7 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
     result of this function, or an error that it raises, depend on more than the form of the file.
     """
-    bounds = known or _bounds(source)
+    bounds = known or _read_bounds(source)
     bounds = replace(bounds, form=source.form(bounds.form))
     if bounds.target_name != source.target:
         raise InputError(
@@ -238,8 +216,7 @@ def table_of(
     Parameters
     ----------
     precision, report
-        As of `encoded_rows`: the precision in which rows are kept, and what is called with the
-        number of rows that were read, and of all.
+        As of `encoded_rows`.
     keep
         The training rows that are kept; None for all. The table then has no others, and no owners.
 
@@ -291,7 +268,7 @@ def _check_owner_columns(source: Source, bounds: Bounds) -> None:
         )
 
 
-def _bounds(source: Source) -> Bounds:
+def _read_bounds(source: Source) -> Bounds:
     if source.bounds is None:
         raise InputError(no_bounds(str(source.path), source.target))
     return read_bounds(source.bounds)
@@ -376,7 +353,7 @@ def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None)
         conditions += (
             f"which columns may have missing cells, and what such a cell counts as, {known}",
         )
-    if any(coding_to_dict(fact) for fact in bounds.columns.values()):
+    if any(fact.coding for fact in bounds.columns.values()):
         conditions += (
             "scales, bins, centres and weights of columns are public: chosen before anybody looked "
             "at the records",

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 from taciturn.errors import InputError
-from taciturn.tables.dates import check_pattern
+from taciturn.tables.form import check_date_pattern, toml_number
 from taciturn.typing import HostArray, Interval
 
 Scale: TypeAlias = Literal["linear", "log"]
 UNIFORM: Literal["uniform"] = "uniform"
+INDICATOR, FILL = "indicator", "fill"  # how missing cells may be accepted
 MOST_BINS, MOST_WEIGHT = 1000, 1000.0
 
 # spellings of an empty cell in any case of their letters, none of which is a number
 USUAL_MISSING = (
     "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",
 )  # fmt: skip
+CODING = frozenset({"scale", "bins", "centre", "weight"})
+_NUMERIC_KEYS = frozenset({"min", "max", "date", "missing"}) | CODING
+_TEXT_KEYS = frozenset({"values", "fold_case", "strip", "missing", "centre", "weight"})
 _ROUNDING = 1e-9
 # characters that take no room and that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
@@ -61,11 +65,8 @@ class Numeric:
     Raises
     ------
     InputError
-        Unless `minimum` < `maximum`, both are at most 1e100 in size, and they differ by more than
-        a billionth of it: coefficients per unit would lose their digits otherwise. If `date` says
-        no date, `missing` has an empty spelling or one twice, `fill` or `centre` lies outside the
-        range, `scale` is "log" for a date or for numbers below 0, edges do not increase inside the
-        range, or there are too few or too many bins, or the weight is not above 0.
+        If these contradict one another. Both ends are at most 1e100 in size and differ by more than
+        a billionth of it: coefficients per unit would lose their digits otherwise.
     """
 
     minimum: float
@@ -92,7 +93,7 @@ class Numeric:
                 "public constant from the column, or widen the range"
             )
         if self.date is not None:
-            check_pattern(self.date)
+            check_date_pattern(self.date)
         _check_missing(self.missing)
         for name, value in (("fill", self.fill), ("centre", self.centre)):
             if value is not None and not self.minimum <= value <= self.maximum:
@@ -129,6 +130,66 @@ class Numeric:
                     f"{MOST_BINS - 1} edges inside the range, each above the one before"
                 )
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Numeric:
+        """Return the column that the entries of a bounds file state.
+
+        Examples
+        --------
+        >>> Numeric.from_dict({"min": 0, "max": 9, "scale": "log", "bins": [1, 5]}).bins
+        (1.0, 5.0)
+        """
+        date, scale, bins = values.get("date"), values.get("scale", "linear"), values.get("bins")
+        if not isinstance(date, str | None):
+            raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
+        if scale not in get_args(Scale):
+            raise InputError('scale must be "linear" or "log"')
+
+        def number(value: Any, what: str) -> float:
+            return toml_number(value, what, dated=date is not None)
+
+        if isinstance(bins, list):
+            bins = tuple(number(edge, "edges in bins must be numbers") for edge in bins)
+        elif "bins" in values and type(bins) is not int:
+            raise InputError(
+                "bins must be a whole number, or inner edges in brackets, as in bins = [1, 5, 20]"
+            )
+        missing = missing_entries(values)
+        treated = missing.get("as")
+        column = cls(
+            number(values["min"], "min and max must be numbers"),
+            number(values["max"], "min and max must be numbers"),
+            date=date,
+            missing=missing.get("spellings", USUAL_MISSING if treated else ()),
+            indicator=treated == INDICATOR,
+            scale=scale,
+            bins=bins,
+            centre=number(values["centre"], "centre of a range must be a number")
+            if "centre" in values
+            else None,
+            weight=_weight(values),
+        )
+        if missing.get("fill") is not None:
+            return replace(column, fill=number(missing["fill"], "fill must be a number"))
+        return replace(column, fill=column.filled) if treated == FILL else column
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries from which `from_dict` reads the same column."""
+        values: dict[str, Any] = {"min": self.minimum, "max": self.maximum}
+        values |= {} if self.date is None else {"date": self.date}
+        missing: Any = list(self.missing)
+        if self.accepts_missing:
+            fill = {} if self.fill is None else {"fill": self.fill}
+            missing = {"as": INDICATOR if self.indicator else FILL, "spellings": missing, **fill}
+        return values | ({"missing": missing} if missing else {}) | self.coding
+
+    @property
+    def coding(self) -> dict[str, Any]:
+        """The entries that say how cells are encoded, where they are not the usual ones."""
+        bins = list(self.bins) if isinstance(self.bins, tuple) else self.bins
+        stated = {"scale": self.scale, "bins": bins, "centre": self.centre, "weight": self.weight}
+        return {name: value for name, value in stated.items() if value != getattr(Numeric, name)}
+
     @property
     def accepts_missing(self) -> bool:
         """Whether cells may be empty."""
@@ -136,7 +197,7 @@ class Numeric:
 
     @property
     def middle(self) -> float:
-        """What lies in the middle of the range on its scale."""
+        """The middle of the range on its scale, in the units of the column."""
         if self.scale == "linear":
             return self.minimum + self.width / 2
         low, high = self.ends
@@ -251,9 +312,8 @@ class Categories:
     Raises
     ------
     InputError
-        If there are no values, two are the same as they are compared, or one is listed under
-        `missing` too, which may not have an empty spelling or one twice. If a share is negative,
-        they are not one for each value or sum to more than 1, or the weight is not above 0.
+        If there are no values, two are the same as they are compared, one is listed under `missing`
+        too, or the shares are not one for each value, from 0 on and 1 at most in all.
     """
 
     values: tuple[str, ...]
@@ -268,9 +328,9 @@ class Categories:
             raise InputError("the list of values is empty; name every value that may occur")
         twice = repeated(map(self.compared, self.values))
         if twice:
-            raise InputError(
-                f"the value {min(twice)!r} is listed twice{self._how()}; list each value once"
-            )
+            flags = [name for name in ("fold_case", "strip") if getattr(self, name)]
+            how = f", with {' and '.join(flags)}" if flags else ""
+            raise InputError(f"the value {min(twice)!r} is listed twice{how}; list each value once")
         _check_missing(self.missing)
         both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
         if both:
@@ -286,6 +346,49 @@ class Categories:
                 f"centre has shares that sum to {math.fsum(shares):g}; they sum to 1 at most"
             )
         _check_weight(self.weight)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Categories:
+        """Return the column that the entries of a bounds file state."""
+        flags = {name: values.get(name, False) for name in ("fold_case", "strip")}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                raise InputError(f"{name} must be true or false, without quotes")
+        listed, missing = toml_texts("values", values["values"]), missing_entries(values)
+        if missing.get("fill") is not None or missing.get("as") == FILL:
+            raise InputError(
+                "fill is for numbers; a missing cell of a list is a category of its own: write "
+                f'missing = "{INDICATOR}"'
+            )
+        if "as" in missing and "" not in listed:
+            listed = ("", *listed)
+        return cls(
+            listed,
+            **flags,
+            missing=missing.get("spellings", ()),
+            centre=_shares(values["centre"], listed) if "centre" in values else None,
+            weight=_weight(values),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries from which `from_dict` reads the same column."""
+        flags = {name: True for name in ("fold_case", "strip") if getattr(self, name)}
+        missing = {"missing": list(self.missing)} if self.missing else {}
+        return {"values": list(self.values), **flags, **missing, **self.coding}
+
+    @property
+    def coding(self) -> dict[str, Any]:
+        """The entries that say how cells are encoded, where they are not the usual ones."""
+        centre: Any = self.centre
+        if isinstance(centre, tuple):
+            centre = {v: share for v, share in zip(self.values, centre, strict=True) if share}
+        said = {} if centre is None else {"centre": centre}
+        return said | ({} if self.weight == 1 else {"weight": self.weight})
+
+    @property
+    def accepts_missing(self) -> bool:
+        """Whether cells may be empty."""
+        return "" in self.values
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -314,14 +417,95 @@ class Categories:
             text = " ".join(text.translate(_INVISIBLE).split())
         return text.casefold() if self.fold_case else text
 
-    def _how(self) -> str:
-        used = [name for name in ("fold_case", "strip") if getattr(self, name)]
-        return f", with {' and '.join(used)}" if used else ""
+
+Column: TypeAlias = Numeric | Categories
+
+
+def column_from_dict(name: str, values: Any) -> Column:
+    """Return the column that the entries of a bounds file state, the inverse of `to_dict`.
+
+    Raises
+    ------
+    InputError
+        If they state too little or too much; the message names the column.
+    """
+    given = set(values) if isinstance(values, dict) else set()
+    numeric = {"min", "max"} <= given
+    if numeric == ("values" in given) or (given & {"min", "max"} and not numeric):
+        raise InputError(f"column {name!r} needs min and max (numbers), or values (a list of text)")
+    known = _NUMERIC_KEYS if numeric else _TEXT_KEYS
+    try:
+        if given - known:
+            raise InputError(
+                f"it has {min(given - known)!r}; it may have {', '.join(sorted(known))}"
+            )
+        return (Numeric if numeric else Categories).from_dict(values)
+    except InputError as error:
+        raise InputError(f"column {name!r}: {error}") from error
+
+
+def missing_entries(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `missing` of a column says: "as", "spellings" and "fill", where they are given.
+
+    Examples
+    --------
+    >>> missing_entries({"missing": "indicator"}), missing_entries({"missing": ["NA", -9]})
+    ({'as': 'indicator'}, {'spellings': ('NA', '-9')})
+    """
+    stated: Any = values.get("missing", [])
+    stated = {"as": stated} if isinstance(stated, str) else stated
+    if isinstance(stated, list):
+        stated = {"spellings": stated} if stated else {}
+    if not isinstance(stated, dict) or not set(stated) <= {"as", "spellings", "fill"}:
+        raise InputError(
+            'missing must be a list of spellings, "indicator", "fill", or several, as in '
+            '{as = "indicator", spellings = ["NA"], fill = 0}'
+        )
+    if stated.get("as", FILL) not in (INDICATOR, FILL):
+        raise InputError(
+            f'missing is {stated["as"]!r}; write "{INDICATOR}", "{FILL}", or a list of spellings '
+            "in brackets"
+        )
+    if "fill" in stated and "as" not in stated:
+        raise InputError(
+            f'fill is given without as; add as = "{FILL}", or as = "{INDICATOR}" for a further '
+            "column that says which cells are missing"
+        )
+    if "spellings" in stated:
+        stated = {**stated, "spellings": toml_texts("missing", stated["spellings"])}
+    return dict(stated)
+
+
+def toml_texts(what: str, values: Any) -> tuple[str, ...]:
+    """Return a list of texts and whole numbers as texts without surrounding blanks."""
+    if not isinstance(values, list) or not all(type(value) in (str, int) for value in values):
+        raise InputError(f"{what} must be a list of text in quotes or whole numbers")
+    return tuple(str(value).strip() for value in values)
 
 
 def repeated(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _shares(centre: Any, listed: tuple[str, ...]) -> Any:
+    if centre == UNIFORM:
+        return centre
+    if not isinstance(centre, dict):
+        raise InputError(
+            f'centre of a list must be "{UNIFORM}", or the public share of each value, as in '
+            "{ yes = 0.3, no = 0.7 }"
+        )
+    unknown = sorted(set(centre) - set(listed))
+    if unknown:
+        raise InputError(
+            f"centre has {unknown[0]!r}, which is not one of values; spell it as it is there"
+        )
+    return tuple(toml_number(centre.get(v, 0), "shares in centre must be numbers") for v in listed)
+
+
+def _weight(values: Mapping[str, Any]) -> float:
+    return toml_number(values.get("weight", 1), "weight must be a number")
 
 
 def _check_weight(weight: float) -> None:

@@ -1,0 +1,385 @@
+"""Bounds guessed from the data: a file to start from, not a public fact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from taciturn.errors import InputError, told_anew
+from taciturn.tables.bounds import Bounds, Notes
+from taciturn.tables.cells import check_filled, empty, numbers
+from taciturn.tables.columns import USUAL_MISSING, Categories, Column, Numeric
+from taciturn.tables.form import DECIMALS, THOUSANDS, USUAL_DATES, Form, days
+from taciturn.typing import HostArray
+
+MOST_VALUES = 100  # in a list
+MOST_LABELS = 20  # of a target of numbers
+FEW_ROWS = 10  # among fewer, different values say nothing
+FEW_NUMBERS = 20  # as many may be labels, or counts that are what they are
+PROPOSED_BINS = 10
+_FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
+_USUAL = Form()
+
+# what has to be changed in a form, as pairs of name and value
+Changes: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Bounds filled in from a table, and what is to be said about its columns."""
+
+    bounds: Bounds
+    notes: Notes
+
+
+def draft_from(
+    frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
+) -> Draft:
+    """Return bounds in which every range and list is what occurs in the table, with notes.
+
+    A column of numbers or dates gets its least and largest value, any other the list of its values,
+    in which spellings that differ by case or white space alone become one. Where cells are missing,
+    the column gets an indicator. A column of text with more than 100 different values is left out,
+    and so are numbers in another form; the notes say why. A target of numbers with more than 20
+    different values is a regression target, any other has labels. The notes propose bins for
+    columns of many numbers, and the logarithm where half of them lie in the lowest tenth of their
+    range; the bounds have neither.
+
+    Raises
+    ------
+    InputError
+        If the target or an ignored column is not in the table, the target has empty cells, a column
+        that is used has infinite ones, the target has one class, or no column is left.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
+    >>> draft_from(table, "ill").bounds.columns["age"].maximum
+    51.0
+
+    Notes
+    -----
+    **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
+    every certificate that rests on it conditional.
+    """
+    for name in (target, *ignored):
+        if name not in frame.columns:
+            raise InputError(
+                f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
+            )
+    names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
+    looks = _name_shared_form({name: _look(frame[name], name, form) for name in names})
+    left_out = {name: look.left_out for name, look in looks.items() if look.left_out}
+    used = [name for name in names if name not in left_out or name == target]
+    check_filled({target: looks[target].holes}, ": a record without a target teaches nothing")
+    for name in used:
+        _check_finite(looks[name], name)
+    aim = _target(looks[target], target)
+    columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
+    remarks = {name: _remarks(looks[name], is_target=name == target) for name in used}
+    proposals = {name: _proposals(looks[name]) for name in columns}
+    return Draft(
+        Bounds("data", target, aim, columns, (*ignored, *left_out), form),
+        Notes(
+            left_out,
+            {name: found for name, found in remarks.items() if found},
+            {name: found for name, found in proposals.items() if found},
+        ),
+    )
+
+
+def range_of(numbers: np.ndarray, what: str) -> Numeric:
+    """Return the range that numbers span, widened if they are all the same; not a public fact.
+
+    Raises
+    ------
+    InputError
+        If no range of `Numeric` spans them; the message names `what`, and not the numbers.
+
+    Examples
+    --------
+    >>> range_of(np.array([3.0, 1.0]), "age").width, range_of(np.array([0.0, 0.0]), "age").maximum
+    (2.0, 1.0)
+    """
+    least, most = float(numbers.min()), float(numbers.max())
+    # a constant column still needs a range of some width
+    most = most if most > least else least + max(1.0, abs(least))
+    return told_anew(
+        lambda: Numeric(least, most),
+        InputError,
+        lambda _: InputError(
+            f"the values of {what} span no range that can be computed with: they are too large, or "
+            "too close together beside their size; state a public range, or subtract a public "
+            "constant"
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Look:
+    """What is seen in the cells of a column.
+
+    Attributes
+    ----------
+    texts
+        The cells that are not empty.
+    holes
+        Which cells are empty, or look so among numbers and dates.
+    numbers
+        The filled cells as numbers, dates as days since 1970-01-01; None if they are neither.
+    date
+        The pattern of dates.
+    spellings
+        Texts among numbers that seem to spell a missing cell, beside the usual ones.
+    categories
+        The list of values, where there are no numbers and it is not too long.
+    left_out
+        Why the column cannot be used; empty if it can.
+    forms
+        In which other forms the cells would be numbers, where they are none in this one.
+    """
+
+    texts: pd.Series
+    holes: Bool[HostArray, "N"]
+    numbers: Float[HostArray, "M"] | None = None
+    date: str | None = None
+    spellings: tuple[str, ...] = ()
+    categories: Categories | None = None
+    left_out: str = ""
+    forms: tuple[Changes, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def like_id(self) -> bool:
+        """Whether all values differ and none has decimals."""
+        whole = self.numbers is None or (self.date is None and not np.any(self.numbers % 1))
+        return whole and len(self.texts) >= FEW_ROWS and bool(self.texts.is_unique)
+
+    @property
+    def many_numbers(self) -> bool:
+        """Whether there are more than a few different numbers, and no dates."""
+        return self.numbers is not None and self.date is None and self.texts.nunique() > FEW_NUMBERS
+
+
+def _look(cells: pd.Series, name: str, form: Form) -> _Look:
+    holes = empty(cells)
+    texts = cells[~holes].map(str)
+    if texts.empty:
+        return _Look(texts=texts, holes=holes, left_out="every cell is empty")
+    values = numbers(cells[~holes], name, form)
+    bad = np.isnan(values)
+    if np.isinf(values).any() and bad.mean() <= 0.5:
+        return _Look(texts=texts, holes=holes, numbers=values)  # refused where it is used
+    usual = _like_missing(texts).to_numpy(np.bool_)
+    spellings = _further_spellings(texts[bad & ~usual], len(texts))
+    if not bad.all() and spellings is not None:
+        remarks = ("texts among the numbers count as missing; check their spellings",)
+        return _Look(
+            texts=texts[~bad],
+            holes=_union(holes, bad),
+            numbers=values[~bad],
+            spellings=spellings,
+            remarks=remarks if spellings else (),
+        )
+    dated = texts[~usual]
+    distinct = dated.unique()
+    dates = [p for p in USUAL_DATES if all(not math.isnan(days(text, p)) for text in distinct)]
+    if len(dated) and dates:
+        return _Look(
+            texts=dated,
+            holes=_union(holes, usual),
+            numbers=numbers(dated, name, form, dates[0]),
+            date=dates[0],
+            remarks=(
+                f"dates as days since 1970-01-01, read as {dates[0]}",
+                *(f"they could also be read as {other}; check" for other in dates[1:]),
+            ),
+        )
+    return _look_at_text(texts, holes, bad & ~usual, form)
+
+
+def _look_at_text(
+    texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
+) -> _Look:
+    """Return what texts look like; the `bad` ones are no numbers and not spelled as missing."""
+    forms, listed = _other_forms(texts, form), _categories(texts)
+    why, count = _in_form(forms), len(listed.values)
+    if not why and bad.mean() <= 0.05:
+        why = (
+            f"it has numbers but for {int(bad.sum()):,} cells; mend them, drop these rows, or give "
+            "min and max and name what they say under missing"
+        )
+    elif not why and count > MOST_VALUES:
+        why = f"it has {count:,} different texts, and at most {MOST_VALUES} can be listed"
+        if texts.is_unique:
+            why = f"all its {count:,} texts are different, as in an id or in free text"
+    if why:
+        return _Look(texts=texts, holes=holes, left_out=why, forms=forms)
+    remarks = []
+    flags = {"fold_case": "case", "strip": "white space"}
+    flags = {flag: what for flag, what in flags.items() if getattr(listed, flag)}
+    if flags:
+        remarks.append(
+            f"some values differ only by {' and '.join(flags.values())}; they count as one with "
+            f"{' and '.join(flags)}"
+        )
+    if _like_missing(texts).any():
+        remarks.append(
+            "a value looks like a missing cell; if it is one, list it under missing instead, as in "
+            'missing = {as = "indicator", spellings = ["NA"]}'
+        )
+    return _Look(texts=texts, holes=holes, categories=listed, remarks=tuple(remarks))
+
+
+def _like_missing(texts: pd.Series) -> pd.Series:
+    return texts.str.casefold().isin(USUAL_MISSING)
+
+
+def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
+    """Return texts among numbers that seem to spell a missing cell; None if they do not.
+
+    Such a spelling has no digit, unlike 90+, and occurs twice at least, unlike a slip.
+    """
+    counts = texts.str.casefold().value_counts()
+    if counts.empty:
+        return ()
+    few = len(counts) <= _FEW_SPELLINGS and counts.min() >= 2 and len(texts) <= _FEW_TEXTS * rows
+    if not few or any(map(_has_digit, counts.index)):
+        return None
+    return tuple(sorted(counts.index))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _union(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
+    """Return the holes, and those among the rest of the cells."""
+    both = holes.copy()
+    both[~holes] = rest
+    return both
+
+
+def _other_forms(texts: pd.Series, form: Form) -> tuple[Changes, ...]:
+    """Return the changes of the form with which the texts are numbers, missing cells apart."""
+    distinct = texts[~_like_missing(texts)].unique()
+    written = [text for text in distinct if _has_digit(text)]
+    words = int(texts.isin(distinct).sum() - texts.isin(written).sum())
+    if words > _FEW_TEXTS * len(texts) or all(map(form.reader(), written)):
+        return ()
+    found = []
+    for decimal, thousands in product(DECIMALS, THOUSANDS):
+        wanted = {"decimal": decimal, "thousands": thousands}
+        changes = tuple((k, v) for k, v in wanted.items() if v != getattr(form, k))
+        if decimal != thousands and changes:
+            read = form.changed(dict(changes)).reader()
+            found += [changes] if all(map(read, written)) else []
+    return tuple(found)
+
+
+def _in_form(forms: Sequence[Changes]) -> str:
+    """Return what to say of numbers that other forms would read; nothing if none would."""
+    if not forms:
+        return ""
+    fewest = min(map(len, forms))
+    best = [changes for changes in forms if len(changes) == fewest]
+    # of two changes the usual ones: there is no short list of all
+    shown = [
+        " ".join(f"--{name} '{mark}'" for name, mark in changes).replace("'''", '"\'"')
+        for changes in (best if fewest == 1 else best[:1])
+    ]
+    return f"it looks like numbers in another form: add {' or '.join(shown)}"
+
+
+def _name_shared_form(looks: dict[str, _Look]) -> dict[str, _Look]:
+    """Where one form reads the numbers of all columns in another form, name it as the reason."""
+    forms = [look.forms for look in looks.values() if look.forms]
+    shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
+    return {
+        name: replace(look, left_out=_in_form(shared)) if shared and look.forms else look
+        for name, look in looks.items()
+    }
+
+
+def _categories(texts: pd.Series) -> Categories:
+    """Return the list of texts, of those that differ by case or white space the most frequent."""
+    counts = texts.value_counts()
+    # the first that leaves the fewest
+    ways = [Categories(("",), fold, strip) for strip, fold in product((False, True), repeat=2)]
+    spellings = [list(map(way.compared, counts.index)) for way in ways]
+    way, keys = min(zip(ways, spellings, strict=True), key=lambda pair: len(set(pair[1])))
+    chosen: dict[str, tuple[int, str]] = {}
+    for key, text, count in zip(keys, counts.index, counts, strict=True):
+        chosen[key] = min(chosen.get(key, (0, "")), (-count, text))
+    tidy = Categories(("",), strip=way.strip).compared
+    found = (tidy(text) for _, text in chosen.values())
+    values = tuple(sorted(found, key=lambda text: (text.casefold(), text)))  # no before Yes
+    return Categories(values, way.fold_case, way.strip)
+
+
+def _column(look: _Look, what: str) -> Column:
+    if look.categories is not None:
+        hole = ("",) if look.holes.any() else ()
+        return replace(look.categories, values=(*hole, *look.categories.values))
+    assert look.numbers is not None  # of a column that is not left out
+    span = replace(range_of(look.numbers, what), date=look.date)
+    if not look.holes.any():
+        return span
+    return replace(span, missing=(*USUAL_MISSING, *look.spellings), indicator=True)
+
+
+def _target(look: _Look, name: str) -> Column:
+    if look.left_out:
+        raise InputError(f"the target {name!r} cannot be used: {look.left_out}")
+    if look.numbers is None or look.date is not None or look.texts.nunique() > MOST_LABELS:
+        return _column(look, f"the target {name!r}")
+    size = dict(zip(look.texts, look.numbers.tolist(), strict=True))
+    return Categories(tuple(sorted(size, key=size.__getitem__)))
+
+
+def _check_finite(look: _Look, name: str) -> None:
+    if look.numbers is not None and np.isinf(look.numbers).any():
+        row = np.flatnonzero(np.isinf(look.numbers))[0] + 1
+        raise InputError(f"column {name!r}, row {row} is infinite; drop such rows or fill them in")
+
+
+def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:
+    found, rows = list(look.remarks), len(look.holes)
+    constant = rows >= FEW_ROWS and not look.holes.any() and look.texts.nunique() == 1
+    if look.like_id and not is_target:
+        found.append("all values are different; if this is an id, list it under ignore")
+    if constant and not is_target:
+        found.append(
+            "every cell says the same, so nothing can be learned from it; list it under ignore"
+        )
+    if look.numbers is not None and look.many_numbers and not constant:
+        least, low, high, most = np.quantile(look.numbers, [0, 0.05, 0.95, 1])
+        if 10 * (high - least) < most - least or 10 * (most - low) < most - least:
+            found.append(
+                "19 of 20 values lie in a tenth of this range; a public range that a few exceed "
+                "leaves more to learn, since values outside count as its ends"
+            )
+    if look.holes.any():
+        found.append(
+            "cells are missing: they are a category of their own"
+            if look.numbers is None
+            else "cells are missing: each counts as the middle of the range, and one more column "
+            "says that it is"
+        )
+    return tuple(found)
+
+
+def _proposals(look: _Look) -> dict[str, Any]:
+    """Return entries that a column of many numbers might have."""
+    if look.numbers is None or not look.many_numbers or look.like_id:
+        return {}
+    least, middle, most = np.quantile(look.numbers, [0, 0.5, 1])
+    low = least >= 0 and 10 * (middle - least) < most - least
+    return ({"scale": "log"} if low else {}) | {"bins": PROPOSED_BINS}
