@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from taciturn.budget.balance import Balance
-from taciturn.budget.charge import Charge, Cost
+from taciturn.budget.charge import Charge, Cost, Purpose
 from taciturn.budget.sums import largest_cost, share_of
-from taciturn.budget.terms import Purpose
 from taciturn.errors import AccountError
 from taciturn.privacy import epsilon_of
 
