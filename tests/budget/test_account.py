@@ -29,7 +29,7 @@ from taciturn.budget import (
 )
 from taciturn.budget import balance as balances
 from taciturn.budget import reservation as reservations
-from taciturn.budget.balance import standing_of
+from taciturn.budget.balance import balance_of
 from taciturn.budget.places import head_file, place_file
 from taciturn.budget.store import connected, entries_of, locked, read_head
 from taciturn.errors import AccountError, InputError
@@ -616,4 +616,4 @@ def test_accounts_of_earlier_versions_name_no_tables(account):
     with connected(account.file) as connection:
         opened = entries_of(connection, account.name)[0]
     del opened.content["balance"]["tables"]
-    assert standing_of(opened)[0].tables == ()
+    assert balance_of(opened, opened).tables == ()

@@ -110,7 +110,7 @@ def charged_account(account: Account, local: Local) -> Account:
     ------
     AccountError
         If it was charged for a table with other columns, or another account for this file
-        (`taciturn.budget.state`).
+        (`taciturn.budget.Account`).
     """
     bound = account.for_table(local.files.columns)
     bound.check_table()

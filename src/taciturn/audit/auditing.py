@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +14,17 @@ from jaxtyping import Float
 
 from taciturn import checks
 from taciturn.algorithms import Value
-from taciturn.audit.epsilon import LowerBound, log_likelihood_ratio, lower_bound
+from taciturn.audit.epsilon import (
+    CONFIDENCE,
+    LowerBound,
+    check_runs,
+    log_likelihood_ratio,
+    lower_bound,
+    seed_or_fresh,
+)
 from taciturn.audit.pairwise import DataPair
-from taciturn.audit.randomness import LONG, WIDE, RandomnessReport, randomness_report
-from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
+from taciturn.audit.randomness import LONG, WIDE, randomness_report
+from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, run_residuals
 from taciturn.audit.subject import (
     AGENTS,
     BothAnswers,
@@ -49,9 +55,8 @@ from taciturn.typing import Array, HostArray, Key
 
 # false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
-CONFIDENCE = 0.95
 DELTA = 1e-5
-LEAST_MU, MOST_MU, MOST_RUNS = 1e-3, 100.0, 1_000_000
+LEAST_MU, MOST_MU = 1e-3, 100.0
 # of a person that is attacked
 MOST_ROWS = 100
 Outcome = Literal["consistent", "violated"]
@@ -79,7 +84,7 @@ class AuditReport:
     likelihood: LowerBound
     replay: ReplayReport
     residuals: ResidualReport
-    drawn: RandomnessReport
+    drawn: ResidualReport
 
     @property
     def layers(self) -> dict[str, Outcome]:
@@ -176,9 +181,8 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
-    if checks.at_least("runs", runs, 1) > MOST_RUNS:
-        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-    seed = secrets.randbits(31) if seed is None else seed
+    check_runs(runs)
+    seed = seed_or_fresh(seed)
     setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
@@ -191,13 +195,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     if pair is not None:
         if rows_per_person is not None:
             raise InputError("a pair of data sets differs in one record; leave the persons out")
-        data = pair[0]
+        agents, records, features = pair[0].agents, pair[0].counts[0], pair[0].dimension
         setup = dataclasses.replace(
-            setup,
-            pair=pair,
-            agents=data.agents,
-            records=data.counts[0],
-            features=data.dimension,
+            setup, pair=pair, agents=agents, records=records, features=features
         )
     refuse_without_mu(algorithm)
     attacked, plan = prepared(algorithm, setup, seed)
@@ -241,7 +241,7 @@ def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: in
 
 def _drawn(
     subject: str | Maker, setup: Setup, repeats: bool, seed: int, fault: Fault | None
-) -> RandomnessReport:
+) -> ResidualReport:
     """Return the tests of what a run without a seed draws, on wide data and many rounds."""
     rounds = LONG if repeats and setup.network is None else None
     long = dataclasses.replace(setup, rounds=rounds)
@@ -326,18 +326,7 @@ def recorded(
     planned = dataclasses.replace(plan.program, summed=program.summed)
     plan = dataclasses.replace(plan, program=planned)
     seen = replay(plan, subject.oracles, trace, first, second)
-    answers, scale = np.asarray(trace.records.answer), np.asarray(trace.records.scale)
-    asked = np.asarray(trace.records.kind) >= 0
-    report = residual_report(
-        answers,
-        seen.exact,
-        scale,
-        program.mechanism,
-        level=LEVEL,
-        asked=asked,
-        resolution=1 / plan.ledger.finest(),
-    )
-    return seen, report
+    return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
 
 
 def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:

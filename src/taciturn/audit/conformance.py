@@ -37,7 +37,7 @@ from taciturn.audit.subject import (
     name_of,
     planned,
 )
-from taciturn.engine import Live, behind_the_door, run, simulate
+from taciturn.engine import Live, Plan, behind_the_door, run, simulate
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import Oracle
 from taciturn.privacy import Relation, ReplaceOne, Unit, ZeroOut
@@ -73,17 +73,20 @@ class Conformance:
     @property
     def violated(self) -> tuple[str, ...]:
         """The names of the laws that are violated."""
-        return tuple(law.name for law in self.laws if law.outcome == "violated")
+        return self._named("violated")
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """The names of the laws that were not searched well enough."""
-        return tuple(law.name for law in self.laws if law.outcome == "not searched well enough")
+        return self._named("not searched well enough")
 
     @property
     def passes(self) -> bool:
         """Whether no law is violated, and all that apply were searched well enough."""
         return not self.violated and not self.undecided
+
+    def _named(self, outcome: Outcome) -> tuple[str, ...]:
+        return tuple(law.name for law in self.laws if law.outcome == outcome)
 
     def __str__(self) -> str:
         name, outcome = (
@@ -118,10 +121,11 @@ def check_method(
         Of a method by name.
     """
     setup = Setup(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
+    plan, shards = planned(subject, setup), _records(setup)
     laws = (
-        _ledger(subject, setup),
-        _determinism(subject, setup),
-        _runtimes(subject, setup),
+        _ledger(plan, shards),
+        _determinism(plan, shards),
+        _runtimes(plan, shards),
         *_attacked(subject, setup, runs, seed),
         _permutation(subject, setup),
         _convergence(subject, setup, rounds),
@@ -205,9 +209,8 @@ def _sensitivity(
     return Law(name, "holds", seen)
 
 
-def _ledger(subject: str | Maker, setup: Setup) -> Law:
+def _ledger(plan: Plan, shards: Shards) -> Law:
     """Return whether the observed ledger is the planned one, and half the noise is refused."""
-    plan, shards = planned(subject, setup), _records(setup)
     try:
         run(plan, shards, runtime="simulate", seed=0)
     except PrivacyError as error:
@@ -220,9 +223,8 @@ def _ledger(subject: str | Maker, setup: Setup) -> Law:
     return _law("ledger", False, "a program with half the planned noise was run")
 
 
-def _determinism(subject: str | Maker, setup: Setup) -> Law:
+def _determinism(plan: Plan, shards: Shards) -> Law:
     """Return whether the same seed gives the same bits, and another seed other ones."""
-    plan, shards = planned(subject, setup), _records(setup)
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
@@ -233,8 +235,7 @@ def _determinism(subject: str | Maker, setup: Setup) -> Law:
     return _law("determinism", same and differs, seen)
 
 
-def _runtimes(subject: str | Maker, setup: Setup) -> Law:
-    plan, shards = planned(subject, setup), _records(setup)
+def _runtimes(plan: Plan, shards: Shards) -> Law:
     vectorised = run(plan, shards, runtime="simulate", seed=1).model
     serial = run(plan, shards, runtime="serial", seed=1).model
     gap = _relative(vectorised, serial)
@@ -247,8 +248,9 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
     if method is not None and method.inside:
         why = "noise inside an objective: see audit_perturbed"
         return [Law(name, "does not apply", why) for name in ("replay", "messages", "likelihood")]
-    sampled = any(oracle.sampling.rate < 1 for oracle in composition_of(subject).oracles)
-    if sampled or (method is not None and method.structure == "required"):
+    if _sampled(composition_of(subject).oracles) or (
+        method is not None and method.structure == "required"
+    ):
         return _replayed(subject, setup, seed)
     options = dict(setup.options)
     honest, faulty = (
@@ -282,9 +284,7 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(
-            "messages",
-            seen.messages_hold,
-            f"sent and recomputed differ by {seen.message_gap:.1e}",
+            "messages", seen.messages_hold, f"sent and recomputed differ by {seen.message_gap:.1e}"
         ),
         Law("likelihood", "does not apply", "answers on batches: see audit_sampled"),
     ]
@@ -304,7 +304,7 @@ def _permutation(subject: str | Maker, setup: Setup) -> Law:
     plan = planned(subject, _exact(setup))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
         return Law(name, "does not apply", "on a network agents differ by their place")
-    if any(oracle.sampling.rate < 1 for oracle in plan.program.oracles):
+    if _sampled(plan.program.oracles):
         return Law(name, "does not apply", "batches are drawn by agent")
     shards = _records(setup)
     order = np.arange(AGENTS)[::-1]
@@ -327,10 +327,14 @@ def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
         float(problem.objective(jnp.asarray(w), shards)) - least
         for w in (np.zeros_like(model), model)
     )
-    sampled = any(oracle.sampling.rate < 1 for oracle in plan.program.oracles)
-    left, allowed = end / start, CLOSE_ON_BATCHES if sampled else CLOSE
+    left = end / start
+    allowed = CLOSE_ON_BATCHES if _sampled(plan.program.oracles) else CLOSE
     seen = f"{max(left, 0.0):.1e} of the first gap is left after {plan.rounds} rounds"
     return _law("convergence", left <= allowed, seen)
+
+
+def _sampled(oracles: tuple[Oracle, ...]) -> bool:
+    return any(oracle.sampling.rate < 1 for oracle in oracles)
 
 
 def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:

@@ -17,21 +17,15 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.algorithms import ADMM
-from taciturn.audit.subject import FAR, Canary, HalvedNoise, canary
+from taciturn.audit.subject import DATA, FAR, Canary, HalvedNoise, canary
 from taciturn.engine import behind_the_door, simulate
 from taciturn.engine.door import Live, Pair, Private, Rival, RivalRecord
 from taciturn.engine.planning import Plan, plan
 from taciturn.errors import InputError
 from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
 from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
-from taciturn.problems import (
-    Shards,
-    Squared,
-    pack,
-    replace_record,
-    zero_record,
-)
-from taciturn.proposal import NONE, DataFacts, Request, propose
+from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
+from taciturn.proposal import NONE, Request, propose
 from taciturn.typing import Array, HostArray, Key
 
 
@@ -117,6 +111,17 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
     a, b = (upper_rate(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
     mu = max(0.0, float(ndtri(1 - a) - ndtri(b)))
     return LowerBound(mu, confidence, false_positives, false_negatives, runs)
+
+
+def check_runs(runs: int) -> None:
+    """Raise `InputError` unless there are runs, and no more than memory holds."""
+    if checks.at_least("runs", runs, 1) > MOST_RUNS:
+        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+
+
+def seed_or_fresh(seed: int | None) -> int:
+    """Return the seed, or one from the operating system."""
+    return secrets.randbits(31) if seed is None else seed
 
 
 def upper_rate(events: int, runs: int, alpha: float) -> float:
@@ -240,12 +245,11 @@ def audit_sampled(
     fault
         "full-batch": the oracle claims the amplification but answers on all records.
     """
-    if checks.at_least("runs", runs, 1) > MOST_RUNS:
-        raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
+    check_runs(runs)
     checks.positive("epsilon", epsilon)
     first, second = _pair(adjacency)
     plan = _plan(adjacency, rate, epsilon)
-    keys = jax.random.split(jax.random.key(_or_fresh(seed)), (2, runs))
+    keys = jax.random.split(jax.random.key(seed_or_fresh(seed)), (2, runs))
     scores = [
         _score(_answers(plan, data, key, fault), plan, adjacency)
         for data, key in zip((first, second), keys, strict=True)
@@ -267,14 +271,7 @@ def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
 
 
 def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
-    data = DataFacts(
-        name="canary",
-        task="regression",
-        classes=None,
-        columns=FEATURES,
-        record_norm=1.0,
-        table=None,
-    )
+    data = DATA.model_copy(update={"columns": FEATURES})
     request = Request(
         epsilon=epsilon,
         delta=1e-5,
@@ -357,7 +354,7 @@ def audit_perturbed(
         "halved-noise": half the noise that is recorded.
     """
     checks.at_least("runs", runs, 1)
-    seed = _or_fresh(seed)
+    seed = seed_or_fresh(seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)
     audited = _perturbed_plan(pair, epsilon)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
@@ -370,11 +367,6 @@ def audit_perturbed(
     ).epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
-
-
-def _or_fresh(seed: int | None) -> int:
-    """Return the seed, or one from the operating system."""
-    return secrets.randbits(31) if seed is None else seed
 
 
 def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:

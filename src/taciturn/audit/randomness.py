@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from typing_extensions import override
 
-from taciturn.audit.recorded import ResidualReport, replay, residual_report
+from taciturn.audit.recorded import ResidualReport, replay, run_residuals
 from taciturn.audit.subject import Canary, Fault
 from taciturn.engine import behind_the_door
 from taciturn.engine.door import Live
@@ -33,14 +32,9 @@ KEYS = 2048
 _PART = 64
 
 
-@dataclass(frozen=True)
-class RandomnessReport(ResidualReport):
-    """P-values of the tests of residuals and keys; `passes` at the stated total level."""
-
-
 def randomness_report(
     plan: Plan, pair: Canary, *, level: float, fault: Fault | None = None
-) -> RandomnessReport:
+) -> ResidualReport:
     """Return the tests of a run of `plan` without a seed, on the first data set of the pair.
 
     Those of `residual_report`, and two of `KEYS` fresh keys: repeated ones, and how often each of
@@ -54,19 +48,8 @@ def randomness_report(
     keep = frozenset({"answers", "messages"})
     _, trace = streamed(program, door, sides[0], supply, keep=keep)
     exact = replay(plan, program.oracles, trace, *sides).exact
-    answers, scale, asked = (
-        np.asarray(part) for part in (trace.records.answer, trace.records.scale, trace.records.kind)
-    )
-    residuals = residual_report(
-        answers,
-        exact,
-        scale,
-        program.mechanism,
-        level=level,
-        asked=asked >= 0,
-        resolution=1 / plan.ledger.finest(),
-    )
-    return RandomnessReport(residuals.p_values | key_tests(fresh), level)
+    residuals = run_residuals(plan, trace, exact, level=level)
+    return ResidualReport(residuals.p_values | key_tests(fresh), level)
 
 
 def key_tests(fresh: Callable[[], Stream]) -> dict[str, float]:

@@ -141,6 +141,21 @@ class ResidualReport:
         return tuple(name for name, p in self.p_values.items() if not p >= cut)
 
 
+def run_residuals(plan: Plan, trace: Trace, exact: HostArray, *, level: float) -> ResidualReport:
+    """Return the tests of a run that kept its answers, with the exact ones of its replay."""
+    records = trace.records
+    answers, scale, kind = map(np.asarray, (records.answer, records.scale, records.kind))
+    return residual_report(
+        answers,
+        exact,
+        scale,
+        plan.program.mechanism,
+        level=level,
+        asked=kind >= 0,
+        resolution=1 / plan.ledger.finest(),
+    )
+
+
 def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     answers: HostArray,
     exact: HostArray,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -62,7 +62,7 @@ from taciturn.typing import Array, HostArray, Precision, PyTree
 Maker = Callable[[Problem], Algorithm | Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
 PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
-_DATA = DataFacts(
+DATA = DataFacts(
     name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0, table=None
 )
 _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), source="given")
@@ -198,7 +198,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
     )
     structure = _LASSO if method.structure == "required" else None
     # a centre takes one column for its constant
-    data = _DATA.model_copy(update={"columns": setup.features - setup.centre})
+    data = DATA.model_copy(update={"columns": setup.features - setup.centre})
     return propose(data, [setup.records] * setup.agents, request, structure)
 
 
@@ -357,11 +357,9 @@ class Subject(NamedTuple):
 
 def fault_named(name: str) -> Fault:
     """Return `name` if it is a planted fault, else raise `InputError` with the list."""
-    for fault in get_args(Fault):
-        if fault == name:
-            known: Fault = fault
-            return known
-    raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
+    if name not in get_args(Fault):
+        raise InputError(f"unknown fault {name!r}; choose from {', '.join(get_args(Fault))}")
+    return cast("Fault", name)
 
 
 # beyond every coefficient of an audit, and still a bound that exact sums can be cut to

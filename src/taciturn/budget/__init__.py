@@ -1,9 +1,17 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
 from taciturn.budget.account import Account, accounts_in, open_account
-from taciturn.budget.balance import Balance
+from taciturn.budget.balance import Balance, Change, ChargedRun, State, salted
 from taciturn.budget.caps import Caps, Guarantee, caps_of
-from taciturn.budget.charge import Charge, Cost, cost_of, relation_of, relation_text
+from taciturn.budget.charge import (
+    AccountTerms,
+    Charge,
+    Cost,
+    Purpose,
+    cost_of,
+    relation_of,
+    relation_text,
+)
 from taciturn.budget.filter import check_fits
 from taciturn.budget.places import (
     accounts_folder,
@@ -14,7 +22,6 @@ from taciturn.budget.places import (
 )
 from taciturn.budget.renyi import renyi_divergence
 from taciturn.budget.reservation import Reservation
-from taciturn.budget.state import Change, ChargedRun, State, salted
 from taciturn.budget.store import (
     Entry,
     check_chain,
@@ -25,7 +32,6 @@ from taciturn.budget.store import (
     write_head,
 )
 from taciturn.budget.sums import Total, total_of
-from taciturn.budget.terms import AccountTerms, Purpose
 
 __all__ = [
     "Account",

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from taciturn.budget.balance import FORMAT, VERSION, Balance, balance_of, dated, opening, record
+from taciturn.budget.balance import (
+    Balance,
+    State,
+    balance_of,
+    check_files,
+    check_table,
+    opening_content,
+    read_state,
+    record,
+    table_digest,
+)
 from taciturn.budget.caps import Guarantee, caps_of
-from taciturn.budget.charge import Charge
+from taciturn.budget.charge import AccountTerms, Charge, Purpose
 from taciturn.budget.filter import check_fits
 from taciturn.budget.places import (
     SUFFIX,
@@ -27,7 +36,6 @@ from taciturn.budget.places import (
     private_folder,
 )
 from taciturn.budget.reservation import Reservation, advance_head
-from taciturn.budget.state import State, check_files, check_table, state_of, table_digest
 from taciturn.budget.store import (
     PATIENCE,
     Entry,
@@ -36,110 +44,18 @@ from taciturn.budget.store import (
     create,
     entries_of,
     head_locked,
+    holds_head,
     locked,
     read_head,
+    replace_file,
     replace_head,
-    told,
+    usable,
     write_head,
-    write_place,
 )
 from taciturn.budget.sums import share_of
-from taciturn.budget.terms import AccountTerms, Purpose
 from taciturn.errors import AccountError, InputError
 
-Found = TypeVar("Found", bound=Balance)
-
-
-def checked_state(connection: sqlite3.Connection, name: str, file: Path) -> State:
-    """Return an account after reading every entry: digests, balances and the head.
-
-    Raises
-    ------
-    InputError
-        If it was edited, cut or replaced by an older copy.
-    """
-    # the head first: another process may add entries meanwhile, and the head follows them
-    first = entries_of(connection, name, most=1)
-    head = head_of(understood(name, file, lambda: balance_of(first[0], first[0])), file)
-    entries = entries_of(connection, name)
-    state = whole(entries, name, file)
-    check_head(head, entries, name)
-    _check_place(state, file)
-    return state
-
-
-def whole(entries: Sequence[Entry], name: str, file: Path) -> State:
-    """Return what entries say whose digests were checked."""
-    return understood(name, file, lambda: state_of(entries))
-
-
-def understood(name: str, file: Path, read: Callable[[], Found]) -> Found:
-    """Return what is read of an account, which must be that of its name."""
-    try:
-        found = read()
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"account {name!r} does not hold what an account holds; put the right file back"
-        ) from error
-    if found.name != name:
-        raise InputError(f"the file {file} is the account {found.name!r}; give it its name back")
-    return found
-
-
-def head_of(balance: Balance, file: Path) -> Head | None:
-    """Return the head that is kept elsewhere."""
-    with told(file):
-        return read_head(head_file(balance.identity))
-
-
-def is_in_place(identity: str, file: Path) -> bool:
-    """Whether no other account was opened, or accepted, under this name in this folder.
-
-    Of one that was moved here nothing is known, and it is taken as it is.
-    """
-    try:
-        return place_file(file).read_text(encoding="ascii") == identity
-    except FileNotFoundError:
-        return True
-    except (OSError, UnicodeError):
-        return False
-
-
-def _check_place(balance: Balance, file: Path) -> None:
-    if not is_in_place(balance.identity, file):
-        raise InputError(
-            f"the file {file} is another account of the name {balance.name!r} than was opened "
-            "there, so runs that were charged to that one are not in it. Put the right file back, "
-            f"or say taciturn budget accept {balance.name}"
-        )
-
-
-def check_head(head: Head | None, entries: Sequence[Entry], name: str) -> None:
-    """Raise `InputError` unless the head is one of the entries."""
-    if head is None or not contains(entries, head):
-        raise _another(head, len(entries), name)
-
-
-def _another(head: Head | None, entries: int, name: str) -> InputError:
-    known = "no head of it is kept on this machine"
-    if head is not None:
-        known = (
-            f"the head kept elsewhere is number {head.number}, which its {entries} entries do not "
-            "lead to"
-        )
-    return InputError(
-        f"account {name!r} may have been cut or replaced by an older copy: {known}. "
-        f"Put the right file back, or say taciturn budget accept {name}"
-    )
-
-
-def contains(entries: Sequence[Entry], head: Head) -> bool:
-    """Whether a head is one of the entries."""
-    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
-
-
+# after which a reservation that was not opened is returned
 _PATIENCE = timedelta(hours=1)
 
 
@@ -149,8 +65,6 @@ class Account:
 
     Attributes
     ----------
-    name
-        Of the account.
     folder
         Where its file lies; None for the user's data folder.
     partition
@@ -161,7 +75,7 @@ class Account:
         The names of the columns of the table that runs read; None where there is none.
     another_table, another_account
         Whether a table with other columns may be charged, and a file that another account in the
-        folder was charged for (`taciturn.budget.state`).
+        folder was charged for.
     """
 
     name: str
@@ -182,12 +96,9 @@ class Account:
             check_table(state, table_digest(state.salt, self.table))
 
     def check_files(self, contents: Iterable[bytes]) -> None:
-        """Raise `AccountError` if another account in the folder was charged for one of these files.
+        """Raise `AccountError` if another account in the folder was charged for a file.
 
-        Parameters
-        ----------
-        contents
-            The digests of the files.
+        `contents` are the digests of the files that a run would read.
         """
         if not self.another_account:
             check_files(self.state(), contents, _readable(accounts_in(self.folder)))
@@ -250,7 +161,7 @@ class Account:
             charge = dataclasses.replace(charge, partition=self.partition)
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
-            with told(self.file), locked(connection):
+            with usable(self.file), locked(connection):
                 before = self._checked(connection).balance
                 self._check_head_writable(before)
                 before = _without_the_old(connection, before)
@@ -262,22 +173,13 @@ class Account:
                     "run": run,
                     "charge": charge.to_dict(),
                     "share": share.to_dict(),
-                    "purpose": _written(purpose),
+                    "purpose": purpose.to_dict(),
                     "process": os.getpid(),
                     **({} if table is None else {"table": table}),
                 }
                 after = record(connection, before, content)
-            return Reservation(
-                self.name,
-                self.file,
-                run,
-                charge,
-                share,
-                before,
-                after,
-                connection,
-                stack.pop_all(),
-            )
+            of_run = (self.name, self.file, run, charge, share, before, after)
+            return Reservation(*of_run, connection, stack.pop_all())
 
     def reopened(self, run: str) -> Reservation:
         """Return the reservation of a run that is under way, of a process that is gone.
@@ -292,7 +194,7 @@ class Account:
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
             state = self._checked(connection)
-            found = next((one for one in state.runs if one.run == run), None)
+            found = state.run(run)
             if found is None or found.status != "opened":
                 raise InputError(
                     f"account {self.name!r} has no run {run!r} under way; name the account that "
@@ -300,18 +202,8 @@ class Account:
                 )
             # its process may have ended between the mark and the head
             advance_head(connection, self.name, self.file, head_file(state.identity))
-            now = state.balance
-            reservation = Reservation(
-                self.name,
-                self.file,
-                run,
-                found.charge,
-                found.share,
-                now,
-                now,
-                connection,
-                stack.pop_all(),
-            )
+            now, of_run = state.balance, (self.name, self.file, run, found.charge, found.share)
+            reservation = Reservation(*of_run, now, now, connection, stack.pop_all())
         reservation.spend()
         return reservation
 
@@ -351,38 +243,37 @@ class Account:
             If the file cannot be read or its chain is broken: nothing can be accepted then.
         """
         with self._connected() as connection:
-            with told(self.file), locked(connection):
+            with usable(self.file), locked(connection):
                 entries = entries_of(connection, self.name)
-                state = whole(entries, self.name, self.file)
-                in_place = is_in_place(state.identity, self.file)
-                why = self._accepted(entries, head_of(state, self.file), in_place=in_place)
+                state = read_state(self.name, entries)
+                head, known = (
+                    self._head(state),
+                    f"accepted by its owner with {len(entries)} entries",
+                )
+                why = None
+                if head is None:
+                    why = f"{known}; no head was kept here"
+                elif not holds_head(entries, head):
+                    why = (
+                        f"{known}, which are not those that end in number {head.number}: answers "
+                        "that they do not hold are not covered"
+                    )
+                elif not self._is_in_place(state):
+                    why = "accepted by its owner in the place of another account"
                 if why is not None:
                     record(connection, state.balance, {"kind": "accepted", "why": why})
-            with told(self.file), locked(connection):
-                state = whole(entries_of(connection, self.name), self.name, self.file)
+            with usable(self.file), locked(connection):
+                state = read_state(self.name, entries_of(connection, self.name))
                 file = head_file(state.identity)
                 private_folder(file.parent)
                 with head_locked(file, PATIENCE):
                     replace_head(file, state.last)
-                    write_place(place_file(self.file), state.identity)
+                    replace_file(place_file(self.file), state.identity.encode())
         return state
-
-    def _accepted(
-        self, entries: Sequence[Entry], head: Head | None, *, in_place: bool
-    ) -> str | None:
-        """Return what is accepted, in words; None if nothing is amiss."""
-        if head is None:
-            return f"accepted by its owner with {len(entries)} entries; no head was kept here"
-        if contains(entries, head):
-            return None if in_place else "accepted by its owner in the place of another account"
-        return (
-            f"accepted by its owner with {len(entries)} entries, which are not those that end in "
-            f"number {head.number}: answers that they do not hold are not covered"
-        )
 
     def _changed(self, change: Callable[[State], Mapping[str, Any]]) -> State:
         with self._connected() as connection:
-            with told(self.file), locked(connection):
+            with usable(self.file), locked(connection):
                 state = self._checked(connection)
                 record(connection, state.balance, change(state))
             state = self._checked(connection)
@@ -394,8 +285,7 @@ class Account:
         if not self.file.is_file():
             raise InputError(
                 f"there is no account {self.name!r} in {self.file.parent}; taciturn budget list "
-                "shows "
-                f"those there are, taciturn budget open {self.name} makes one"
+                f"shows those there are, taciturn budget open {self.name} makes one"
             )
         with connected(self.file) as connection:
             yield connection
@@ -410,10 +300,54 @@ class Account:
         return table
 
     def _checked(self, connection: sqlite3.Connection) -> State:
-        return checked_state(connection, self.name, self.file)
+        """Return the account after reading every entry: digests, balances, the head and place.
 
-    def _check_head_writable(self, state: Balance) -> None:
-        with told(head_file(state.identity)), head_file(state.identity).open("r+b"):
+        Raises
+        ------
+        InputError
+            If it was edited, cut or replaced by an older copy, or by another account.
+        """
+        # the head first: another process may add entries meanwhile, and the head follows them
+        head = self._head(read_state(self.name, entries_of(connection, self.name, most=1)))
+        entries = entries_of(connection, self.name)
+        state = read_state(self.name, entries)
+        if head is None or not holds_head(entries, head):
+            known = "no head of it is kept on this machine"
+            if head is not None:
+                known = (
+                    f"the head kept elsewhere is number {head.number}, which its {len(entries)} "
+                    "entries do not lead to"
+                )
+            raise InputError(
+                f"account {self.name!r} may have been cut or replaced by an older copy: {known}. "
+                f"Put the right file back, or say taciturn budget accept {self.name}"
+            )
+        if not self._is_in_place(state):
+            raise InputError(
+                f"the file {self.file} is another account of the name {self.name!r} than was "
+                "opened there, so runs that were charged to that one are not in it. Put the right "
+                f"file back, or say taciturn budget accept {self.name}"
+            )
+        return state
+
+    def _head(self, balance: Balance) -> Head | None:
+        with usable(self.file):
+            return read_head(head_file(balance.identity))
+
+    def _is_in_place(self, balance: Balance) -> bool:
+        """Whether no other account was opened, or accepted, under this name in this folder.
+
+        Of one that was moved here nothing is known, and it is taken as it is.
+        """
+        try:
+            return place_file(self.file).read_text(encoding="ascii") == balance.identity
+        except FileNotFoundError:
+            return True
+        except (OSError, UnicodeError):
+            return False
+
+    def _check_head_writable(self, balance: Balance) -> None:
+        with usable(head_file(balance.identity)), head_file(balance.identity).open("r+b"):
             pass
 
 
@@ -434,8 +368,6 @@ def open_account(
     file, identity = account.file, secrets.token_hex(16)
     content = {
         "kind": "account",
-        "format": FORMAT,
-        "version": VERSION,
         "id": identity,
         "name": name,
         "salt": secrets.token_hex(16),
@@ -448,16 +380,16 @@ def open_account(
         private_folder(head.parent)
         write_head(head, entry)
 
-    create(file, opening(dated(content)), head_first)
-    with told(file):
-        write_place(place_file(file), identity)
+    create(file, opening_content(content), head_first)
+    with usable(file):
+        replace_file(place_file(file), identity.encode())
     return account
 
 
 def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
     """Return the accounts in a folder, by name; none if there is no such folder."""
     place = accounts_folder(folder)
-    with told(place):
+    with usable(place):
         files = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else []
     names = (file.name.removesuffix(SUFFIX) for file in files if file.name[0] != ".")
     return tuple(Account(name, folder) for name in names)
@@ -501,10 +433,3 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
             "a cap would become smaller, and runs were chosen while it was larger; give a larger "
             "epsilon, or change the share of the curves by less"
         )
-
-
-def _written(purpose: Purpose) -> dict[str, Any]:
-    return {
-        name: "infinity" if isinstance(value, float) and math.isinf(value) else value
-        for name, value in dataclasses.asdict(purpose).items()
-    }

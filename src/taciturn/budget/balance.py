@@ -1,67 +1,67 @@
-"""The balance of an account: what its last entry says of all of them, and how the next one does.
+"""An account as its entries have it: what is promised, charged and waiting, and its history.
 
-Every entry holds the sums over all entries up to itself, so that a charge is decided on two of
-them, whatever their number; the digest of an entry covers its balance like all that it holds.
+Every entry holds the balance after itself, which its digest covers. Whoever reads an account adds
+the entries up again and compares.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from taciturn.budget.caps import Caps, Guarantee, caps_of
+from taciturn.budget.charge import AccountTerms, Charge, Cost, Purpose
 from taciturn.budget.store import Entry, add
-from taciturn.budget.sums import Share, Sums, Total
-from taciturn.budget.terms import AccountTerms
-from taciturn.errors import InputError
+from taciturn.budget.sums import Share, Sums, Total, largest_cost, share_of
+from taciturn.errors import AccountError, InputError
 from taciturn.privacy import epsilon_of
 
 FORMAT, VERSION = "taciturn.account", 2
+Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
+# relative difference that the cost of a charge may have on another machine
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Balance:
-    """An account without its history: what is promised, charged and waiting.
+    """An account without its history.
 
     Attributes
     ----------
     identity, name, salt
         The first and last are random.
-    opened
-        When.
+    first
+        The digest of the first entry, which holds the terms.
+    last
+        The last entry.
     sums
         Over all charges that were not returned.
     waiting
         Reservations without a mark: by run, its time, its share, and its table if it has one.
     tables
-        Digests of the columns of the tables that runs read (`taciturn.budget.state`).
-    first
-        The digest of the first entry, which holds the terms.
-    last
-        The last entry.
+        Digests of the columns of the tables that runs read (`table_digest`).
     """
 
     identity: str
     name: str
     salt: str
     opened: str
-    guarantee: Guarantee
     terms: AccountTerms
-    sums: Sums
-    waiting: Mapping[str, Mapping[str, Any]]
-    tables: tuple[str, ...]
     first: str
     last: Entry
-
-    @property
-    def standing(self) -> Standing:
-        """What entries change of it."""
-        return Standing(self.guarantee, self.sums, self.waiting, self.tables)
+    guarantee: Guarantee
+    sums: Sums = field(default_factory=Sums)
+    waiting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
 
     @property
     def caps(self) -> Caps:
@@ -84,15 +84,10 @@ class Balance:
         )
 
     def epsilon_left(self, left: Total | None = None) -> float:
-        """Return the largest epsilon of a run that fits at the account's delta, in one number.
+        """Return the largest epsilon at the account's delta of a run that fits, for planning.
 
-        Of a run whose answers are all Gaussian, against the observer of the account. It is what a
-        run may be planned for, and no guarantee.
-
-        Parameters
-        ----------
-        left
-            What the caps leave; None for what they leave now.
+        It is that of a run whose answers are all Gaussian, and no guarantee. `left` is what the
+        caps leave; None for what they leave now.
         """
         left = self.left if left is None else left
         if left.values <= 0:
@@ -105,25 +100,14 @@ class Balance:
         delta = self.guarantee.delta
         return f"epsilon {epsilon:.4f} at delta {delta:g} (observer {self.terms.observer_text})"
 
-
-@dataclass(frozen=True)
-class Standing:
-    """What an entry changes of a balance."""
-
-    guarantee: Guarantee
-    sums: Sums
-    waiting: Mapping[str, Mapping[str, Any]]
-    tables: tuple[str, ...] = ()
-
-    def after(self, content: Mapping[str, Any]) -> Standing:
-        """Return what holds after an entry with this content."""
-        guarantee, sums, waiting = self.guarantee, self.sums, dict(self.waiting)
-        tables = self.tables
+    def after(self, content: Mapping[str, Any]) -> Balance:
+        """Return the balance after an entry with this content; `last` stays as it is."""
+        guarantee, sums, waiting, tables = self.guarantee, self.sums, {**self.waiting}, self.tables
         match content["kind"]:
             case "reserved":
                 sums = sums.plus(Share.from_dict(content["share"]))
-                kept = ("when", "share", "table")
-                waiting[content["run"]] = {name: content[name] for name in kept if name in content}
+                parts = ("when", "share", "table")
+                waiting[content["run"]] = {name: content[name] for name in parts if name in content}
             case "opened":
                 table = waiting.pop(content["run"]).get("table")
                 tables += () if table is None or table in tables else (table,)
@@ -134,12 +118,14 @@ class Standing:
                 sums = sums.plus(Share.from_dict(content["share"]))
             case "raised":
                 guarantee = Guarantee(**content["guarantee"])
-        return Standing(guarantee, sums, waiting, tables)
+        return dataclasses.replace(
+            self, guarantee=guarantee, sums=sums, waiting=waiting, tables=tables
+        )
 
-    def to_dict(self, first: str | None) -> dict[str, Any]:
-        """Return it as JSON-safe values, with the digest of the first entry."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what an entry holds of it, as JSON-safe values."""
         return {
-            "first": first,
+            "first": self.first,
             "guarantee": dataclasses.asdict(self.guarantee),
             "waiting": {run: dict(one) for run, one in self.waiting.items()},
             "tables": list(self.tables),
@@ -147,39 +133,48 @@ class Standing:
         }
 
 
-def standing_of(entry: Entry) -> tuple[Standing, str]:
-    """Return what an entry says of all entries up to it, and the digest of the first one."""
-    content = entry.content
-    held = content["balance"]
-    # accounts of earlier versions name no tables
-    standing = Standing(
-        Guarantee(**held["guarantee"]),
-        Sums.from_dict(held),
-        held["waiting"],
-        tuple(held.get("tables", ())),
-    )
-    return standing, entry.digest if entry.number == 1 else held["first"]
+def opening_content(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a first entry, with the time and its balance."""
+    content = _dated({**content, "format": FORMAT, "version": VERSION})
+    sums = {"waiting": {}, "tables": [], **Sums().to_dict()}
+    return {**content, "balance": {"first": None, "guarantee": content["guarantee"], **sums}}
+
+
+def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
+    """Write the next entry with its balance, and return that; the caller holds the lock."""
+    content = _dated(content)
+    after = balance.after(content)
+    entry = add(connection, balance.last, {**content, "balance": after.to_dict()})
+    return dataclasses.replace(after, last=entry)
 
 
 def balance_of(first: Entry, last: Entry) -> Balance:
-    """Return the balance of an account by its first entry and its last, whose digests were checked.
+    """Return the balance that an entry holds of the account with this first entry.
+
+    Both belong to a chain that was checked, and whose balances were (`read_state`).
 
     Raises
     ------
     InputError
-        If the first entry is of another version of the library, or not the one that the last names.
+        If the first entry is of another version of the library.
     """
+    held = last.content["balance"]
+    return dataclasses.replace(
+        _opened(first),
+        last=last,
+        guarantee=Guarantee(**held["guarantee"]),
+        sums=Sums.from_dict(held),
+        waiting=held["waiting"],
+        tables=tuple(held.get("tables", ())),  # accounts of earlier versions name none
+    )
+
+
+def _opened(first: Entry) -> Balance:
     content = first.content
     if content.get("format") != FORMAT or content["version"] != VERSION:
         raise InputError(
             f"the account is of another version than {VERSION}, which is the one that this version "
             "of taciturn reads; use the one that wrote it"
-        )
-    standing, digest = standing_of(last)
-    if digest != first.digest:
-        raise InputError(
-            f"account {content['name']!r} was edited or is damaged: its last entry follows another "
-            "first one; put the right file back, or open a new account"
         )
     return Balance(
         identity=content["id"],
@@ -187,35 +182,280 @@ def balance_of(first: Entry, last: Entry) -> Balance:
         salt=content["salt"],
         opened=content["when"],
         terms=AccountTerms(**content["terms"]),
-        first=digest,
-        last=last,
-        **vars(standing),
+        first=first.digest,
+        last=first,
+        guarantee=Guarantee(**content["guarantee"]),
     )
 
 
-def opening(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a first entry with its balance."""
-    standing = Standing(Guarantee(**content["guarantee"]), Sums(), {})
-    return {**content, "balance": standing.to_dict(None)}
-
-
-def moved(balance: Balance, last: Entry) -> Balance:
-    """Return the balance after entries that follow it, the last of which is given."""
-    standing, digest = standing_of(last)
-    if digest != balance.first:
-        raise InputError(f"account {balance.name!r} was edited while a run was under way")
-    return dataclasses.replace(balance, last=last, **vars(standing))
-
-
-def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
-    """Write the next entry with its balance, and return that; the caller holds the lock."""
-    content = dated(content)
-    standing = balance.standing.after(content)
-    written = {**content, "balance": standing.to_dict(balance.first)}
-    entry = add(connection, balance.last, written)
-    return dataclasses.replace(balance, last=entry, **vars(standing))
-
-
-def dated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of an entry with the time."""
+def _dated(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "when": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+@dataclass(frozen=True)
+class ChargedRun:
+    """A run as an account holds it.
+
+    Attributes
+    ----------
+    number
+        Of its first entry.
+    share
+        What it takes.
+    files
+        Salted digests of the files that it read.
+    """
+
+    run: str
+    number: int
+    when: str
+    purpose: Purpose
+    charge: Charge
+    process: int
+    share: Share
+    status: Status = "reserved"
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A raised guarantee, or an account that was accepted as it is: when, and in words."""
+
+    number: int
+    when: str
+    what: str
+
+
+@dataclass(frozen=True)
+class State(Balance):
+    """An account as all of its entries have it: the balance, and the history behind it."""
+
+    runs: tuple[ChargedRun, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def charged(self) -> tuple[ChargedRun, ...]:
+        """The runs that were not returned."""
+        return tuple(run for run in self.runs if run.status != "returned")
+
+    @property
+    def balance(self) -> Balance:
+        """The account without its history."""
+        names = (one.name for one in dataclasses.fields(Balance))
+        return Balance(**{name: getattr(self, name) for name in names})
+
+    def cost(self, run: ChargedRun) -> Cost:
+        """Return what a run costs the agent that it costs most, as the observer sees it."""
+        return largest_cost(self.terms, self.caps.order, run.charge)
+
+    def run(self, run: str) -> ChargedRun | None:
+        """Return the run of that name; None if there is none."""
+        return next((one for one in self.runs if one.run == run), None)
+
+
+def read_state(name: str, entries: Sequence[Entry]) -> State:
+    """Return the state of an account by its entries, whose digests were checked.
+
+    Raises
+    ------
+    InputError
+        If an entry is not one that this version of the library writes, its balance is not that of
+        the entries before it, or it is another account than that of the name.
+    """
+    with _understood(name):
+        state = _replay(entries)
+    if state.name != name:
+        raise InputError(
+            f"the file of account {name!r} is the account {state.name!r}; give it its name back"
+        )
+    return state
+
+
+def balance_after(balance: Balance, later: Sequence[Entry]) -> Balance:
+    """Return the balance after later entries, whose digests were checked.
+
+    Raises
+    ------
+    InputError
+        If the balance of one is not that of the entries before it.
+    """
+    with _understood(balance.name):
+        for after in _follow(balance, later):
+            balance = after
+    return balance
+
+
+def status_of(run: str, entries: Sequence[Entry]) -> str | None:
+    """Return the status of a run after these entries; None if it is in none."""
+    for entry in reversed(entries):
+        if run in entry.body and entry.content.get("run") == run:
+            status: str = entry.content.get("result", entry.content["kind"])
+            if status != "files":
+                return status
+    return None
+
+
+@contextmanager
+def _understood(name: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"account {name!r} does not hold what an account holds; put the right file back"
+        ) from error
+
+
+def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
+    """Yield the balance after each entry, compared with the one that the entry holds."""
+    for entry in entries:
+        balance = dataclasses.replace(balance.after(entry.content), last=entry)
+        now = {**balance.to_dict(), "first": balance.first if entry.number > 1 else None}
+        # accounts of earlier versions name no tables
+        if now != {"tables": [], **entry.content["balance"]}:
+            raise InputError(
+                f"the balance of account {balance.name!r} in entry {entry.number} is not that of "
+                "its entries; put the right file back, or open a new account"
+            )
+        yield balance
+
+
+def _replay(entries: Sequence[Entry]) -> State:
+    runs: dict[str, ChargedRun] = {}
+    changes: list[Change] = []
+    for balance in _follow(_opened(entries[0]), entries):
+        entry, content = balance.last, balance.last.content
+        if content["kind"] in _BEFORE:
+            run = _run_after(runs.get(content["run"]), entry)
+            if "share" in content:
+                _check_share(balance, run)
+            runs[run.run] = run
+        elif entry.number > 1:
+            changes.append(Change(entry.number, content["when"], _change_text(balance)))
+    return State(**vars(balance), runs=tuple(runs.values()), changes=tuple(changes))
+
+
+# the status that a run must have for an entry about it
+_BEFORE: Mapping[str, tuple[str | None, ...]] = MappingProxyType({
+    "reserved": (None,),
+    "opened": ("reserved",),
+    "returned": ("reserved",),
+    "closed": ("opened",),
+    "files": ("reserved", "opened"),
+})  # fmt: skip
+
+
+def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
+    """Return the run that an entry is about, after it.
+
+    An entry that no run of this library writes at that point, as a second end of a run, was put
+    there by somebody else.
+    """
+    content = entry.content
+    kind, before = content["kind"], None if run is None else run.status
+    if before not in _BEFORE[kind]:
+        raise ValueError(f"a run that is {before} was {kind}")
+    if run is None:
+        return ChargedRun(
+            run=content["run"],
+            number=entry.number,
+            when=content["when"],
+            purpose=Purpose.from_dict(content["purpose"]),
+            charge=Charge.from_dict(content["charge"]),
+            process=int(content["process"]),
+            share=Share.from_dict(content["share"]),
+        )
+    if kind == "files":
+        return dataclasses.replace(run, files=tuple(content["digests"]))
+    if kind != "closed":
+        return dataclasses.replace(run, status=kind)
+    run = dataclasses.replace(run, status=content["result"])
+    if content.get("charge") is None:
+        return run
+    # others ended it early: it costs what was answered
+    if Share.from_dict(content["instead_of"]) != run.share:
+        raise ValueError("another share was taken back than the one that was reserved")
+    charge, share = Charge.from_dict(content["charge"]), Share.from_dict(content["share"])
+    return dataclasses.replace(run, charge=charge, share=share)
+
+
+def _check_share(balance: Balance, run: ChargedRun) -> None:
+    """Raise `InputError` unless a run's share is that of its events, but for rounding."""
+    right, share = share_of(balance.terms, balance.caps.order, run.charge), run.share
+    like = len(right.costs) == len(share.costs) and all(
+        math.isclose(a.squares, b.squares, rel_tol=_ROUNDING)
+        and math.isclose(a.divergence, b.divergence, rel_tol=_ROUNDING)
+        for a, b in zip(right.costs, share.costs, strict=True)
+    )
+    if not like or (right.values, right.partition) != (share.values, share.partition):
+        raise InputError(
+            f"account {balance.name!r} holds a run whose cost is not that of its events; put the "
+            "right file back, or use the version of taciturn that wrote it"
+        )
+
+
+def _change_text(balance: Balance) -> str:
+    """Return what the last entry, which is about the account, changed."""
+    content, now = balance.last.content, balance.guarantee
+    match content["kind"]:
+        case "raised":
+            return f"raised: the guarantee is epsilon {now.epsilon:g} at delta {now.delta:g}"
+        case "accepted":
+            return str(content["why"])
+        case kind:
+            raise InputError(
+                f"account {balance.name!r} holds an entry of the kind {kind!r}, which a later "
+                "version of taciturn wrote; use that version"
+            )
+
+
+def salted(salt: str, content: bytes) -> str:
+    """Return the salted digest of a file, given the digest of its content."""
+    return hashlib.sha256(bytes.fromhex(salt) + content).hexdigest()
+
+
+def table_digest(salt: str, columns: Iterable[str]) -> str:
+    """Return the salted digest of the names of a table's columns, in whatever order.
+
+    Examples
+    --------
+    >>> table_digest("00", ("age", "ill")) == table_digest("00", ("ill", "age"))
+    True
+    """
+    return salted(salt, json.dumps(["columns", *sorted(set(columns))]).encode())
+
+
+def check_table(balance: Balance, table: str) -> None:
+    """Raise `AccountError` if an account was charged, and only for tables of another digest.
+
+    Reservations that have not read a record count, so that of two first runs at a time one waits.
+    """
+    waiting = (one.get("table") for one in balance.waiting.values())
+    known = {*balance.tables, *(one for one in waiting if one is not None)}
+    if known and table not in known:
+        raise AccountError(
+            f"account {balance.name!r} was charged for a table with other columns than this one, "
+            "so nothing is charged and no record read: its guarantee is of one body of records. "
+            "Open an account for this table; if the records are the same, pass --another-table "
+            "(another_table=True of Account)"
+        )
+
+
+def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[State]) -> None:
+    """Raise `AccountError` if another account was charged for a file of one of these digests.
+
+    **Guarantee.** Had a record been another one, the file that the other account was charged for
+    would have held that one too: whether both are the same file does not depend on any record, as
+    long as what was written into the file did not.
+    """
+    digests = list(contents)
+    for other in others:
+        known = {digest for run in other.charged for digest in run.files}
+        if other.identity != balance.identity and known & {salted(other.salt, d) for d in digests}:
+            raise AccountError(
+                f"a file of this run was charged to account {other.name!r}, so nothing is charged "
+                f"to account {balance.name!r} and no record read: the guarantees of both would add "
+                f"up for its records. Charge account {other.name!r}; if both are meant, pass "
+                "--another-account (another_account=True of Account)"
+            )

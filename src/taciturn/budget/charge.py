@@ -1,12 +1,14 @@
-"""What a run charges to an account: its events, by agent and observer."""
+"""What an account is about, and what a run charges to it: events, by agent and observer."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from taciturn import checks
 from taciturn.budget.renyi import renyi_divergence
@@ -24,6 +26,7 @@ from taciturn.privacy import (
     ZeroOut,
     relation_named,
 )
+from taciturn.privacy.terms import Unit, observer_named
 
 Events: TypeAlias = tuple[tuple[Event, int], ...]
 
@@ -93,8 +96,8 @@ class Charge:
         return {
             "relation": self.relation,
             "unit": self.unit,
-            "messages": _grouped(self.messages),
-            "summed": None if self.summed is None else _grouped(self.summed),
+            "messages": _group_agents(self.messages),
+            "summed": None if self.summed is None else _group_agents(self.summed),
             "colluders": self.colluders,
             "values": self.values,
             "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
@@ -107,8 +110,8 @@ class Charge:
         """Return the charge of `to_dict`."""
         given = dict(values)
         summed, least = given["summed"], given["least_scale"]
-        given["messages"] = _spread(given["messages"])
-        given["summed"] = None if summed is None else _spread(summed)
+        given["messages"] = _spread_agents(given["messages"])
+        given["summed"] = None if summed is None else _spread_agents(summed)
         given["least_scale"] = math.inf if least is None else float(least)
         return cls(**given)
 
@@ -200,22 +203,19 @@ def relation_of(text: str) -> Relation:
         raise InputError(f"relation is {text!r}; give its beta, as in {name}:0.01") from error
 
 
-_KINDS: Mapping[str, type[Any]] = {
-    "gaussian": GaussianAnswer,
-    "laplace": LaplaceAnswer,
-}
+_KINDS: Mapping[str, type[Any]] = {"gaussian": GaussianAnswer, "laplace": LaplaceAnswer}
 
 
-def _written(event: Event) -> dict[str, Any]:
+def _event_dict(event: Event) -> dict[str, Any]:
     match event:
         case GaussianAnswer(multiplier):
             return {"event": "gaussian", "multiplier": multiplier}
         case LaplaceAnswer(multiplier):
             return {"event": "laplace", "multiplier": multiplier}
         case Sampled(inner, rate):
-            return {**_written(inner), "rate": rate}
+            return {**_event_dict(inner), "rate": rate}
         case FixedSize(inner, batch, records):
-            return {**_written(inner), "batch": batch, "records": records}
+            return {**_event_dict(inner), "batch": batch, "records": records}
         case _:
             raise InputError(
                 f"an account cannot hold {type(event).__name__}: nothing finite is known of it; "
@@ -223,7 +223,7 @@ def _written(event: Event) -> dict[str, Any]:
             )
 
 
-def _read(values: Mapping[str, Any]) -> Event:
+def _event_from(values: Mapping[str, Any]) -> Event:
     inner = _KINDS[values["event"]](values["multiplier"])
     if "rate" in values:
         return Sampled(inner, values["rate"])
@@ -233,23 +233,109 @@ def _read(values: Mapping[str, Any]) -> Event:
     return event
 
 
-def _grouped(agents: tuple[Events, ...]) -> dict[str, Any]:
+def _group_agents(agents: tuple[Events, ...]) -> dict[str, Any]:
     """Return the different lists of events, and for runs of agents the number of theirs."""
-    kinds: dict[Events, int] = {}
-    runs: list[list[int]] = []
-    for events in agents:
-        kind = kinds.setdefault(events, len(kinds))
-        if runs and runs[-1][0] == kind:
-            runs[-1][1] += 1
-        else:
-            runs.append([kind, 1])
-    lists = [[{**_written(event), "count": n} for event, n in events] for events in kinds]
-    return {"lists": lists, "agents": runs}
+    kinds = {events: kind for kind, events in enumerate(dict.fromkeys(agents))}
+    runs = itertools.groupby(kinds[events] for events in agents)
+    return {
+        "lists": [[{**_event_dict(event), "count": n} for event, n in events] for events in kinds],
+        "agents": [[kind, len(list(same))] for kind, same in runs],
+    }
 
 
-def _spread(values: Mapping[str, Any]) -> tuple[Events, ...]:
+def _spread_agents(values: Mapping[str, Any]) -> tuple[Events, ...]:
     lists = [
-        tuple((_read(entry), int(entry["count"])) for entry in entries)
+        tuple((_event_from(entry), int(entry["count"])) for entry in entries)
         for entries in values["lists"]
     ]
     return tuple(lists[kind] for kind, length in values["agents"] for _ in range(length))
+
+
+@dataclass(frozen=True)
+class AccountTerms:
+    """What an account is about: its relation and unit, and whom it is against.
+
+    Attributes
+    ----------
+    relation
+        As `relation_text` writes it.
+    observer, colluders
+        "messages", or "sum" with the number of agents who tell their noise.
+
+    Raises
+    ------
+    InputError
+        If one of them is unknown.
+    """
+
+    relation: str = "replace_one"
+    unit: str = "record"
+    observer: str = "messages"
+    colluders: int = 1
+
+    def __post_init__(self) -> None:
+        relation_of(self.relation)
+        if self.unit not in get_args(Unit):
+            raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
+        observer_named(self.observer)
+        checks.at_least("colluders", self.colluders, 0)
+
+    @property
+    def observer_text(self) -> str:
+        """The observer, as people read it."""
+        if self.observer != "sum":
+            return self.observer
+        return f"{self.observer} with {self.colluders} colluding"
+
+    @property
+    def neighbours(self) -> Relation:
+        """The relation."""
+        return relation_of(self.relation)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a run is, for the reader of an account and for what a refusal says would fit.
+
+    Attributes
+    ----------
+    what
+        In a few words.
+    proposal, plan
+        Their digests; the first is None where there is no proposal.
+    epsilon, delta, mu
+        As its plan certifies them.
+
+    Raises
+    ------
+    InputError
+        If a number is NaN or out of range, which no account could hold.
+    """
+
+    what: str
+    proposal: str | None
+    plan: str
+    epsilon: float
+    delta: float
+    mu: float | None
+    rounds: int
+
+    def __post_init__(self) -> None:
+        checks.not_negative("epsilon", self.epsilon, allow_infinity=True)
+        checks.not_negative("delta", self.delta)
+        if self.mu is not None:
+            checks.not_negative("mu", self.mu, allow_infinity=True)
+        checks.at_least("rounds", self.rounds, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the purpose as JSON-safe values, which know no infinity."""
+        values = dataclasses.asdict(self)
+        return {name: "infinity" if value == math.inf else value for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Purpose:
+        """Return the purpose of `to_dict`."""
+        numbers: dict[str, Any] = {
+            name: math.inf for name, value in values.items() if value == "infinity"
+        }
+        return cls(**{**values, **numbers})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from taciturn.budget.balance import Balance
-from taciturn.budget.charge import Charge, Cost
+from taciturn.budget.charge import Charge, Cost, Purpose
 from taciturn.budget.sums import largest_cost, share_of
-from taciturn.budget.terms import Purpose
 from taciturn.errors import AccountError
 from taciturn.privacy import epsilon_of
 
@@ -31,24 +30,23 @@ def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     condition under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than
     these assume, or none, is refused.
     """
-    if not charge.least_scale >= state.caps.least_scale:
+    caps = state.caps
+    if not charge.least_scale >= caps.least_scale:
         raise AccountError(
-            f"the noise of this run does not stand on a lattice of {state.caps.least_scale:g} "
+            f"the noise of this run does not stand on a lattice of {caps.least_scale:g} "
             "steps to its scale, which the account assumes; use Gaussian or Laplace noise that is "
             "added to the answer"
         )
-    caps = state.caps
     cost = largest_cost(state.terms, caps.order, charge)
     if math.isfinite(cost.squares + cost.divergence):
         total = state.sums.plus(share_of(state.terms, caps.order, charge)).total
         within = total.squares <= caps.squares and total.divergence <= caps.divergence
         if within and total.values <= caps.values:
             return
-    raise AccountError(_refusal(state, charge, purpose))
+    raise AccountError(_refusal(state, cost, charge.values, purpose))
 
 
-def _refusal(state: Balance, charge: Charge, purpose: Purpose) -> str:
-    cost = largest_cost(state.terms, state.caps.order, charge)
+def _refusal(state: Balance, cost: Cost, values: int, purpose: Purpose) -> str:
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "
@@ -59,13 +57,13 @@ def _refusal(state: Balance, charge: Charge, purpose: Purpose) -> str:
             f"{parts[0]}; the account was opened without a share for answers that are not Gaussian "
             "on all records: use those, or taciturn budget raise with --curves"
         )
-    if left.values >= charge.values:
+    if left.values >= values:
         return "; ".join([*parts, _would_fit(state, cost, purpose)])
     parts.append(
-        f"it releases {charge.values:,} numbers; of the numbers that may be released "
+        f"it releases {values:,} numbers; of the numbers that may be released "
         f"{left.values:,} are left"
     )
-    rounds = left.values * purpose.rounds // charge.values
+    rounds = left.values * purpose.rounds // values
     if rounds < 1:
         return "; ".join([*parts, _NOTHING_FITS])
     # how much noise they have is another matter

@@ -1,4 +1,4 @@
-"""A reservation: a place in an account, kept for one run."""
+"""A reservation: a place in an account that is kept for one run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from taciturn.budget.balance import Balance, moved, record
+from taciturn.budget.balance import Balance, balance_after, record, status_of
 from taciturn.budget.charge import Charge
 from taciturn.budget.places import head_file
-from taciturn.budget.state import followed
 from taciturn.budget.store import (
     PATIENCE,
     digest_of,
     entries_of,
     head_locked,
+    holds_head,
     last_of,
     locked,
     read_head,
-    told,
+    usable,
     write_head,
 )
 from taciturn.budget.sums import Share, share_of
@@ -46,10 +46,12 @@ class Reservation:
         What the account calls it.
     share
         What its charge adds to the sums of the account.
-    before
-        The account before it.
-    state
-        The account after the last entry that was written here.
+    before, state
+        The account before it, and after the last entry that was written here.
+    begun
+        Whether the mark was written after which records may be read.
+    ready
+        Whether head and mark are written, so that records may be read.
     """
 
     account: str
@@ -61,23 +63,12 @@ class Reservation:
     state: Balance
     _connection: sqlite3.Connection
     _held: ExitStack
-    _begun: bool = False
-    _ready: bool = False
+    begun: bool = False
+    ready: bool = False
     _closed: bool = False
-    _status: str = "reserved"
     # taken by the one run and never given back, also not to a copy, which has the same lock
     _unused: Lock = field(default_factory=Lock)
     _process: int = field(default_factory=os.getpid)
-
-    @property
-    def begun(self) -> bool:
-        """Whether the mark was written after which records may be read."""
-        return self._begun
-
-    @property
-    def ready(self) -> bool:
-        """Whether head and mark are written, so that records may be read."""
-        return self._ready
 
     def begin(self) -> None:
         """Write the mark after which records may be read.
@@ -94,10 +85,10 @@ class Reservation:
         **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
         where it was.
         """
-        self._add({"kind": "opened"}, allowed=("reserved",))
-        self._begun = True
+        self._add({"kind": "opened"}, status="reserved")
+        self.begun = True
         advance_head(self._connection, self.account, self.file, head_file(self.state.identity))
-        self._ready = True
+        self.ready = True
 
     def use(self, charge: Charge) -> None:
         """Use the reservation for a run with these events; it is begun if it was not.
@@ -109,30 +100,29 @@ class Reservation:
             head could not be written.
         """
         named = dataclasses.replace(charge, partition=self.charge.partition)
-        own = named == self.charge and self._process == os.getpid()
+        mine = named == self.charge and self._process == os.getpid()
         # before the mark: of two threads, one must not pass while the other still writes the head
-        if not own or not self._unused.acquire(blocking=False):
+        if not mine or not self._unused.acquire(blocking=False):
             raise AccountError(
                 "this reservation was made for another run or by another process, or used already; "
                 "reserve for each run of its own"
             )
-        if not self._ready:
+        if not self.ready:
             self.begin()
 
     def spend(self) -> None:
         """Mark it as used, so that it can only be closed."""
-        self._begun = self._ready = True
-        self._status = "opened"
+        self.begun = self.ready = True
         self._unused.acquire(blocking=False)
 
     def note_files(self, digests: Sequence[str]) -> None:
         """Write the salted digests of the files that the run reads."""
-        self._add({"kind": "files", "digests": list(digests)}, allowed=("opened",))
+        self._add({"kind": "files", "digests": list(digests)}, status="opened")
 
     def give_back(self) -> None:
         """Return the reservation, if no record was read; else do nothing."""
-        if not self._begun:
-            self._add({"kind": "returned"}, allowed=("reserved",))
+        if not self.begun:
+            self._add({"kind": "returned"}, status="reserved")
         self._held.close()
 
     def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
@@ -162,47 +152,28 @@ class Reservation:
                     share = share_of(self.state.terms, self.state.caps.order, named)
                     content["charge"] = named.to_dict()
                     content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
-                self._add({"kind": "closed", **content}, allowed=("opened",))
+                self._add({"kind": "closed", **content}, status="opened")
         return self.state
 
-    def _add(self, content: Mapping[str, Any], *, allowed: tuple[str, ...]) -> None:
-        with told(self.file):
+    def _add(self, content: Mapping[str, Any], *, status: str) -> None:
+        """Write an entry about this run, which must have that status, after those of others."""
+        with usable(self.file):
             with locked(self._connection):
-                balance, status = self._followed()
-                if status not in allowed:
+                entries, last = entries_of(self._connection, self.account), self.state.last
+                if not holds_head(entries, last):
+                    raise InputError(
+                        f"account {self.account!r} was edited while a run was under way; put the "
+                        "right file back"
+                    )
+                balance = balance_after(self.state, entries[last.number :])
+                found = status_of(self.run, entries)
+                if found != status:
                     raise AccountError(
-                        f"the reservation of this run in account {self.account!r} is {status!r}, "
+                        f"the reservation of this run in account {self.account!r} is {found!r}, "
                         "so no record may be read for it; run again"
                     )
-                written = {**content, "run": self.run}
-                balance = record(self._connection, balance, written)
-            self.state, self._status = balance, status_after(status, written)
-
-    def _followed(self) -> tuple[Balance, str]:
-        """Return the balance after what others wrote meanwhile, and what became of this run."""
-        later = entries_of(self._connection, self.account, after=self.state.last)
-        status = self._status
-        for entry in later:
-            others = entry.content
-            if others.get("run") == self.run:
-                status = status_after(status, others)
-        if not later:
-            return self.state, status
-        before = self.state.standing
-        for _ in followed(self.state, before, later):  # raises where one does not follow
-            pass
-        return moved(self.state, later[-1]), status
-
-
-def status_after(status: str, content: Mapping[str, Any]) -> str:
-    """Return the status of a run after an entry about it."""
-    match content["kind"]:
-        case "opened" | "returned" as kind:
-            return str(kind)
-        case "closed":
-            return str(content["result"])
-        case _:
-            return status
+                balance = record(self._connection, balance, {**content, "run": self.run})
+            self.state = balance
 
 
 def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Path) -> None:
@@ -213,7 +184,7 @@ def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Pa
     InputError
         If the head that stands is none of the entries: a copy of the account was charged.
     """
-    with told(file), locked(connection), head_locked(head, PATIENCE):
+    with usable(file), locked(connection), head_locked(head, PATIENCE):
         stands = read_head(head)
         if stands is None or digest_of(connection, stands.number) != stands.digest:
             raise InputError(

@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from taciturn.budget.places import private_folder
+from taciturn.budget.places import private_folder, private_opener
 from taciturn.errors import AccountError, InputError
 
 START = "0" * 64
@@ -29,7 +30,7 @@ class Entry:
     body: str
     digest: str
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
         """The content, read."""
         values: dict[str, Any] = json.loads(self.body)
@@ -43,17 +44,10 @@ def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
     return Entry(number, body, _digest(previous, number, body))
 
 
-def check_chain(name: str, entries: Sequence[Entry], *, after: Entry | None = None) -> None:
-    """Raise `InputError` unless numbers follow one another and every digest is right.
-
-    Parameters
-    ----------
-    after
-        The entry before the first of these; None for the start of the chain.
-    """
-    number, previous = (0, START) if after is None else (after.number, after.digest)
-    for entry in entries:
-        number += 1
+def check_chain(name: str, entries: Sequence[Entry]) -> None:
+    """Raise `InputError` unless there are entries, numbered from 1, and every digest is right."""
+    previous = START
+    for number, entry in enumerate(entries, start=1):
         digest = _digest(previous, number, entry.body)
         if entry.number != number or entry.digest != digest:
             raise InputError(
@@ -61,7 +55,7 @@ def check_chain(name: str, entries: Sequence[Entry], *, after: Entry | None = No
                 "written; put the right file back, or open a new account"
             )
         previous = digest
-    if number == 0:
+    if not entries:
         raise InputError(f"account {name!r} is empty; put the right file back")
 
 
@@ -118,12 +112,22 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
         sync_folder(file.parent)
 
 
-def write_place(file: Path, identity: str) -> None:
-    """Write which account is at a place, durably and whole or not at all."""
+def holds_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
+    """Whether a head is one of the entries."""
+    return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
+
+
+def replace_head(file: Path, last: Entry) -> None:
+    """Write the head durably in place of whatever stands there, also of a later one."""
+    replace_file(file, _text(Head(last.number, last.digest)))
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Write a small file durably, whole or not at all."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="ascii") as stream:
-            stream.write(identity)
+        with open(part, "wb", opener=private_opener) as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(file)
@@ -132,27 +136,12 @@ def write_place(file: Path, identity: str) -> None:
     sync_folder(file.parent)
 
 
-def replace_head(file: Path, last: Entry) -> None:
-    """Write the head durably in place of whatever stands there, also of a later one."""
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
-    try:
-        write_head(part, last)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-    sync_folder(file.parent)
-
-
 @contextmanager
 def head_locked(file: Path, patience: float) -> Iterator[None]:
-    """Hold the lock of a head, which copies of one account have in common.
+    """Hold the lock of a head, which copies of one account have in common, each with its own.
 
-    Their own locks are two. It is that of an empty database beside the head: nothing is written.
-
-    Parameters
-    ----------
-    patience
-        How many seconds to wait for another process.
+    It is that of an empty database beside the head: nothing is written. `patience` is how many
+    seconds to wait for another process.
     """
     lock = sqlite3.connect(
         file.with_suffix(".lock"),
@@ -217,7 +206,7 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     InputError
         If the file cannot be opened, is no account, or a write fails.
     """
-    with told(file), ExitStack() as stack:
+    with usable(file), ExitStack() as stack:
         stack.enter_context(closing(_keeper(file)))
         connection = _connection(file, "rw")
         stack.enter_context(closing(connection))
@@ -248,7 +237,7 @@ def _keeper(file: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def told(file: Path) -> Iterator[None]:
+def usable(file: Path) -> Iterator[None]:
     """Raise errors of the database and of the system as `InputError`."""
     try:
         yield
@@ -260,13 +249,10 @@ def told(file: Path) -> Iterator[None]:
         ) from error
 
 
-def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> Entry:
+def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> None:
     """Create the file of an account with its first entry; it is there whole or not at all.
 
-    Parameters
-    ----------
-    before
-        Called with the entry before the file has its name.
+    `before` is called with the entry before the file has its name.
 
     Raises
     ------
@@ -274,22 +260,20 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
         If there is such a file.
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    with told(file):
+    with usable(file):
         private_folder(file.parent)
         if file.exists():
             raise _taken(file)
         try:
-            entry = _written(part, content)
-            before(entry)
+            before(_write_first(part, content))
             _name(part, file)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
         sync_folder(file.parent)
-    return entry
 
 
-def _written(part: Path, content: Mapping[str, Any]) -> Entry:
+def _write_first(part: Path, content: Mapping[str, Any]) -> Entry:
     """Write a file with its first entry.
 
     It has no name yet, so one synchronisation will do: that of the last write, to the whole file.
@@ -334,60 +318,31 @@ def locked(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
-    except BaseException:
-        _undo(connection)
-        raise
-    try:
         connection.execute("COMMIT")
     except BaseException:
-        _undo(connection)
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 
-def _undo(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
-def entries_of(
-    connection: sqlite3.Connection, name: str, *, after: Entry | None = None, most: int = -1
-) -> list[Entry]:
-    """Return entries, their chain checked.
-
-    Parameters
-    ----------
-    after
-        Those after this one, which must still be there; None for those from the first on.
-    most
-        How many at most; -1 for all.
-    """
+def entries_of(connection: sqlite3.Connection, name: str, *, most: int = -1) -> list[Entry]:
+    """Return the entries, or the first ones of them, their chain checked."""
     schema = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
     if schema != [("table", "entries", _TABLE.lstrip())]:
         raise InputError(
             f"account {name!r} was edited: it holds more than its entries, or another table of "
             "them; put the right file back"
         )
-    number = 0 if after is None else after.number
-    rows = connection.execute(
-        "SELECT number, body, digest FROM entries WHERE number >= ? ORDER BY number LIMIT ?",
-        (number, most),
-    )
+    rows = connection.execute("SELECT * FROM entries ORDER BY number LIMIT ?", (most,))
     entries = [Entry(int(number), str(body), str(digest)) for number, body, digest in rows]
-    if after is not None:
-        if entries[:1] != [after]:
-            raise InputError(
-                f"account {name!r} was edited while a run was under way; put the right file back"
-            )
-        entries = entries[1:]
-    check_chain(name, entries, after=after)
+    check_chain(name, entries)
     return entries
 
 
 def last_of(connection: sqlite3.Connection) -> Entry:
     """Return the last entry."""
-    number, body, digest = connection.execute(
-        "SELECT number, body, digest FROM entries ORDER BY number DESC LIMIT 1"
-    ).fetchone()
+    rows = connection.execute("SELECT * FROM entries ORDER BY number DESC LIMIT 1")
+    number, body, digest = rows.fetchone()
     return Entry(int(number), str(body), str(digest))
 
 

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from taciturn.budget.charge import Charge, Cost, Events, check_relations, cost_of, relation_of
-from taciturn.budget.terms import AccountTerms
+from taciturn.budget.charge import (
+    AccountTerms,
+    Charge,
+    Cost,
+    Events,
+    check_relations,
+    cost_of,
+    relation_of,
+)
 from taciturn.errors import InputError
 
 # more than rounding takes from the cost of one charge; sums of costs are exact
@@ -48,7 +55,7 @@ class Share:
     def to_dict(self) -> dict[str, Any]:
         """Return the share as JSON-safe values."""
         pairs = [(cost.squares, cost.divergence) for cost in self.costs]
-        return {"costs": _grouped(pairs), "values": self.values, "partition": self.partition}
+        return {"costs": _group(pairs), "values": self.values, "partition": self.partition}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Share:
@@ -91,20 +98,20 @@ class Sums:
         InputError
             If a cost is infinite, or the division has another number of agents.
         """
-        return self._with(share, 1)
+        return self._changed(share, 1)
 
     def minus(self, share: Share) -> Sums:
         """Return the sums without a charge that was added."""
-        return self._with(share, -1)
+        return self._changed(share, -1)
 
-    def _with(self, share: Share, sign: int) -> Sums:
+    def _changed(self, share: Share, sign: int) -> Sums:
         added = tuple((_exact(cost.squares), _exact(cost.divergence)) for cost in share.costs)
         counted = dataclasses.replace(
             self, values=self.values + sign * share.values, runs=self.runs + sign
         )
         name = share.partition
         if name is None:
-            return dataclasses.replace(counted, once=_sum(self.once, added[0], sign))
+            return dataclasses.replace(counted, once=_add_pairs(self.once, added[0], sign))
         before = self.divided.get(name, (_NOTHING,) * len(added))
         if len(before) != len(added):
             raise InputError(
@@ -112,7 +119,7 @@ class Sums:
                 "give divisions names of their own"
             )
         pairs = zip(before, added, strict=True)
-        agents = tuple(_sum(old, new, sign) for old, new in pairs)
+        agents = tuple(_add_pairs(old, new, sign) for old, new in pairs)
         return dataclasses.replace(counted, divided={**self.divided, name: agents})
 
     @property
@@ -129,7 +136,7 @@ class Sums:
         return {
             "once": [str(part) for part in self.once],
             "divided": {
-                name: _grouped([(str(a), str(b)) for a, b in agents])
+                name: _group([(str(a), str(b)) for a, b in agents])
                 for name, agents in self.divided.items()
             },
             "values": self.values,
@@ -154,12 +161,14 @@ def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
     Raises
     ------
     InputError
-        If it does not suit the terms (`costs_of`).
+        If relation, unit or colluders and those of the terms do not compose.
     """
-    costs = costs_of(terms, order, charge)
     if charge.partition is None:
-        costs = [largest_cost(terms, order, charge)]
-    return Share(tuple(costs), charge.values, charge.partition)
+        costs: tuple[Cost, ...] = (largest_cost(terms, order, charge),)
+    else:
+        by_events = _costs_by_events(terms, order, charge)
+        costs = tuple(by_events[events] for events in _observed_events(terms, charge))
+    return Share(costs, charge.values, charge.partition)
 
 
 def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Total:
@@ -169,7 +178,7 @@ def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Tota
     ------
     InputError
         If two charges have one division of the records and different numbers of agents, a charge
-        does not suit the terms (`costs_of`), or a cost is infinite.
+        does not suit the terms (`share_of`), or a cost is infinite.
 
     Notes
     -----
@@ -196,18 +205,6 @@ def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Cost:
     )
 
 
-def costs_of(terms: AccountTerms, order: int, charge: Charge) -> list[Cost]:
-    """Return each agent's cost of a charge, as the account's observer sees it.
-
-    Raises
-    ------
-    InputError
-        If relation or unit differ in a way that does not compose.
-    """
-    by_events = _costs_by_events(terms, order, charge)
-    return [by_events[events] for events in _seen(terms, charge)]
-
-
 def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Cost]:
     """Return the cost of every list of events that some agent has."""
     run = relation_of(charge.relation)
@@ -219,11 +216,11 @@ def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping
         )
     return {
         events: cost_of(events, run=run, account=terms.neighbours, order=order)
-        for events in set(_seen(terms, charge))
+        for events in set(_observed_events(terms, charge))
     }
 
 
-def _seen(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
+def _observed_events(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
     """Return the events of each agent as the observer of an account sees them."""
     if terms.observer == "sum" and charge.summed is not None:
         if charge.colluders >= terms.colluders:
@@ -241,11 +238,11 @@ def _exact(cost: float) -> Fraction:
     return Fraction(cost)
 
 
-def _sum(first: Pair, second: Pair, sign: int) -> Pair:
+def _add_pairs(first: Pair, second: Pair, sign: int) -> Pair:
     return first[0] + sign * second[0], first[1] + sign * second[1]
 
 
-def _grouped(pairs: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
+def _group(pairs: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
     """Return runs of equal pairs, each with its length."""
     return [[len(list(same)), *pair] for pair, same in itertools.groupby(pairs)]
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Xml
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import connected_components
 
 from taciturn import checks
@@ -87,6 +87,11 @@ class Graph:
     def degrees(self) -> Int[HostArray, " A"]:
         """Number of neighbours of each agent, `(A,)`."""
         return np.bincount(self.edges.ravel(), minlength=self.agents)
+
+    def has_edges(self, pairs: Int[HostArray, "P 2"]) -> Bool[HostArray, " P"]:
+        """Return whether each pair of agents, in any order, is an edge, `(P,)`."""
+        name = np.array([self.agents, 1])  # one whole number for each pair of agents
+        return np.isin(np.sort(pairs, axis=1) @ name, self.edges @ name)
 
     def neighbours(self) -> tuple[Int[HostArray, " _d"], ...]:
         """Return the neighbours of each agent, in ascending order."""

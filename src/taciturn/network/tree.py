@@ -56,9 +56,7 @@ class Tree:
         if np.sum(parents == agents) != 1:
             raise InputError("a tree has one root, an agent that is its own parent; name one")
         below = np.flatnonzero(parents != agents)
-        name = np.array([self.graph.agents, 1])  # one whole number for each pair of agents
-        pairs = np.sort(np.stack([below, parents[below]], axis=1), axis=1)
-        along = np.isin(pairs @ name, self.graph.edges @ name)
+        along = self.graph.has_edges(np.stack([below, parents[below]], axis=1))
         if not np.all(along):
             agent = below[np.argmin(along)]
             raise InputError(

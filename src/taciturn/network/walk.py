@@ -56,9 +56,7 @@ class Walk:
             raise InputError("a walk holds no hop; ask for at least one")
         if holders.min() < 0 or holders.max() >= self.graph.agents:
             raise InputError(f"a walk visits agents 0 to {self.graph.agents - 1} only")
-        name = np.array([self.graph.agents, 1])  # one whole number for each pair of agents
-        steps = np.sort(np.stack([holders[:-1], holders[1:]], axis=1), axis=1)
-        along = np.isin(steps @ name, self.graph.edges @ name)
+        along = self.graph.has_edges(np.stack([holders[:-1], holders[1:]], axis=1))
         if not np.all(along):
             hop = int(np.argmin(along))
             raise InputError(
