@@ -40,7 +40,7 @@ def others():
 
 
 def among(options):
-    check_among(Echo(0, 2), OUTPUT, options, graph_from=None)
+    check_among(Echo(0, 2), OUTPUT, options)
 
 
 def test_processes_with_different_options_are_refused_with_the_name_of_one(tmp_path, others):
@@ -71,7 +71,7 @@ def test_what_processes_cannot_do_is_refused_before_they_are_compared(tmp_path):
     with pytest.raises(InputError, match="read once only"):
         among({"data": tmp_path / "pipe.csv"})
     alone = Processes()
-    check_among(alone, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private")
+    check_among(alone, OUTPUT, {"data": tmp_path / "pipe.csv"})
 
 
 MARKED = 77.125  # an age that one row has, of the first agent

@@ -34,7 +34,6 @@ from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
 from taciturn.problems import Devices, Draw
-from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
 from taciturn.tables import Files, Report, read_files
@@ -92,20 +91,6 @@ def train(  # noqa: PLR0913 - one parameter per option
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    graph_from: Annotated[
-        str | None,
-        typer.Option(
-            help="Of fused-lasso: learn the graph from the records that are public (test), or from "
-            "those that are trained on (private; the certificate is then conditional)."
-        ),
-    ] = None,
-    graph_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="Of --graph-from: the larger, the fewer edges; "
-            f"{DEFAULT_GRAPH_WEIGHT:g} if not given."
-        ),
-    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -134,13 +119,13 @@ def train(  # noqa: PLR0913 - one parameter per option
     }
     tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
-    given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
+    given = {**given, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
     processes = join(given)
     alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
     del alike["accounts"]  # where each machine keeps its accounts is its own affair
-    check_among(processes, output, alike, graph_from=graph_from)
+    check_among(processes, output, alike)
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
@@ -246,9 +231,7 @@ def _uncharged(
     if proposal is not None:
         return _from_file(data, tables, given, output, proposal, draw)
     options = run_options(given, rounds=given["rounds"])
-    ahead = None  # where records are looked at for a graph
-    if options.structure.graph_from is None:
-        ahead = partial(_proposal_ahead, options=options, features=given["features"])
+    ahead = partial(_proposal_ahead, options=options, features=given["features"])
     dataset = loaded(data, tables, output, ahead=ahead)
     records = divide(
         dataset,

@@ -72,7 +72,7 @@ def of_disjoint_parts(
     divides its own.
 
     Adaptive choice of the second run's question is therefore harmless, as long as the first
-    reads no record of E: not for its centre, nor for a graph, nor for any of several candidates.
+    reads no record of E: not for its centre, nor for any of several candidates.
     """
     same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
     if training.agents_per_person not in {None, 1}:

@@ -24,7 +24,6 @@ from taciturn.proposal.parts import (
     Structure,
     check_seed,
     graph_conditions,
-    graph_warning,
 )
 from taciturn.proposal.proposal import Proposal, facts_of_method, network_rows, network_values
 from taciturn.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
@@ -65,7 +64,6 @@ __all__ = [
     "facts_of_method",
     "feature_conditions",
     "graph_conditions",
-    "graph_warning",
     "known_forecast",
     "labels_of",
     "network_rows",

@@ -88,7 +88,7 @@ def _plain(number: float) -> str:
 Weight = Annotated[float, Field(le=1e30)]
 Cell = Annotated[float, Field(ge=-1e15, le=1e15)]
 StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
-GraphSource = Literal["chain", "given", "test", "private"]
+GraphSource = Literal["chain", "given"]
 # of an agent or a column; the upper end is that of NumPy's 32-bit integers
 Place = Annotated[int, Field(ge=0, lt=2**31)]
 # whole numbers up to here are exact in double precision
@@ -105,7 +105,7 @@ class Structure(Part):
     rows
         Of the generalised lasso: the rows of A, a number for each encoded column.
     source
-        Where edges or rows come from; "private" makes every certificate conditional.
+        Whether edges or rows were given, which a certificate then states.
     """
 
     name: StructureName
@@ -247,28 +247,10 @@ class Connection(Part):
 
 
 def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
-    """Return the conditions that the structure adds to a certificate."""
+    """Return the condition that a structure adds to a certificate."""
     if structure is None or structure.source == "chain":
         return ()
-    if structure.source == "given":
-        return ("the graph or matrix of the structure is taken as public, however it was found",)
-    if structure.source == "test":
-        return ("the graph of the structure was learned from the test records, which are public",)
-    return (
-        "the graph of the structure was learned from the training records themselves, without "
-        "noise, and the plan depends on it: the certificate holds only if the graph would be "
-        "the same whatever one record says",
-    )
-
-
-def graph_warning(structure: Structure | None) -> tuple[str, ...]:
-    """Return a warning if the graph was learned from private records, else nothing."""
-    if structure is None or structure.source != "private":
-        return ()
-    return (
-        "the certificate is conditional: the graph was learned from the training records; learn it "
-        "from public ones (--graph-from test) or give a public file (--graph)",
-    )
+    return ("the graph or matrix of the structure is taken as public, however it was found",)
 
 
 def problem_of(

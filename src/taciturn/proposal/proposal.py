@@ -303,10 +303,8 @@ class Proposal(Document):
 
     @property
     def conditional(self) -> bool:
-        """Whether bounds or graph were taken from the records: every certificate rests on that."""
-        table = self.data.table
-        filled_in = table is not None and table.source == "data"
-        return filled_in or (self.structure is not None and self.structure.source == "private")
+        """Whether bounds were read off the records: every certificate rests on that."""
+        return self.data.table is not None and self.data.table.source == "data"
 
 
 def facts_of_method(facts: Spec, centre: bool) -> Spec:

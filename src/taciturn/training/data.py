@@ -308,16 +308,9 @@ def proposal_for(data: DividedData, request: Request, structure: StructureReques
 
     Notes
     -----
-    **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
-    be learned from records; the certificate then says so.
+    **Guarantee.** Only columns, counts and bounds are read.
     """
-    rows = None
-    if structure.graph_from == "test":
-        rows = data.parts.test_features
-    elif structure.graph_from == "private":
-        # the order of the file, whoever owns a row; none that is held out
-        rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
-    content = structure.structure(data.names, rows)
+    content = structure.structure(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
 
@@ -400,16 +393,7 @@ def proposal_ahead(
     """Return the proposal of a request on the records of files of which no cell was looked at.
 
     It is that of `proposal_for` on the same records.
-
-    Raises
-    ------
-    InputError
-        If a graph is to be learned from records.
     """
-    if structure.graph_from is not None:
-        raise InputError(
-            "--graph-from reads records before anything is charged; with an account give --graph"
-        )
     facts = DataFacts.of(files.bounds, features)
     counts = counts_ahead(
         files,
@@ -420,7 +404,7 @@ def proposal_ahead(
     )
     names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
     dealt = files.owners is None and len(counts) > 1
-    return propose(facts, counts, request, structure.structure(names, None), dealt=dealt)
+    return propose(facts, counts, request, structure.structure(names), dealt=dealt)
 
 
 def counts_ahead(

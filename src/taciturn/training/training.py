@@ -48,7 +48,6 @@ from taciturn.proposal import (
     Request,
     StructureRequest,
     centre_warning,
-    graph_warning,
 )
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.tables import Table
@@ -443,14 +442,13 @@ def train_on(
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return the warnings that a proposal deserves: about delta, bounds and graph."""
+    """Return the warnings that a proposal deserves: about delta and bounds."""
     table = proposal.data.table
     unit = "persons" if proposal.budget.unit == "person" else "records"
     units = proposal.records // (proposal.budget.rows_per_person or 1)
     return (
         *delta_warning(proposal.budget.delta, units, unit),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
-        *graph_warning(proposal.structure),
     )
 
 

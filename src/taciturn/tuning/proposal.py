@@ -192,7 +192,7 @@ def propose_choice(
     for (name, request, structure), about in zip(requests, facts, strict=True):
         names = about.inputs.names if about.feature_map is None else about.feature_map.names
         alone = replace(request, epsilon=each, evaluate=None)
-        content = structure.structure(names, None)
+        content = structure.structure(names)
         own = propose(about, kept, alone, content, dealt=dealt)
         own = own.model_copy(update={"evaluation": evaluation})
         candidates.append(Candidate(name=name, proposal=own))
