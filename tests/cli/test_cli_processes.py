@@ -16,7 +16,7 @@ from taciturn.errors import InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import Request, StructureRequest
 from taciturn.tables import Source, read_files
-from taciturn.training import proposal_ahead
+from taciturn.training import Division, proposal_of_files
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 
@@ -105,7 +105,9 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=5, **asked)
-    proposal = proposal_ahead(files, request, StructureRequest(), agents=None)
+    proposal = proposal_of_files(
+        files, Division.of_request(request, None), request, StructureRequest()
+    )
     monkeypatch.setattr(accounts, "Devices", devices)
     monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
     monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)

@@ -17,7 +17,6 @@ from taciturn.proposal import (
     Request,
     Structure,
     StructureRequest,
-    graph_conditions,
     propose,
 )
 from taciturn.proposal.request import read_edges, read_matrix
@@ -51,7 +50,7 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     wanted = {"name": "generalized-lasso", "graph": str(matrix)}
     made = structured(**wanted)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
-    assert "taken as public" in graph_conditions(structure_of(**wanted))[0]
+    assert "taken as public" in structure_of(**wanted).conditions[0]
 
 
 @pytest.mark.parametrize("text", ["a,d\n", "a\n", "0,3\n", "a,b,c\n"])
@@ -101,9 +100,9 @@ def test_the_default_rounds_of_vradmm_are_whole_epochs():
 
 
 def test_a_certificate_states_only_a_graph_that_was_given():
-    assert graph_conditions(structure_of(name="fused-lasso")) == ()
+    assert structure_of(name="fused-lasso").conditions == ()
     given = structure_of(name="fused-lasso").model_copy(update={"source": "given"})
-    assert "taken as public" in graph_conditions(given)[0]
+    assert "taken as public" in given.conditions[0]
 
 
 def test_a_proposal_whose_graph_was_learned_from_records_is_refused():

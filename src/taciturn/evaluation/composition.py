@@ -23,10 +23,8 @@ def of_disjoint_parts(
 
     Parameters
     ----------
-    training
-        Of the run that released the model.
-    evaluation
-        Of the run that asks held-out records about it.
+    training, evaluation
+        Of the run that released the model, and of the run that asks held-out records about it.
     answering
         The agents of the second run, by their numbers in the first.
     condition

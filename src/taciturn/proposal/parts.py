@@ -50,13 +50,7 @@ class Named(Part):
 
     @classmethod
     def parse(cls, what: str, text: str) -> Named:
-        """Return what a text such as `l2:1e-6` says.
-
-        Raises
-        ------
-        InputError
-            If what stands after the colon are no numbers.
-        """
+        """Return what a text such as `l2:1e-6` says."""
         name, colon, rest = text.partition(":")
         try:
             numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
@@ -98,14 +92,8 @@ Count = Annotated[int, Field(ge=0, lt=2**53)]
 class Structure(Part):
     """weight |A x|_1 + ridge |x|^2 / 2 with A from a graph of the columns or given by its rows.
 
-    Attributes
-    ----------
-    edges
-        Of the fused lasso: pairs of encoded columns.
-    rows
-        Of the generalised lasso: the rows of A, a number for each encoded column.
-    source
-        Whether edges or rows were given, which a certificate then states.
+    Edges (of the fused lasso) are pairs of encoded columns; rows (of the generalised lasso) are
+    those of A. A certificate states that they are public where they were given.
     """
 
     name: StructureName
@@ -124,6 +112,13 @@ class Structure(Part):
                 f"{self.name} comes with edges or rows of another structure; leave them empty"
             )
         return self
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The condition that a graph or matrix adds to a certificate."""
+        if self.source == "chain":
+            return ()
+        return ("the graph or matrix of the structure is taken as public, however it was found",)
 
     def structured(self, loss: Loss, columns: int) -> Structured:
         """Return the structured problem on so many encoded columns."""
@@ -188,12 +183,10 @@ class Budget(Part):
 
 
 class Connection(Part):
-    """The edges of a network, and what goes along them.
+    """The edges of a network, and what goes along them; names as in the request.
 
     Attributes
     ----------
-    name, walk
-        The names in the request, for people to read.
     holders
         On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
     cap
@@ -246,13 +239,6 @@ class Connection(Part):
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
 
 
-def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
-    """Return the condition that a structure adds to a certificate."""
-    if structure is None or structure.source == "chain":
-        return ()
-    return ("the graph or matrix of the structure is taken as public, however it was found",)
-
-
 def problem_of(
     loss: Loss,
     regulariser: Named,
@@ -260,14 +246,7 @@ def problem_of(
     structure: Structure | None,
     columns: int,
 ) -> Problem:
-    """Return the problem; a structure replaces the regulariser.
-
-    Raises
-    ------
-    InputError
-        If a name or number is not in the tables, or a structure comes with a regulariser or a
-        constraint besides.
-    """
+    """Return the problem; a structure stands in place of regulariser and constraint."""
     plain = Problem(
         loss,
         regulariser_named(regulariser.name, regulariser.numbers),

@@ -1,4 +1,4 @@
-"""A request for a run: what a person says, before defaults are filled in."""
+"""User input: a request for a run, before defaults are filled in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WALKS = ("cyclic", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRequest:
-    """The network on which there is no aggregator; None for the default.
+    """The network in place of an aggregator; None for the default.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class NetworkRequest:
     cap
         On a relay: the most answers of an agent, who from then on only passes the token on.
     exchanges
-        In gossip: how often the messages of one question are exchanged; 1 by default.
+        In gossip: how often the messages of one question are exchanged.
     """
 
     network: str | None = None
@@ -92,8 +92,6 @@ class Request:
 
     Attributes
     ----------
-    algorithm
-        A name of `methods`.
     loss
         None for the first that suits the targets.
     class_weight, prior
@@ -104,21 +102,14 @@ class Request:
         where records are.
     clip
         Public bound on the coefficient of a record; None for `coefficient_clip`.
-    rounds
-        None for the method's default.
     centre
-        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`);
-        None where that pays. The model is then linear in the rows around it and not in the
-        columns.
+        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`),
+        around which the model is then linear; None where that pays.
     evaluate
         The share of each agent's records, or persons, that is held out and asked about the released
         model; None for no evaluation.
-    options
-        Values of options of the method; defaults stand for the rest.
-    network
-        Without aggregator: along a spanning tree, by gossip, or on a relay, as the method says.
     methods
-        The table of methods by name.
+        By name, among which `algorithm` is one; `options` are values of its options.
 
     Raises
     ------
@@ -253,13 +244,7 @@ class StructureRequest:
         )
 
     def structure(self, columns: tuple[str, ...]) -> Structure | None:
-        """Return the structure of a model of these encoded columns.
-
-        Raises
-        ------
-        InputError
-            If the file is not understood.
-        """
+        """Return the structure of a model of these encoded columns, with the file's content."""
         if self.name is None:
             return None
         weight, ridge = self._weights()
@@ -291,13 +276,7 @@ def chain_of(columns: int) -> Int[HostArray, "e 2"]:
 
 
 def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
-    """Return the edges in a CSV file: two columns a line, by name or by number from 0.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line names no two columns.
-    """
+    """Return the edges in a CSV file: two columns a line, by name or by number from 0."""
     number = {name: place for place, name in enumerate(columns)}
     number |= {str(place): place for place in range(len(columns)) if str(place) not in number}
     edges = []
@@ -313,13 +292,7 @@ def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
 
 
 def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
-    """Return the rows of a CSV file of numbers, one number per column of the model.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line does not hold that many numbers.
-    """
+    """Return the rows of a CSV file of numbers, one number per column of the model."""
     rows = []
     for line, cells in enumerate(_lines(path), start=1):
         try:
