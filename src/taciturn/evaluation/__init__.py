@@ -9,8 +9,8 @@ from taciturn.evaluation.asking import (
     evaluation_seed,
     expected_width,
     larger_of,
-    scale_of,
     score_of_totals,
+    score_units,
     with_evaluation,
 )
 from taciturn.evaluation.composition import of_disjoint_parts
@@ -21,6 +21,7 @@ from taciturn.evaluation.score import (
     Scale,
     score_of_labels,
     score_of_numbers,
+    tally_axes,
 )
 
 __all__ = [
@@ -40,9 +41,10 @@ __all__ = [
     "mean_interval",
     "of_disjoint_parts",
     "ratio_interval",
-    "scale_of",
     "score_of_labels",
     "score_of_numbers",
     "score_of_totals",
+    "score_units",
+    "tally_axes",
     "with_evaluation",
 ]

@@ -202,7 +202,7 @@ def evaluation_seed(seed: int | None) -> int | None:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
-def scale_of(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
+def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
     """Return the units in which the score is reported: class labels, or half the target's range."""
     return Scale(labels, proposal.clipped_loss.log_odds, unit)
 

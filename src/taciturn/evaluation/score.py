@@ -177,7 +177,7 @@ def score_of_labels(
     names = scale.labels
     assert names is not None
     counts = Counts.of(totals, records, variance)
-    label, guess, place = _axes(question)
+    label, guess, place = tally_axes(question)
     every, classes = np.ones(len(label), bool), range(len(names))
     sizes = [float(np.sum(counts.values[label == k])) for k in range(len(names))]
     commonest = int(np.argmax(sizes))
@@ -202,8 +202,8 @@ def score_of_labels(
     )
 
 
-def _axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
-    """Return label, prediction and bin of every cell."""
+def tally_axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
+    """Return label, prediction and bin of every cell of the counts."""
     where = np.indices(question.shape).reshape(len(question.shape), -1)
     if question.classes == 2:
         label, place = where
@@ -213,7 +213,7 @@ def _axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
 
 
 def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
-    label, guess, place = _axes(question)
+    label, guess, place = tally_axes(question)
     least = 0.0 if question.classes == 2 else 1 / question.classes
     right = label == 1 if question.classes == 2 else label == guess
     ends = least + (1 - least) * np.arange(question.bins + 1) / question.bins

@@ -105,11 +105,6 @@ def _setting(plan: Plan) -> _Setting:
 def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
     """Return the prediction for a proposal; its regulariser is ignored.
 
-    Raises
-    ------
-    InputError
-        If the budget is infinite, or there is no such plan.
-
     Examples
     --------
     >>> from taciturn.proposal import DataFacts, Request, propose

@@ -133,10 +133,7 @@ class DividedData:
     def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
         """Return the agents' training rows, clipped to the record norm, in the places of persons.
 
-        Parameters
-        ----------
-        centre
-            Whether a column of zeros stands beside them, the place of the constant around a centre.
+        With `centre` a column of zeros stands beside them, the place of the constant.
         """
         rows = self.parts.train_features
         if centre:
@@ -200,13 +197,6 @@ def divide_records(
     draw
         What deals records out and holds some out; None for a new secret one. Divisions of the same
         records that are compared or add up share one.
-
-    Raises
-    ------
-    InputError
-        If a number of agents is given for records that have owners, there are more agents than
-        records, the feature map does not suit them, persons are protected and nothing says whose
-        the rows are, or a person has rows at more agents than that.
     """
     name = division.features
     feature_map = None if name is None else feature_map_named(name, inputs_for(dataset))
@@ -301,14 +291,7 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 
 def local_part(data: DividedData, devices: Devices) -> DividedData:
-    """Return the records of this process's agents, and the test records; no others are in it.
-
-    Raises
-    ------
-    InputError
-        If the agents cannot be divided among the devices, or one of them has too few records to
-        hold some out.
-    """
+    """Return the records of this process's agents, and the test records; no others are in it."""
     if any(len(part) == 0 for part in data.held_out):
         raise InputError(
             "an agent has too few records to hold some out; among several processes all agents "

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from taciturn.errors import reason
-from taciturn.evaluation import Evaluated, ask_held_out, scale_of, score_of_totals
+from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals, score_units
 from taciturn.features import AroundCentre, FeatureMap
 from taciturn.problems import Origin, Shards
 from taciturn.proposal import labels_of
@@ -162,13 +162,13 @@ def _evaluate(
     )
     if answered is None:
         return None
-    scale = scale_of(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
-    score = attempts.attempt(
-        "the figures of the private evaluation",
-        lambda: score_of_totals(proposal, answered.plan, answered.totals, scale),
-        None,
-    )
-    return dataclasses.replace(answered, score=score)
+
+    def score() -> PrivateScore:
+        scale = score_units(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
+        return score_of_totals(proposal, answered.plan, answered.totals, scale)
+
+    what = "the figures of the private evaluation"
+    return dataclasses.replace(answered, score=attempts.attempt(what, score, None))
 
 
 def _around(data: DividedData, features: FeatureMap | None) -> DividedData:

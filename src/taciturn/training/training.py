@@ -31,7 +31,7 @@ from taciturn.engine.mesh import check_devices
 from taciturn.errors import InputError
 from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
 from taciturn.features import AroundCentre
-from taciturn.privacy import Certificate, delta_warning
+from taciturn.privacy import delta_warning
 from taciturn.problems import Devices, Draw, origin_of
 from taciturn.problems.memory import give_back
 from taciturn.proposal import (
@@ -103,11 +103,6 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     door, and by nothing else unless `oracle`. Once the run has ended, no error of a later step is
     raised: `failures` has its line. The certificate covers an evaluation from the start, and so
     also one that answered and then failed.
-
-    Raises
-    ------
-    InputError
-        If the proposal is for other records, no such plan exists, or the account cannot hold it.
     """
     check_data(data, proposal)
     if reference and not (oracle or data.dataset.public):
@@ -118,10 +113,10 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     began = time.perf_counter()
     plan = proposal.plan(methods)
     last = evaluation_plan(proposal, plan) if proposal.asks else None
-    told = _told(proposal, plan, methods, warn)
+    warnings = _warn_before(proposal, plan, methods, warn)
     devices = _devices_for(data, plan, reference=reference)
     if isinstance(account, Account):
-        account = _begun(account, data, proposal, plan, seed)
+        account = _begin_reservation(account, data, proposal, plan, seed)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
@@ -134,12 +129,16 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account=account,
         devices=devices,
     )
-    shown, features = _is_first(devices), data.features
+    first = devices is None or jax.process_index() == 0
+    features = data.features
     if proposal.centre:
         features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
     stated = (*data.dataset.conditions, *proposal.conditions)
     certificate = finished.certificate.under(stated, conditional=proposal.conditional)
     plan = dataclasses.replace(finished.plan, certificate=certificate)
+    covering = None
+    if last is not None:
+        covering = with_evaluation(proposal, certificate, last.certificate)
     training = Training(
         proposal=proposal,
         dataset=data.dataset,
@@ -151,12 +150,12 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         curves={},
         nonprivate=None,
         seconds=time.perf_counter() - began,
-        warnings=told,
+        warnings=warnings,
         charged=finished.charged,
-        covering=_covering(proposal, plan, last),
+        covering=covering,
     )
     attempts = Attempts(warn)
-    if release is not None and shown:
+    if release is not None and first:
         attempts.attempt("writing what was released", partial(release, training), None)
     attempts.attempt("returning memory", give_back, None)
     rows = None if proposal.centre else shards
@@ -170,7 +169,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         seed=seed,
         reference=reference,
         oracle=oracle,
-        curves=shown,
+        curves=first,
     )
     return dataclasses.replace(
         training,
@@ -187,16 +186,6 @@ def _centre_of(finished: Run) -> HostArray:
     return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
 
 
-def _covering(proposal: Proposal, plan: Plan, last: Plan | None) -> Certificate | None:
-    if last is None:
-        return None
-    return with_evaluation(proposal, plan.certificate, last.certificate)
-
-
-def _is_first(devices: Devices | None) -> bool:
-    return devices is None or jax.process_index() == 0
-
-
 def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices | None:
     """Return the devices that agents are divided among, if they are, once they suit the plan."""
     if data.local is None:
@@ -207,25 +196,25 @@ def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices |
     return data.local.devices
 
 
-def _told(
+def _warn_before(
     proposal: Proposal,
     plan: Plan,
     methods: Mapping[str, Method],
     warn: Callable[[str], None] | None,
 ) -> tuple[str, ...]:
-    """Return the warnings of a proposal, each told."""
-    told = (
+    """Return the warnings of a proposal, each handed to `warn`."""
+    warnings = (
         *warnings_of(proposal),
         *risk_warning(proposal, known_forecast(proposal, plan, methods)),
         *centre_warning(proposal, plan),
     )
     if warn is not None:
-        for warning in told:
+        for warning in warnings:
             warn(warning)
-    return told
+    return warnings
 
 
-def _begun(
+def _begin_reservation(
     account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
 ) -> Reservation:
     """Return the reservation for a training, after which records may be read."""

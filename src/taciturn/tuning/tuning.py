@@ -19,6 +19,7 @@ from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, check_chargeable, returned_on_error
 from taciturn.errors import InputError, TaciturnError, reason, told_anew
+from taciturn.evaluation import tally_axes
 from taciturn.features import AroundCentre
 from taciturn.noise import Label, Stream, exponential_choice
 from taciturn.oracles import ClippedErrors, Point, Tally
@@ -94,8 +95,6 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
 
     Parameters
     ----------
-    agents
-        As for `taciturn.training.divide`.
     seed
         Of all noise; None for the operating system's entropy. With one it is a reproduction.
     account
@@ -110,8 +109,6 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
 
     Raises
     ------
-    InputError
-        If the proposal is for other records, no such plan exists, or the account cannot hold it.
     TaciturnError
         If no candidate can be picked, although all are trained, charged and released.
 
@@ -296,7 +293,8 @@ def errors_of(
     counts = jnp.asarray(shards.counts, jnp.float64)
     values = np.asarray(_answers(question, query, stacked, counts), np.float64)
     if isinstance(question, Tally):
-        return tuple(sum(map(Fraction, row[_wrong(question)]), Fraction(0)) for row in values)
+        label, guess, _ = tally_axes(question)
+        return tuple(sum(map(Fraction, row[label != guess]), Fraction(0)) for row in values)
     return tuple(Fraction(float(row[0])) for row in values)
 
 
@@ -307,14 +305,6 @@ def _answers(question: Tally | ClippedErrors, query: Point, stacked: Shard, coun
         stacked, counts
     )
     return answers
-
-
-def _wrong(question: Tally) -> HostArray:
-    """Return which cells are of records whose label is not the predicted one."""
-    where = np.indices(question.shape).reshape(len(question.shape), -1)
-    if question.classes == 2:
-        return np.asarray(where[0] != (where[1] >= question.bins // 2))
-    return np.asarray(where[0] != where[1])
 
 
 def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
