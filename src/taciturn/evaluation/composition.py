@@ -23,10 +23,8 @@ def of_disjoint_parts(
 
     Parameters
     ----------
-    training, evaluation
-        Of the run that released the model, and of the run that asks held-out records about it.
     answering
-        The agents of the second run, by their numbers in the first.
+        The agents of the second run, which asks held-out records, by their numbers in the first.
     condition
         What says which record is in which part.
     dealt

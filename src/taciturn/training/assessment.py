@@ -318,21 +318,17 @@ Margins = TypeVar("Margins", Array, HostArray)
 class Metrics:
     """Errors and losses of one model; those on training records are oracle metrics.
 
+    What was not measured is NaN. Errors are of what `predict` answers, which for a table's numbers
+    is clipped to the range of the target.
+
     Attributes
     ----------
     test_error, train_error
-        NaN where it was not measured: of private training records, unless somebody asked for it.
         The fraction of wrong labels; for numbers the root of the mean squared error, in the units
         of a table's target. The mean over the training records, whoever owns them.
     test_loss, train_loss
-        Mean loss on the test records; objective on the training records. Class weights, if there
-        are some, count in losses and not in errors.
-
-    assessment
-        The test error beside that of the baseline, and more; None without test records.
-
-    Test metrics are NaN where there are no test records. Errors are those of what `predict`
-    answers: the scores of a table's numbers are clipped to the range of the target first.
+        Mean loss on the test records; objective on the training records. Class weights count in
+        losses and not in errors.
     """
 
     test_error: float
@@ -348,10 +344,7 @@ UNMEASURED = Metrics(math.nan, math.nan, math.nan, math.nan)
 def measure(
     problem: Problem, data: DividedData, shards: Shards | None, model: HostArray
 ) -> Metrics:
-    """Return the metrics of one model; test rows are clipped like training rows.
-
-    Without shards, those on training records are NaN.
-    """
+    """Return the metrics of one model; without shards, those on training records are NaN."""
     curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     train_error, objective = math.nan, math.nan

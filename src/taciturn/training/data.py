@@ -192,11 +192,8 @@ def divide_records(
     records with owners are split already. Rows without owners are dealt out by the draw, those of a
     person together.
 
-    Parameters
-    ----------
-    draw
-        What deals records out and holds some out; None for a new secret one. Divisions of the same
-        records that are compared or add up share one.
+    The draw is a new secret one if None. Divisions of the same records that are compared or add up
+    share one.
     """
     name = division.features
     feature_map = None if name is None else feature_map_named(name, inputs_for(dataset))
@@ -255,12 +252,7 @@ def inputs_for(dataset: Dataset | Table) -> Inputs:
 
 
 def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
-    """Return the proposal of a request on these records; see `propose`.
-
-    Notes
-    -----
-    **Guarantee.** Only columns, counts and bounds are read.
-    """
+    """Return the proposal of a request on these records, of which no cell is read."""
     content = structure.structure(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
@@ -371,10 +363,7 @@ def check_known(
 ) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts.
 
-    Parameters
-    ----------
-    counts
-        Records of each agent, with those that are held out; places, of persons.
+    Counts are of records, or places of persons, with those that are held out.
     """
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(

@@ -104,12 +104,7 @@ class Division:
     ) -> DividedRows:
         """Return whose each of so many training rows is, and which are held out.
 
-        Parameters
-        ----------
-        known
-            The rows of each agent, where they have owners; others are dealt out at random.
-        numbers
-            The person that each row is about, where the records say.
+        `known` are the rows of each agent where they have owners, `numbers` the person of each row.
         """
         persons = self.persons(numbers, draw)
         if known is not None:
@@ -127,11 +122,8 @@ class Division:
     def persons(self, numbers: HostArray | None, draw: Draw | None = None) -> Persons | None:
         """Return whose row each row is; None where records are protected.
 
-        Parameters
-        ----------
-        draw
-            What chooses a person's rows; None where they are only counted, which takes none: a
-            seed stands in its place, so that a run on them would be stamped.
+        The draw chooses a person's rows. Where they are only counted it may be None: a seed stands
+        in its place, so that a run on them would be stamped.
         """
         most = self.rows_per_person
         if (numbers is None) != (most is None):

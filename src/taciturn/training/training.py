@@ -130,30 +130,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         devices=devices,
     )
     first = devices is None or jax.process_index() == 0
-    features = data.features
-    if proposal.centre:
-        features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
-    stated = (*data.dataset.conditions, *proposal.conditions)
-    certificate = finished.certificate.under(stated, conditional=proposal.conditional)
-    plan = dataclasses.replace(finished.plan, certificate=certificate)
-    covering = None
-    if last is not None:
-        covering = with_evaluation(proposal, certificate, last.certificate)
-    training = Training(
-        proposal=proposal,
-        dataset=data.dataset,
-        features=features,
-        plan=plan,
-        model=finished.model,
-        models=np.asarray(finished.trace.models),
-        metrics=UNMEASURED,
-        curves={},
-        nonprivate=None,
-        seconds=time.perf_counter() - began,
-        warnings=warnings,
-        charged=finished.charged,
-        covering=covering,
-    )
+    training = _training_of(finished, data, proposal, last, warnings, began)
     attempts = Attempts(warn)
     if release is not None and first:
         attempts.attempt("writing what was released", partial(release, training), None)
@@ -175,6 +152,43 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         training,
         failures=tuple(attempts.failures),
         private_failures=tuple(attempts.private),
+    )
+
+
+def _training_of(
+    finished: Run,
+    data: DividedData,
+    proposal: Proposal,
+    last: Plan | None,
+    warnings: tuple[str, ...],
+    began: float,
+) -> Training:
+    """Return what a run released; of `data` nothing but public facts is read.
+
+    `last` is the plan of the evaluation, if there is one.
+    """
+    features = data.features
+    if proposal.centre:
+        features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
+    stated = (*data.dataset.conditions, *proposal.conditions)
+    certificate = finished.certificate.under(stated, conditional=proposal.conditional)
+    covering = None
+    if last is not None:
+        covering = with_evaluation(proposal, certificate, last.certificate)
+    return Training(
+        proposal=proposal,
+        dataset=data.dataset,
+        features=features,
+        plan=dataclasses.replace(finished.plan, certificate=certificate),
+        model=finished.model,
+        models=np.asarray(finished.trace.models),
+        metrics=UNMEASURED,
+        curves={},
+        nonprivate=None,
+        seconds=time.perf_counter() - began,
+        warnings=warnings,
+        charged=finished.charged,
+        covering=covering,
     )
 
 

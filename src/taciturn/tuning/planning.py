@@ -32,7 +32,7 @@ from taciturn.tuning.proposal import Candidate, TuneProposal
 class TunePlan:
     """What a choice among trainings will do and cost.
 
-    The ledger is that of all trainings, one after the other; `rate` that of every agent's choice
+    The ledger is that of all trainings in order, the rate that of every agent's choice
     (`taciturn.noise.exponential_choice`); certificate, charge and purpose are of all together.
     """
 

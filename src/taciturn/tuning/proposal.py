@@ -144,12 +144,11 @@ def propose_choice(
     counts
         Records of each agent, or places of persons, with those that are to be held out.
     requests
-        A name for each candidate, and what is asked for with the whole budget.
+        A name for each candidate, and its request with the whole budget.
     share
         Of each agent's records or persons, to choose by.
     dealt
         Whether records have no owners and are dealt to several agents at random.
-
     """
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
