@@ -16,7 +16,7 @@ from taciturn.errors import InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import Request, StructureRequest
 from taciturn.tables import Source, read_files
-from taciturn.training import proposal_ahead
+from taciturn.training import Division, proposal_of_files
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 
@@ -40,7 +40,7 @@ def others():
 
 
 def among(options):
-    check_among(Echo(0, 2), OUTPUT, options, graph_from=None)
+    check_among(Echo(0, 2), OUTPUT, options)
 
 
 def test_processes_with_different_options_are_refused_with_the_name_of_one(tmp_path, others):
@@ -71,7 +71,7 @@ def test_what_processes_cannot_do_is_refused_before_they_are_compared(tmp_path):
     with pytest.raises(InputError, match="read once only"):
         among({"data": tmp_path / "pipe.csv"})
     alone = Processes()
-    check_among(alone, OUTPUT, {"data": tmp_path / "pipe.csv"}, graph_from="private")
+    check_among(alone, OUTPUT, {"data": tmp_path / "pipe.csv"})
 
 
 MARKED = 77.125  # an age that one row has, of the first agent
@@ -105,7 +105,9 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=5, **asked)
-    proposal = proposal_ahead(files, request, StructureRequest(), agents=None)
+    proposal = proposal_of_files(
+        files, Division.of_request(request, None), request, StructureRequest()
+    )
     monkeypatch.setattr(accounts, "Devices", devices)
     monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
     monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)

@@ -8,7 +8,7 @@ import pytest
 
 from taciturn.evaluation import Scale, ratio_interval, score_of_labels, score_of_numbers
 from taciturn.evaluation.intervals import Counts
-from taciturn.evaluation.labels import _auc
+from taciturn.evaluation.score import _auc
 from taciturn.oracles import Tally
 
 SCALE = Scale(("no", "yes"), True, 1.0)

@@ -12,7 +12,7 @@ from tests.federation.wire import KilledError, envelopes, local_of, meet
 
 from taciturn.engine import charge_of
 from taciturn.errors import InputError, PrivacyError
-from taciturn.evaluation import ask_held_out, scale_of, score_of_totals
+from taciturn.evaluation import ask_held_out, score_of_totals, score_units
 from taciturn.problems import Draw
 from taciturn.proposal import labels_of
 from taciturn.training import train
@@ -84,7 +84,7 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
     hub.run()
     coordinator = hub.parties["coordinator"]
     proposal, plan = asked.signed.proposal, coordinator.plan
-    scale = scale_of(proposal, labels_of(proposal.data), 1.0)
+    scale = score_units(proposal, labels_of(proposal.data), 1.0)
     held, trained_on = asked.data.evaluated(), asked.data.shards("float64").origin
     model = coordinator.outcome.model
     expected = ask_held_out(proposal, plan, model, held, trained_on=trained_on, seed=7)

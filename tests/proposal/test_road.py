@@ -11,7 +11,6 @@ import pytest
 
 import taciturn
 from conftest import published
-from taciturn import datasets
 from taciturn.algorithms import METHODS
 from taciturn.cli.main import BUILT_IN, commands, main
 from taciturn.cli.options import method_options
@@ -20,9 +19,7 @@ from taciturn.errors import InputError
 from taciturn.estimators import (
     PrivateLogisticRegression,
 )
-from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, graphs
-from taciturn.proposal import request as requests
-from taciturn.training import data as training_data
+from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS
 
 ROOT = Path(taciturn.__file__).parent
 BUDGET = "--epsilon 2 --delta 1e-4"
@@ -116,8 +113,8 @@ def test_the_proposal_of_a_table_with_owners_trains_as_its_options_do(taciturn_,
 
 @pytest.mark.parametrize(
     "more",
-    ["--rounds 3", "--epsilon 1", "--algorithm pvp", "--target x", "--graph-from test",
-     "--graph-weight 0.1", "--split-seed 1", "--rho 1", "--agents 5", "--bounds b.toml"],
+    ["--rounds 3", "--epsilon 1", "--algorithm pvp", "--target x",
+     "--split-seed 1", "--rho 1", "--agents 5", "--bounds b.toml"],
 )  # fmt: skip
 def test_a_proposal_comes_without_other_options(more, taciturn_, files):
     file = files / "p.json"
@@ -312,30 +309,6 @@ def test_an_option_that_a_method_lacks_names_the_methods_that_have_it(option, ta
         assert f"has no option {title}" in printed.err
         assert all(name in printed.err for name in able)
         assert printed.err.count("\n") == 1
-
-
-# each thing is done once
-
-
-@pytest.mark.slow
-def test_a_graph_from_test_records_is_learned_once_of_data_that_are_split_once(
-    taciturn_, monkeypatch
-):
-    calls = []
-
-    def counted(name, function):
-        def call(*args, **kwargs):
-            calls.append(name)
-            return function(*args, **kwargs)
-
-        return call
-
-    monkeypatch.setattr(requests, "learned_edges", counted("graph", graphs.learned_edges))
-    monkeypatch.setattr(training_data, "split", counted("split", datasets.split))
-    options = f"{BUDGET} --structure fused-lasso --graph-from test --rounds 2 --seed 1 --json"
-    done = json.loads(taciturn_(f"train breast_cancer {options}").out)
-    assert sorted(calls) == ["graph", "split"]
-    assert any("learned from the test records" in line for line in done["conditions"])
 
 
 # a method of one's own

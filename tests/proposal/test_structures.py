@@ -11,29 +11,26 @@ from taciturn.cli.main import main
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.problems import Logistic
-from taciturn.problems.graphs import learned_edges
 from taciturn.proposal import (
     DataFacts,
     Named,
     Request,
+    Structure,
     StructureRequest,
-    graph_conditions,
-    graph_warning,
     propose,
 )
 from taciturn.proposal.request import read_edges, read_matrix
 
 NAMES = ("a", "b", "c")
-NOTHING = np.zeros((0, 3))
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)
 
 
-def structure_of(rows=None, **wanted):
-    return StructureRequest(**wanted).structure(NAMES, rows)
+def structure_of(**wanted):
+    return StructureRequest(**wanted).structure(NAMES)
 
 
-def structured(rows=None, **wanted):
-    return structure_of(rows, **wanted).structured(Logistic(), len(NAMES))
+def structured(**wanted):
+    return structure_of(**wanted).structured(Logistic(), len(NAMES))
 
 
 def test_the_weights_come_from_the_regulariser_and_the_chain_is_the_default_graph():
@@ -53,7 +50,7 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     wanted = {"name": "generalized-lasso", "graph": str(matrix)}
     made = structured(**wanted)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
-    assert "taken as public" in graph_conditions(structure_of(**wanted))[0]
+    assert "taken as public" in structure_of(**wanted).conditions[0]
 
 
 @pytest.mark.parametrize("text", ["a,d\n", "a\n", "0,3\n", "a,b,c\n"])
@@ -69,9 +66,6 @@ def test_bad_requests_name_the_fix(tmp_path):
         ("sadmm", {}, "--structure"),
         ("dp-admm", {"name": "lasso"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
         ("sadmm", {"name": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
-        ("sadmm", {"name": "fused-lasso", "graph_from": "web"}, "choose from test, private"),
-        ("sadmm", {"name": "fused-lasso", "graph": "x", "graph_from": "test"}, "or the file out"),
-        ("sadmm", {"name": "lasso", "graph_from": "test"}, "for the structure fused-lasso"),
         ("sadmm", {"name": "ring"}, "choose from lasso"),
         ("sadmm", {"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
     ):
@@ -105,39 +99,17 @@ def test_the_default_rounds_of_vradmm_are_whole_epochs():
         assert asked.rounds_among(1) % (max(1, round(2 / rate)) + 1) == 0
 
 
-def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
-    draw = np.random.default_rng(0)
-    precision = 1.5 * np.eye(5) + sum(0.7 * np.eye(5, k=k) for k in (-1, 1))
-    rows = draw.multivariate_normal(np.zeros(5), np.linalg.inv(precision), 4000)
-    edges = learned_edges(rows, weight=0.1)
-    assert {(0, 1), (1, 2), (2, 3), (3, 4)} <= {tuple(edge) for edge in edges}
-    assert max(j - i for i, j in edges) <= 2  # the l1 norm joins some second neighbours too
-    with pytest.raises(InputError, match="joins no columns"):
-        learned_edges(rows, weight=10.0)
+def test_a_certificate_states_only_a_graph_that_was_given():
+    assert structure_of(name="fused-lasso").conditions == ()
+    given = structure_of(name="fused-lasso").model_copy(update={"source": "given"})
+    assert "taken as public" in given.conditions[0]
 
 
-def test_a_graph_is_learned_from_the_records_that_are_named():
-    draw = np.random.default_rng(0)
-    first, second = np.repeat(draw.standard_normal((2, 200, 1)), 3, axis=2)
-    first[:, 2], second[:, 0] = draw.standard_normal((2, 200))
-    for source, rows, edge in (("private", first, (0, 1)), ("test", second, (1, 2))):
-        structure = structure_of(rows, name="fused-lasso", graph_from=source)
-        assert (structure.source, structure.edges) == (source, (edge,))
-    for rows in (None, NOTHING):
-        with pytest.raises(InputError, match="no test records"):
-            structure_of(rows, name="fused-lasso", graph_from="test")
-
-
-def test_only_a_graph_from_private_records_makes_a_certificate_conditional():
-    draw = np.random.default_rng(0)
-    rows = np.repeat(draw.standard_normal((200, 1)), 3, axis=1)
-    rows[:, 2] = draw.standard_normal(200)
-    assert graph_conditions(structure_of(name="fused-lasso")) == ()
-    words = {"test": "which are public", "private": "holds only if the graph would be the same"}
-    for source, text in words.items():
-        structure = structure_of(rows, name="fused-lasso", graph_from=source)
-        assert text in graph_conditions(structure)[0]
-        assert bool(graph_warning(structure)) == (source == "private")
+def test_a_proposal_whose_graph_was_learned_from_records_is_refused():
+    chain = structure_of(name="fused-lasso")
+    for source in ("test", "private"):
+        with pytest.raises(InputError, match="source"):
+            Structure(**{**chain.model_dump(), "source": source})
 
 
 @pytest.mark.slow

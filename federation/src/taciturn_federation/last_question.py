@@ -22,8 +22,8 @@ from taciturn.evaluation import (
     PrivateScore,
     evaluation_plan,
     evaluation_seed,
-    scale_of,
     score_of_totals,
+    score_units,
     with_evaluation,
 )
 from taciturn.features import CONSTANT
@@ -139,7 +139,7 @@ class LastQuestion:
         bounds = proposal.data.table.bounds if proposal.data.table is not None else None
         numbers = bounds is not None and isinstance(bounds.target, Numeric)
         unit = bounds.half_range if bounds is not None and numbers else 1.0
-        scale = scale_of(proposal, labels_of(proposal.data), unit)
+        scale = score_units(proposal, labels_of(proposal.data), unit)
         return score_of_totals(proposal, self.planned, totals, scale)
 
 

@@ -24,16 +24,12 @@ from taciturn.proposal import (
     Budget,
     DataFacts,
     Proposal,
-    feature_conditions,
-    graph_conditions,
-    weight_conditions,
 )
 from taciturn.tables import Files, Source, read_files, table_conditions
 from taciturn.training import (
     DividedData,
+    Division,
     check_known,
-    counts_of,
-    persons_of,
 )
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.answering import Answering
@@ -234,9 +230,7 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         (
             *table_conditions(proposal.data.table.bounds, persons=persons),
             *_persons_conditions(proposal.budget),
-            *graph_conditions(proposal.structure),
-            *weight_conditions(proposal.class_weights),
-            *feature_conditions(proposal.data.features),
+            *proposal.conditions,
         ),
         conditional=proposal.conditional,
     )
@@ -295,8 +289,7 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
     files = read_files(source, table.bounds)
     if files.owners is not None or len(files.tables) != 1:
         raise InputError(f"{source.path} holds the records of several agents; a site has one file")
-    persons = persons_of(files.persons, proposal.budget.rows_per_person)
-    count = files.rows if persons is None else counts_of((np.arange(files.rows),), persons)[0]
+    (count,) = Division(agents=1, rows_per_person=proposal.budget.rows_per_person).counts(files)
     planned = signed.participants[agent].count
     if count != planned:
         raise InputError(

@@ -14,7 +14,7 @@ from taciturn.engine.running import check_shards, check_targets, opened
 from taciturn.problems import Draw, Shard, Shards, hold_out
 from taciturn.proposal import Proposal
 from taciturn.tables import Files, table_of
-from taciturn.training import DividedData, divide, kept_precision
+from taciturn.training import DividedData, Division, divide_records, storage_precision
 
 
 def own_records(files: Files, proposal: Proposal, agent: int, draw: Draw) -> DividedData:
@@ -24,14 +24,11 @@ def own_records(files: Files, proposal: Proposal, agent: int, draw: Draw) -> Div
     chooses the rows of a person. A site that starts again uses the draw of its first start, or it
     would train on records held out, and on more rows of a person than count.
     """
-    data = divide(
-        table_of(files, precision=kept_precision(proposal, files.source)),
-        1,
-        split_seed=proposal.split_seed,
-        draw=draw,
-        features=proposal.data.features,
-        rows_per_person=proposal.budget.rows_per_person,
-        agents_per_person=proposal.budget.agents_per_person,
+    division = Division.of_proposal(proposal, owned=False)
+    data = divide_records(
+        table_of(files, precision=storage_precision(proposal, files.source)),
+        dataclasses.replace(division, agents=1, evaluate=None),
+        draw,
     )
     rows = (np.arange(files.rows),)
     if proposal.evaluation is None or not proposal.evaluation.counts[agent]:

@@ -22,7 +22,7 @@ from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn.proposal import Document
 from taciturn.tables import Source, read_files
-from taciturn.training import counts_ahead
+from taciturn.training import Division
 from taciturn_federation.agreement import SignedProposal, check_version
 from taciturn_federation.joining import UNSIGNED, Invitation, JoinRequest
 from taciturn_federation.keys import (
@@ -217,5 +217,5 @@ def count_of(source: Source, invitation: Invitation) -> int:
     bounds = invitation.table.bounds
     files = read_files(source, bounds)
     rows = invitation.rows_per_person
-    (count,) = counts_ahead(files, 1, rows_per_person=rows)
+    (count,) = Division(agents=1, rows_per_person=rows).counts(files)
     return count

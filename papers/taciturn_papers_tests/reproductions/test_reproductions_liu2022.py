@@ -9,7 +9,7 @@ import pytest
 
 from taciturn.datasets import load, split
 from taciturn.engine import Live, behind_the_door, simulate
-from taciturn.errors import PrivacyError
+from taciturn.errors import InputError, PrivacyError
 from taciturn_papers.reproductions import liu2022, plain
 from taciturn_papers.reproductions.arms import repeated
 from taciturn_papers.reproductions.liu2022 import QUICK, arms, build, settings
@@ -38,6 +38,17 @@ def plans(parts):
     """Two plans of DP-VRADMM, the second with twice the noise; neither multiplier is searched."""
     multipliers = [{"differences": (each,)} for each in (10.0, 20.0)]
     return [arms.planned(tiny(parts), vradmm("public"), ONE, m)[0] for m in multipliers]
+
+
+def test_the_graphical_lasso_finds_the_neighbours_of_a_chain():
+    draw = np.random.default_rng(0)
+    precision = 1.5 * np.eye(5) + sum(0.7 * np.eye(5, k=k) for k in (-1, 1))
+    rows = draw.multivariate_normal(np.zeros(5), np.linalg.inv(precision), 4000)
+    edges = settings.learned_edges(rows, weight=0.1)
+    assert {(0, 1), (1, 2), (2, 3), (3, 4)} <= {tuple(edge) for edge in edges}
+    assert max(j - i for i, j in edges) <= 2  # the l1 norm joins some second neighbours too
+    with pytest.raises(InputError, match="joins no columns"):
+        settings.learned_edges(rows, weight=10.0)
 
 
 def test_the_public_part_is_not_trained_on(parts):

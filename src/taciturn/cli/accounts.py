@@ -24,13 +24,13 @@ from taciturn.report.accounts import cost_text
 from taciturn.tables import Files, Report, table_of
 from taciturn.training import (
     DividedData,
+    Division,
     check_data,
     check_known,
-    counts_ahead,
-    divide,
-    kept_precision,
+    divide_records,
     local_part,
     reserved,
+    storage_precision,
 )
 
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
@@ -145,15 +145,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         Of the noise of a reproduction, whose records are divided by the public split seed.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
-    agents = None if files.owners is not None else len(proposal.counts)
-    rows, most = proposal.budget.rows_per_person, proposal.budget.agents_per_person
-    counts = counts_ahead(
-        files,
-        agents,
-        rows_per_person=rows,
-        agents_per_person=most,
-    )
-    check_known(facts, counts, proposal, rows_per_person=rows)
+    division = Division.of_proposal(proposal, owned=files.owners is not None)
+    rows = proposal.budget.rows_per_person
+    check_known(facts, division.counts(files), proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
     if processes.count > 1:
         _check_alike(processes, files, proposal)
@@ -164,20 +158,10 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         begun(reservation, contents)
     try:
         processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
-        evaluation = proposal.evaluation
-        how: dict[str, Any] = {
-            "split_seed": proposal.split_seed,
-            "draw": processes.share_draw(Draw.for_noise(seed, proposal.split_seed)),
-            "features": proposal.data.features,
-            "evaluate": None if evaluation is None else evaluation.share,
-            "rows_per_person": rows,
-            "agents_per_person": most,
-        }
-        read: dict[str, Any] = {
-            "precision": kept_precision(proposal, files.source),
-            "report": report,
-        }
-        records = divide(table_of(files, **read), agents, **how)
+        draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
+        precision = storage_precision(proposal, files.source)
+        table = table_of(files, precision=precision, report=report)
+        records = divide_records(table, division, draw)
         if processes.count > 1:
             records = local_part(records, Devices())
         check_data(records, proposal)

@@ -81,9 +81,7 @@ def _check_place(cluster: str, count: int | None, index: int | None) -> None:
         )
 
 
-def check_among(
-    processes: Processes, output: Output, options: Mapping[str, Any], *, graph_from: str | None
-) -> None:
+def check_among(processes: Processes, output: Output, options: Mapping[str, Any]) -> None:
     """Raise `InputError` unless these processes can do this, and all were asked the same.
 
     What is computed of all records at once is refused, since no process has them, and so is a file
@@ -99,7 +97,6 @@ def check_among(
     asked = {
         "--reference": output.reference,
         "--oracle-metrics": output.oracle_metrics,
-        "--graph-from private": graph_from == "private",
     }
     refused = [option for option, given in asked.items() if given]
     if refused:

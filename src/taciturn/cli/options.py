@@ -213,7 +213,6 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
         name=given["structure"],
         weights=None if weights is None else Named.parse("regulariser", weights),
         graph=None if given["graph"] is None else str(given["graph"]),
-        **{k: given[k] for k in ("graph_from", "graph_weight") if given.get(k) is not None},
     )
     names = ("loss", "regulariser", "constraint")
     parts: dict[str, Any] = {k: Named.parse(k, given[k]) for k in names if given[k] is not None}

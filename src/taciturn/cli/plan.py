@@ -175,7 +175,7 @@ def _answer(
         columns = data.feature_map.names
     elif data.table is not None:
         columns = encoded_names(data.table.bounds)
-    structure = run.structure.structure(columns, None)
+    structure = run.structure.structure(columns)
     dealt = facts.counts is None and len(counts) > 1  # --counts says what each agent has
     proposal = propose(data, counts, request, structure, dealt=dealt)
     names = [proposal.method.name] if request.centre else _names(proposal, options)

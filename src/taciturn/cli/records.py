@@ -22,7 +22,7 @@ from taciturn.tables import (
     refuse_spreadsheet,
     table_of,
 )
-from taciturn.training import kept_precision
+from taciturn.training import storage_precision
 from taciturn.typing import Precision
 
 
@@ -52,7 +52,7 @@ def loaded(
         files = read_files(source_of(data, options, known), known, output.reading)
         precision: Precision = "float64"
         if ahead is not None:
-            precision = kept_precision(ahead(files), files.source)
+            precision = storage_precision(ahead(files), files.source)
         dataset = table_of(files, precision=precision, report=output.reading)
     check_output(output, public=dataset.public, name=dataset.name)
     return dataset

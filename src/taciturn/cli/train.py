@@ -34,18 +34,18 @@ from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
 from taciturn.problems import Devices, Draw
-from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
-from taciturn.tables import Files, Report, read_files
+from taciturn.tables import Report, read_files
 from taciturn.training import (
     DividedData,
+    Division,
     Training,
     check_data,
-    divide,
+    divide_records,
     local_part,
-    proposal_ahead,
     proposal_for,
+    proposal_of_files,
     training,
 )
 
@@ -92,20 +92,6 @@ def train(  # noqa: PLR0913 - one parameter per option
         typer.Option(parser=path, help="Tables: a file of test records, which are public."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    graph_from: Annotated[
-        str | None,
-        typer.Option(
-            help="Of fused-lasso: learn the graph from the records that are public (test), or from "
-            "those that are trained on (private; the certificate is then conditional)."
-        ),
-    ] = None,
-    graph_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="Of --graph-from: the larger, the fewer edges; "
-            f"{DEFAULT_GRAPH_WEIGHT:g} if not given."
-        ),
-    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
     ] = None,
@@ -134,13 +120,13 @@ def train(  # noqa: PLR0913 - one parameter per option
     }
     tables |= {name: given.pop(name) for name in form_options()}
     output = Output(out, force, reference, oracle_metrics, json)
-    given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
+    given = {**given, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
     processes = join(given)
     alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
     del alike["accounts"]  # where each machine keeps its accounts is its own affair
-    check_among(processes, output, alike, graph_from=graph_from)
+    check_among(processes, output, alike)
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
@@ -224,7 +210,8 @@ def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
         files = read_files(source_of(data, tables, None), None, reading)
-        proposed = _proposal_ahead(files, options, given["features"])
+        division = _division(options, given["features"])
+        proposed = proposal_of_files(files, division, options.request, options.structure)
     else:
         proposed, methods = _read_proposal(file, tables, given)
         known = None if proposed.data.table is None else proposed.data.table.bounds
@@ -246,21 +233,15 @@ def _uncharged(
     if proposal is not None:
         return _from_file(data, tables, given, output, proposal, draw)
     options = run_options(given, rounds=given["rounds"])
-    ahead = None  # where records are looked at for a graph
-    if options.structure.graph_from is None:
-        ahead = partial(_proposal_ahead, options=options, features=given["features"])
-    dataset = loaded(data, tables, output, ahead=ahead)
-    records = divide(
-        dataset,
-        options.agents,
-        split_seed=options.request.split_seed,
-        draw=draw(options.request.split_seed),
-        default=options.default_agents,
-        features=given["features"],
-        evaluate=options.request.evaluate,
-        rows_per_person=options.request.rows_per_person,
-        agents_per_person=options.request.agents_per_person,
+    division = _division(options, given["features"])
+    ahead = partial(
+        proposal_of_files,
+        division=division,
+        request=options.request,
+        structure=options.structure,
     )
+    dataset = loaded(data, tables, output, ahead=ahead)
+    records = divide_records(dataset, division, draw(options.request.split_seed))
     proposed = proposal_for(records, options.request, options.structure)
     return Prepared(records, proposed, options.request.methods)
 
@@ -276,18 +257,8 @@ def _from_file(
     proposal, methods = _read_proposal(file, tables, given)
     known = None if proposal.data.table is None else proposal.data.table.bounds
     dataset = loaded(data, tables, output, known, ahead=lambda _: proposal)
-    agents = None if dataset.owners is not None else len(proposal.counts)
-    evaluation = proposal.evaluation
-    records = divide(
-        dataset,
-        agents,
-        split_seed=proposal.split_seed,
-        draw=draw(proposal.split_seed),
-        features=proposal.data.features,
-        evaluate=None if evaluation is None else evaluation.share,
-        rows_per_person=proposal.budget.rows_per_person,
-        agents_per_person=proposal.budget.agents_per_person,
-    )
+    division = Division.of_proposal(proposal, owned=dataset.owners is not None)
+    records = divide_records(dataset, division, draw(proposal.split_seed))
     check_data(records, proposal)
     return Prepared(records, proposal, methods)
 
@@ -330,15 +301,9 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
         )
 
 
-def _proposal_ahead(files: Files, options: RunOptions, features: str | None) -> Proposal:
-    return proposal_ahead(
-        files,
-        options.request,
-        options.structure,
-        agents=options.agents,
-        default=options.default_agents,
-        features=features,
-    )
+def _division(options: RunOptions, features: str | None) -> Division:
+    agents, default = options.agents, options.default_agents
+    return Division.of_request(options.request, agents, default=default, features=features)
 
 
 def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:

@@ -35,7 +35,7 @@ from taciturn.errors import InputError
 from taciturn.proposal import DataFacts, Proposal, Request, check_seed, propose
 from taciturn.report import check_out, save_released
 from taciturn.tables import Files, Table, read_files, table_of
-from taciturn.training import Attempts, Training, counts_ahead, data_facts, divide
+from taciturn.training import Attempts, Division, Training, data_facts, divide
 from taciturn.tuning import (
     MOST_CANDIDATES,
     Price,
@@ -310,13 +310,8 @@ def _prepared(
         check_output(output, public=False, name=data)
         files = read_files(source_of(data, tables, None))
         facts = [DataFacts.of(files.bounds, name) for name in asked.features]
-        counts = counts_ahead(
-            files,
-            agents,
-            asked.default.default_agents,
-            rows_per_person=request.rows_per_person,
-            agents_per_person=request.agents_per_person,
-        )
+        division = Division.of_request(request, agents, default=asked.default.default_agents)
+        counts = division.counts(files)
         dealt = files.owners is None and len(counts) > 1
     else:
         dataset = loaded(data, tables, output)

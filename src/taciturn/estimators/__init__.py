@@ -5,7 +5,6 @@ from taciturn.estimators.linear import PrivateLinearRegression
 from taciturn.estimators.pipelines import check_pipeline
 from taciturn.estimators.ranges import PublicBounds
 from taciturn.estimators.structured import PrivateStructuredClassifier
-from taciturn.problems.graphs import learned_edges
 
 __all__ = [
     "PrivateLinearRegression",
@@ -14,5 +13,4 @@ __all__ = [
     "PrivateStructuredClassifier",
     "PublicBounds",
     "check_pipeline",
-    "learned_edges",
 ]

@@ -25,8 +25,8 @@ from taciturn.evaluation import (
     ask_held_out,
     check_covered,
     evaluation_plan,
-    scale_of,
     score_of_totals,
+    score_units,
     with_evaluation,
 )
 from taciturn.privacy import Certificate
@@ -94,7 +94,7 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
             proposal, plan, finished.model, held_out, trained_on=finished.origin, seed=seed
         )
         labels = None if targets.labels is None else tuple(map(str, targets.labels.tolist()))
-        scale = scale_of(proposal, labels, targets.scale)
+        scale = score_units(proposal, labels, targets.scale)
         return score_of_totals(proposal, asked.plan, asked.totals, scale), both, ""
     except Exception as error:
         line = (

@@ -17,7 +17,6 @@ from taciturn.estimators.ranges import Ranges
 from taciturn.estimators.records import Targets
 from taciturn.features import FeatureMap
 from taciturn.problems import Shards
-from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from taciturn.proposal import Structure, chain_of
 from taciturn.proposal.parts import GraphSource, StructureName
 from taciturn.typing import HostArray
@@ -47,11 +46,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     graph
         The *public* relation between columns. For the fused lasso "chain", which joins
         neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
-        (m, k) rows of A. None learns the graph from the records themselves, without noise
-        (`taciturn.problems.graphs.learned_edges`): a `PublicFactsWarning`, and a condition in the
-        certificate. Learn it from public records beforehand where there are some.
-    graph_weight
-        Of the graphical lasso that learns a graph; the larger, the fewer edges.
+        (m, k) rows of A. That a graph or matrix is public is a condition in the certificate.
     l1
         Weight of the structure.
     smoothing
@@ -77,8 +72,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     _binary: ClassVar[bool] = True
 
     structure: str = "fused-lasso"
-    graph: ArrayLike | str | None = CHAIN
-    graph_weight: float = DEFAULT_GRAPH_WEIGHT
+    graph: ArrayLike | str = CHAIN
     l1: float = 1e-4
     smoothing: float = 0.0
 
@@ -102,7 +96,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         edges, rows = np.empty((0, 2), int), np.empty((0, shards.dimension))
         name = self.structure
         if name == "fused-lasso":
-            edges = self._edges(shards)
+            edges = self._edges(self.n_features_in_)
             name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
             # columns of indicators, and the constant, are in no row of A
@@ -124,27 +118,20 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     def _source(self) -> GraphSource:
         if self.structure == "lasso" or (isinstance(self.graph, str) and self.graph == CHAIN):
             return "chain"
-        return "private" if self.graph is None else "given"
+        return "given"
 
-    def _edges(self, shards: Shards) -> Int[HostArray, "e 2"]:
-        columns = self.n_features_in_
-        if self.graph is None:
-            rows = np.asarray(shards.stacked.features)[np.asarray(shards.stacked.mask) > 0]
-            return learned_edges(rows[:, :columns], weight=self.graph_weight)
+    def _edges(self, columns: int) -> Int[HostArray, "e 2"]:
         if isinstance(self.graph, str) and self.graph == CHAIN:
             return chain_of(columns)
         edges = np.asarray(self.graph)
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-            raise InputError(
-                'graph must be "chain", pairs of column numbers, or None to learn one from the '
-                "records"
-            )
+            raise InputError('graph must be "chain" or public pairs of column numbers')
         if len(edges) and edges.max() >= columns:
             raise InputError(f"graph joins column {edges.max()}; columns are 0 to {columns - 1}")
         return edges
 
     def _rows(self, columns: int) -> Float[HostArray, "m k"]:
-        if self.graph is None or isinstance(self.graph, str) or np.ndim(self.graph) != 2:
+        if isinstance(self.graph, str) or np.ndim(self.graph) != 2:
             raise InputError("generalized-lasso needs the rows of A; pass them as graph=")
         rows = np.asarray(self.graph, np.float64)
         if rows.shape[1] != columns:
@@ -158,4 +145,4 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         facts = super()._facts(ranges, targets)
         if self._source() == "chain":
             return facts
-        return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))
+        return (*facts, ("edges or rows of the structure", "graph", True))

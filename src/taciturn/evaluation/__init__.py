@@ -2,20 +2,27 @@
 
 from taciturn.evaluation.asking import (
     Evaluated,
+    Width,
     ask_held_out,
+    check_covered,
     evaluation_plan,
     evaluation_seed,
-    scale_of,
+    expected_width,
+    larger_of,
     score_of_totals,
+    score_units,
     with_evaluation,
 )
 from taciturn.evaluation.composition import of_disjoint_parts
-from taciturn.evaluation.covering import check_covered, larger_of
 from taciturn.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
-from taciturn.evaluation.labels import score_of_labels
-from taciturn.evaluation.numbers import score_of_numbers
-from taciturn.evaluation.score import Bin, PrivateScore, Scale
-from taciturn.evaluation.width import Width, expected_width
+from taciturn.evaluation.score import (
+    Bin,
+    PrivateScore,
+    Scale,
+    score_of_labels,
+    score_of_numbers,
+    tally_axes,
+)
 
 __all__ = [
     "LEVEL",
@@ -34,9 +41,10 @@ __all__ = [
     "mean_interval",
     "of_disjoint_parts",
     "ratio_interval",
-    "scale_of",
     "score_of_labels",
     "score_of_numbers",
     "score_of_totals",
+    "score_units",
+    "tally_axes",
     "with_evaluation",
 ]

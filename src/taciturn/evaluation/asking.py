@@ -1,24 +1,28 @@
-"""The last question: its plan, its answer on held-out records, and what comes of it."""
+"""Private evaluation on held-out records: its plan, its answer, its charge, and its precision."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from taciturn.algorithms import EvaluateModel
-from taciturn.engine import Plan, plan, run
-from taciturn.errors import PrivacyError
+from taciturn.budget.charge import Charge, Events
+from taciturn.engine import Plan, charge_of, plan, run
+from taciturn.errors import InputError, PrivacyError
 from taciturn.evaluation.composition import of_disjoint_parts
-from taciturn.evaluation.labels import score_of_labels
-from taciturn.evaluation.numbers import score_of_numbers
-from taciturn.evaluation.score import PrivateScore, Scale
+from taciturn.evaluation.intervals import LEVEL, QUANTILE
+from taciturn.evaluation.score import PrivateScore, Scale, score_of_labels, score_of_numbers
 from taciturn.oracles import Tally
-from taciturn.privacy import Certificate, Messages
+from taciturn.privacy import Certificate, GaussianAnswer, Messages
+from taciturn.privacy.mechanisms import LEAST_SCALE
 from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
 from taciturn.proposal import Proposal, evaluation_question
 from taciturn.typing import HostArray
@@ -26,18 +30,10 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A private evaluation.
+    """A private evaluation: its plan, and the sum of all agents' noised answers.
 
-    Attributes
-    ----------
-    score
-        The figures; None where they could not be computed of the answers.
-    plan
-        Of the evaluation alone; its ledger has one answer for each agent.
-    certificate
-        Of training and evaluation together.
-    totals
-        The sum of all agents' noised answers.
+    The certificate is that of training and evaluation together; the score is None where it could
+    not be computed.
     """
 
     score: PrivateScore | None
@@ -57,10 +53,8 @@ def evaluation_plan(
 
     Parameters
     ----------
-    training
-        The plan of the training.
     weights
-        The released model; None for a model of zeros, where only noise and costs are asked for.
+        The released model; None for zeros, where only noise and costs matter.
     record_norm
         Of the rows that the model is for; None for those of the proposal.
 
@@ -93,7 +87,7 @@ def evaluation_plan(
     algorithm = EvaluateModel(jnp.asarray(model), answers)
     network = None
     if training.network is not None and len(held) > 1:
-        network = training.network.among(np.flatnonzero(evaluation.counts).tolist())
+        network = training.network.among(evaluation.agents)
     asked = partial(
         plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
     )
@@ -138,17 +132,12 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
     ----------
     training
         The plan of the run that released the model, with the certificate of that run.
-    weights
-        The released model.
     shards
-        The records that were held out, of the agents that hold some out, and none else; where
-        persons are protected, packed in their places.
+        The held-out records of the agents that hold some out; persons in their places.
     trained_on
         The origin of the records of the training (`Run.origin`), none of which is asked.
     seed
         As for the training; with one both are reproductions.
-    devices
-        As for `taciturn.engine.run`.
 
     Raises
     ------
@@ -163,9 +152,8 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
-    answering = np.flatnonzero(evaluation.counts).tolist()
     check_origins(trained_on, shards.origin)
-    if shards.counts != tuple(evaluation.counts[agent] for agent in answering):
+    if shards.counts != tuple(evaluation.counts[agent] for agent in evaluation.agents):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
     finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed), devices=devices)
@@ -177,13 +165,7 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
 def score_of_totals(
     proposal: Proposal, planned: Plan, totals: Float[HostArray, "S"], scale: Scale
 ) -> PrivateScore:
-    """Return the figures that the sum of all agents' noised answers amounts to.
-
-    Parameters
-    ----------
-    planned
-        The plan of the evaluation.
-    """
+    """Return the score by the sum of all agents' noised answers to the plan of an evaluation."""
     evaluation, rows = proposal.evaluation, proposal.budget.rows_per_person
     assert evaluation is not None
     units, variance = sum(evaluation.counts) // (rows or 1), noise_variance(planned)
@@ -200,10 +182,7 @@ def with_evaluation(
 ) -> Certificate:
     """Return the certificate of a training together with the evaluation of its proposal.
 
-    Notes
-    -----
-    **Guarantee.** That of `of_disjoint_parts`, whose parts are those of
-    `taciturn.problems.hold_out`.
+    **Guarantee.** That of `of_disjoint_parts`, with the parts of `taciturn.problems.hold_out`.
     """
     asked, rows = proposal.evaluation, proposal.budget.rows_per_person
     assert asked is not None
@@ -213,8 +192,7 @@ def with_evaluation(
         "held out of the training and asked about its model: which they are stays secret, and "
         f"each {unit} is in one of the two, so both together cost it no more than the larger"
     )
-    answering = np.flatnonzero(asked.counts).tolist()
-    return of_disjoint_parts(training, evaluation, answering, condition, dealt=proposal.dealt)
+    return of_disjoint_parts(training, evaluation, asked.agents, condition, dealt=proposal.dealt)
 
 
 def evaluation_seed(seed: int | None) -> int | None:
@@ -224,14 +202,158 @@ def evaluation_seed(seed: int | None) -> int | None:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
-def scale_of(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
-    """Return what the score of a proposal's model is told in.
-
-    Parameters
-    ----------
-    labels
-        The labels as the user knows them; None for numbers.
-    unit
-        Of numbers: half the range of the target, in the user's units.
-    """
+def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
+    """Return the units in which the score is reported: class labels, or half the target's range."""
     return Scale(labels, proposal.clipped_loss.log_odds, unit)
+
+
+def check_covered(proposal: Proposal, training: Plan) -> None:
+    """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
+
+    **Guarantee.** A record is in one of the two parts (`of_disjoint_parts`), so what the two runs
+    reveal of it is at most the larger of their costs, agent by agent: the charge of the training,
+    if no answer of the evaluation has less noise than all of the agent's answers in training
+    together.
+    """
+    if proposal.evaluation is None or not proposal.evaluation.asked:
+        return
+    first = charge_of(training)
+    last = charge_of(evaluation_plan(proposal, training))
+    answering = proposal.evaluation.agents
+    pairs = [(first.messages, last.messages)]
+    if last.summed is not None:
+        pairs.append((first.summed or (), last.summed))
+    covered = all(
+        len(charged) > max(answering) and _at_most([charged[k] for k in answering], asked)
+        for charged, asked in pairs
+    )
+    # an account counts the numbers that are released, on lattices of at least this fineness
+    if not (covered and last.values <= first.values and last.least_scale >= LEAST_SCALE):
+        raise InputError(
+            "the account is charged for the training, and the evaluation needs more than that; "
+            "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
+            "each of them"
+        )
+
+
+def larger_of(training: Charge, evaluation: Charge) -> Charge:
+    """Return the charge of one agent's training together with its evaluation.
+
+    **Guarantee.** As for `check_covered`: the larger of both costs, taken for each observer, for
+    how many numbers are released and for how fine their lattice is.
+
+    Raises
+    ------
+    InputError
+        If one of the two is more than single Gaussian answers.
+    """
+    summed = None  # an observer of sums is then charged as one of messages
+    if training.summed is not None and evaluation.summed is not None:
+        summed = _larger(training.summed, evaluation.summed)
+    return dataclasses.replace(
+        training,
+        messages=_larger(training.messages, evaluation.messages),
+        summed=summed,
+        values=max(training.values, evaluation.values),
+        least_scale=min(training.least_scale, evaluation.least_scale),
+    )
+
+
+def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
+    pairs = zip(one, other, strict=True)
+    return tuple(min(both, key=_multiplier) for both in pairs)
+
+
+def _at_most(charged: Sequence[Events], asked: Sequence[Events]) -> bool:
+    """Whether every agent's single Gaussian answer has at least the noise that was charged."""
+    pairs = zip(charged, asked, strict=True)
+    return all(_multiplier(mine) <= _multiplier(last) for mine, last in pairs)
+
+
+def _multiplier(events: Events) -> float:
+    """Return the multiplier of a single Gaussian answer; infinite without any."""
+    if not events:
+        return math.inf
+    (event, count), *others = events
+    if others or count != 1 or not isinstance(event, GaussianAnswer):
+        raise InputError(
+            "an account holds a training together with its evaluation where all noise is Gaussian "
+            "and nothing is sampled; leave --evaluate or --account out"
+        )
+    return event.multiplier
+
+
+LIKELY = 0.1
+
+
+@dataclass(frozen=True)
+class Width:
+    """Half-widths of the interval of an error, before anything is asked.
+
+    Of labels the error is the fraction of wrong ones, of numbers the mean absolute error in units
+    of half the target's range.
+
+    Attributes
+    ----------
+    records, trained
+        How many records, or persons, are held out, and trained on.
+    noise
+        Of noise alone; `most` and `likely` are of noise and sample.
+    likely
+        At an error of 10 %; None for numbers.
+    most
+        At an error of 1/2, where it is largest.
+    """
+
+    records: int
+    trained: int
+    noise: float
+    likely: float | None
+    most: float
+    unit: Literal["record", "person"] = "record"
+
+    def lines(self) -> list[str]:
+        """Return the widths as sentences."""
+        of = "of the error" if self.likely is not None else "of the mean absolute error"
+        unit = "" if self.likely is not None else " of half the target's range"
+        at = "" if self.likely is None else f", {self.likely:.2%} at an error of {LIKELY:.0%}"
+        return [
+            f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
+            f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
+            f"{at}; noise alone {self.noise:.2%}"
+        ]
+
+
+def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
+    r"""Return the widths for a proposal; None if it holds nothing out.
+
+    With n records held out, k of d cells wrong and noise of variance v in each cell,
+
+    .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
+
+    at an error of e (`taciturn.evaluation.intervals`); of numbers v / n^2 in place of the first
+    term; `planned` is the plan of the training.
+    """
+    evaluation = proposal.evaluation
+    if evaluation is None:
+        return None
+    rows = proposal.budget.rows_per_person
+    records = sum(evaluation.counts) // (rows or 1)
+    variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
+    question = evaluation_question(proposal.data, rows)
+    if isinstance(question, Tally):
+        cells = math.prod(question.shape)
+        wrong = cells * (1 - 1 / question.classes)
+        variance *= wrong * (1 - wrong / cells)
+
+    def half(error: float) -> float:
+        return QUANTILE * math.sqrt(variance + error * (1 - error) / records)
+
+    return Width(
+        records=records,
+        trained=proposal.units,
+        noise=half(0.0),
+        likely=half(LIKELY) if isinstance(question, Tally) else None,
+        most=half(0.5),
+        unit="record" if rows is None else "person",
+    )

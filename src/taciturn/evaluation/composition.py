@@ -23,12 +23,8 @@ def of_disjoint_parts(
 
     Parameters
     ----------
-    training
-        Of the run that released the model.
-    evaluation
-        Of the run that asks held-out records about it.
     answering
-        The agents of the second run, by their numbers in the first.
+        The agents of the second run, which asks held-out records, by their numbers in the first.
     condition
         What says which record is in which part.
     dealt
@@ -72,7 +68,7 @@ def of_disjoint_parts(
     divides its own.
 
     Adaptive choice of the second run's question is therefore harmless, as long as the first
-    reads no record of E: not for its centre, nor for a graph, nor for any of several candidates.
+    reads no record of E: not for its centre, nor for any of several candidates.
     """
     same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
     if training.agents_per_person not in {None, 1}:

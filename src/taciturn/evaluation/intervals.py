@@ -73,16 +73,9 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Noised counts of cells whose total is known.
+    """Noised counts of d cells, adjusted to their known total.
 
-    Attributes
-    ----------
-    values
-        The counts of the d cells, which add up to `total`.
-    total
-        n, the number of records.
-    variance
-        v, of the noise of one cell before it was adjusted to the total.
+    `variance` is that of the noise of one cell before it was adjusted.
     """
 
     values: Float[HostArray, " d"]
@@ -129,15 +122,7 @@ def ratio_interval(
 
 
 def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
-    """Return the mean of numbers in [0, 1] from their noised sums.
-
-    Parameters
-    ----------
-    total, squares
-        Noised sums of the numbers and of their squares.
-    variance
-        Of the noise of either.
-    """
+    """Return the mean of numbers in [0, 1] from noised sums of them and of their squares."""
     mean = total / records
     inside = min(max(mean, 0.0), 1.0)
     spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))

@@ -1,16 +1,18 @@
 """The proposal: everything public about a run, derived from a request and turned into a plan."""
 
-from taciturn.proposal.class_weights import (
+from taciturn.proposal.data_facts import (
     WEIGHTS_ARE_PUBLIC,
+    DataFacts,
+    Evaluation,
+    TableFacts,
+    evaluation_question,
+    feature_conditions,
     labels_of,
-    weight_conditions,
     weighted,
     weights_by_label,
     weights_text,
 )
-from taciturn.proposal.data_facts import DataFacts, TableFacts, feature_conditions
 from taciturn.proposal.document import Document, Extended, Part
-from taciturn.proposal.evaluation import Evaluation, evaluation_question
 from taciturn.proposal.forecast import (
     known_forecast,
     risk_warning,
@@ -23,8 +25,6 @@ from taciturn.proposal.parts import (
     Named,
     Structure,
     check_seed,
-    graph_conditions,
-    graph_warning,
 )
 from taciturn.proposal.proposal import Proposal, facts_of_method, network_rows, network_values
 from taciturn.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
@@ -64,8 +64,6 @@ __all__ = [
     "evaluation_question",
     "facts_of_method",
     "feature_conditions",
-    "graph_conditions",
-    "graph_warning",
     "known_forecast",
     "labels_of",
     "network_rows",
@@ -73,7 +71,6 @@ __all__ = [
     "noise_of_centre",
     "propose",
     "risk_warning",
-    "weight_conditions",
     "weighted",
     "weights_by_label",
     "weights_text",

@@ -1,8 +1,10 @@
-"""Public facts about records: of a data set, of a table, or as bare numbers; and their features."""
+"""Public facts about records: columns, features, weights of classes, and who is held out."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import model_validator
@@ -10,9 +12,17 @@ from pydantic import model_validator
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import FeatureMap, Inputs, feature_map_named
-from taciturn.problems import Loss, default_loss, loss_named
+from taciturn.oracles import BINS, ClippedErrors, Tally
+from taciturn.problems import (
+    ClassWeighted,
+    Loss,
+    default_loss,
+    held_out_counts,
+    held_out_share,
+    loss_named,
+)
 from taciturn.proposal.document import Part
-from taciturn.proposal.parts import Name, Named
+from taciturn.proposal.parts import Count, Name, Named
 from taciturn.tables import (
     Bounds,
     Categories,
@@ -26,6 +36,14 @@ from taciturn.tables.columns import Scale
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
+MOST_CELLS = 100_000  # of a private evaluation
+# sums of shares such as 1/3 that are written with a few digits
+_ROUNDING = 0.01
+
+WEIGHTS_ARE_PUBLIC = (
+    "the class weights are public: they, or the shares of the classes that they are derived from, "
+    "were known before anybody looked at the records"
+)
 
 
 class Column(Part):
@@ -114,10 +132,8 @@ class DataFacts(Part):
 
     Attributes
     ----------
-    columns
-        Encoded columns: the coordinates of a record before features.
-    record_norm
-        A bound on the norm of a record before features.
+    columns, record_norm
+        Encoded columns of a record before features, and a bound on its norm.
     table
         The bounds of a user's table; None for a data set and for bare numbers.
     numbers
@@ -166,6 +182,12 @@ class DataFacts(Part):
     def feature_map(self) -> FeatureMap | None:
         """The feature map, if there is one."""
         return None if self.features is None else feature_map_named(self.features, self.inputs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coordinates of a row."""
+        features = self.feature_map
+        return self.inputs.names if features is None else features.names
 
     @property
     def coordinates(self) -> int:
@@ -220,6 +242,150 @@ def feature_conditions(features: str | None) -> tuple[str, ...]:
         f"the features ({features}) are public: chosen before anybody looked at the records, the "
         "same for every agent",
     )
+
+
+def labels_of(data: DataFacts) -> tuple[str, ...] | None:
+    """Return the labels in the order of their numbers; None for a regression."""
+    if data.classes is None:
+        return None
+    if data.table is not None and data.table.target.values is not None:
+        return data.table.target.values
+    return ("-1", "1") if data.task == "binary" else tuple(map(str, range(data.classes)))
+
+
+def weights_by_label(
+    labels: tuple[Any, ...] | None,
+    class_weight: Mapping[Any, float] | None,
+    prior: Mapping[Any, float] | None,
+) -> tuple[float, ...] | None:
+    """Return the weight of each class, or None where no weights are asked for.
+
+    Parameters
+    ----------
+    labels
+        Of the classes, in their order; None for a regression.
+    class_weight
+        Weights in (0, 1] by label; a label that is not named has weight 1. That they are at most 1
+        is checked by `ClassWeighted`.
+    prior
+        The public share p_c of each class among the records, or in the world. The weight of class c
+        is min(p) / p_c: the classes count alike, the rarest with weight 1.
+    """
+    if class_weight is None and prior is None:
+        return None
+    if class_weight is not None and prior is not None:
+        raise InputError(
+            "class weight and prior are both given; weights follow from either: use one"
+        )
+    if labels is None:
+        raise InputError("class weights are for a target with labels; leave them out for numbers")
+    if class_weight is not None:
+        weights = _by_label("class weight", labels, class_weight)
+        return tuple(weights.get(label, 1.0) for label in labels)
+    return _balancing(labels, _by_label("prior", labels, prior))
+
+
+def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float]:
+    """Return the numbers above 0 that are given for some of the labels."""
+    if not isinstance(given, Mapping):
+        shown = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
+        raise InputError(
+            f"{what} is {shown}; it must be a number for each label. Weights that are counted from "
+            "the records, as balanced ones are, are not public: give weights that were known "
+            "before, or the public shares of the labels as prior"
+        )
+    unknown = [label for label in given if label not in labels]
+    if unknown:
+        raise InputError(
+            f"{what} has {unknown[0]!r}, which is no label of the target; there are: "
+            f"{', '.join(map(str, labels))}"
+        )
+    return {k: checks.positive(f"the {what} of {k!r}", number) for k, number in given.items()}
+
+
+def _balancing(labels: tuple[Any, ...], prior: Mapping[Any, float]) -> tuple[float, ...]:
+    missing = [label for label in labels if label not in prior]
+    if missing:
+        raise InputError(f"prior has no share of {missing[0]!r}; give one for each label")
+    shares = [prior[label] for label in labels]
+    if abs(math.fsum(shares) - 1) > _ROUNDING:
+        raise InputError(
+            f"prior has shares that sum to {math.fsum(shares):g}; the shares of all labels sum to 1"
+        )
+    return tuple(min(shares) / share for share in shares)
+
+
+def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
+    """Return the loss with its class weights, if there are some."""
+    return loss if weights is None else ClassWeighted(loss, weights)
+
+
+def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
+    """Return the weights by label, as in "no: 0.1, yes: 1"."""
+    return ", ".join(f"{label}: {weight:g}" for label, weight in zip(labels, weights, strict=True))
+
+
+class Evaluation(Part):
+    """Records that are held out of a training.
+
+    Attributes
+    ----------
+    share
+        Of each agent's records.
+    counts
+        How many records, or places of persons, each agent holds out; they are not among those of
+        the proposal, which are trained on.
+    asked
+        Whether they evaluate the released model; if not, they may choose among trainings
+        (`taciturn.tuning`).
+    """
+
+    share: float
+    counts: tuple[Count, ...]
+    asked: bool = True
+
+    @model_validator(mode="after")
+    def _some_records(self) -> Evaluation:
+        held_out_share(self.share)
+        if any(count < 0 for count in self.counts) or sum(self.counts) < 1:
+            raise InputError("no record is held out for the evaluation; leave it out")
+        return self
+
+    @property
+    def agents(self) -> list[int]:
+        """The agents that hold records out."""
+        return [agent for agent, count in enumerate(self.counts) if count]
+
+    def check_share(self, kept: Sequence[int], rows_per_person: int | None) -> None:
+        """Raise `InputError` unless these are the share of each agent's records, kept or not."""
+        every = tuple(map(sum, zip(kept, self.counts, strict=False)))
+        if (
+            len(self.counts) != len(kept)
+            or held_out_counts(every, self.share, rows_per_person=rows_per_person) != self.counts
+        ):
+            raise InputError(
+                f"a share of {self.share:g} of each agent's records is held out, and the counts "
+                "of the evaluation are others; propose again"
+            )
+
+
+def evaluation_question(
+    data: DataFacts, rows_per_person: int | None = None
+) -> Tally | ClippedErrors:
+    """Return the question that held-out records, or persons, are asked.
+
+    So many classes that their counts would hold nothing but noise are an `InputError`.
+    """
+    if data.task == "regression":
+        return ClippedErrors(rows_per_person)
+    question = Tally(data.classes or 2, rows_per_person=rows_per_person)
+    cells = question.answer_shape(())[0]
+    if cells > MOST_CELLS:
+        raise InputError(
+            f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
+            f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
+        )
+    return question
 
 
 def _column(name: str, fact: Numeric | Categories) -> Column:

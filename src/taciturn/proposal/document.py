@@ -77,13 +77,7 @@ D = TypeVar("D", bound="Document")
 
 
 class Document(Part):
-    """A document of parts, with a format and a version.
-
-    Attributes
-    ----------
-    FORMAT, VERSION
-        Written into the JSON; another format or version is refused.
-    """
+    """A document of parts; a JSON of another format or version is refused."""
 
     FORMAT: ClassVar[str]
     VERSION: ClassVar[int]

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -74,10 +74,10 @@ class Forecast:
     multiplier: float
     mu: float | None
     noise: float
-    margin_noise: float | None
-    proven: float | None
-    rule: float | None
-    basis: str
+    margin_noise: float | None = None
+    proven: float | None = None
+    rule: float | None = None
+    basis: str = "no prediction for this algorithm"
     estimate: bool = False
     least: float | None = None
 
@@ -102,22 +102,8 @@ def _setting(plan: Plan) -> _Setting:
     return _Setting(plan, algorithm, plan.spec, 0)
 
 
-class _Prediction(NamedTuple):
-    basis: str
-    rule: float | None = None
-    proven: float | None = None
-    margin_noise: float | None = None
-    estimate: bool = False
-    least: float | None = None
-
-
 def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
     """Return the prediction for a proposal; its regulariser is ignored.
-
-    Raises
-    ------
-    InputError
-        If the budget is infinite, or there is no such plan.
 
     Examples
     --------
@@ -138,17 +124,10 @@ def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     """Return the prediction for a proposal with a finite budget, whose plan is made already."""
     setting, name = _setting(plan), proposal.method.name
     noise = noise_of_mean(plan, setting.first)
-    known = _Prediction("no prediction for this algorithm")
-    if name in _PREDICTIONS:
-        known = _PREDICTIONS[name](setting, proposal.problem, noise)
-    return Forecast(
-        algorithm=name,
-        rounds=proposal.rounds,
-        multiplier=plan.multiplier,
-        mu=plan.certificate.mu,
-        noise=noise,
-        **known._asdict(),
-    )
+    bare = Forecast(name, proposal.rounds, plan.multiplier, plan.certificate.mu, noise)
+    if name not in _PREDICTIONS:
+        return bare
+    return replace(bare, **_PREDICTIONS[name](setting, proposal.problem, noise))
 
 
 def known_forecast(
@@ -169,10 +148,7 @@ def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     whose targets are mapped to [-1, 1]. None for numbers whose range nobody states. The excess risk
     of the model 0 is no larger, since losses are not negative.
 
-    Parameters
-    ----------
-    scaled
-        Whether numeric targets are known to be in [-1, 1], as those of tables are.
+    `scaled` says that numeric targets are known to be in [-1, 1], as those of tables are.
     """
     data, loss = proposal.data, proposal.problem.loss
     if data.task == "multiclass":
@@ -209,10 +185,7 @@ def worse_than_zero(
 def risk_warning(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> tuple[str, ...]:
-    """Return a warning if the model 0 is expected to do better, else nothing.
-
-    For `scaled` see `risk_of_zero`.
-    """
+    """Return a warning if the model 0 is expected to do better; `scaled` as in `risk_of_zero`."""
     if not worse_than_zero(proposal, predicted, scaled=scaled):
         return ()
     assert predicted is not None
@@ -315,7 +288,7 @@ def statistics_floor(noise: float, facts: Spec) -> float:
     return 2 * noise * math.sqrt(2 * facts.dimension)
 
 
-def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
     (plan, algorithm, facts, _), rounds = setting, setting.rounds
     if not isinstance(algorithm, NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
@@ -327,22 +300,20 @@ def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> _Predicti
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
     # over all horizons; at a fixed total the variance grows as the rounds
     least = radius_of(facts) * math.sqrt(variance / rounds)
-    known = _Prediction("", rule, margin_noise=margin, estimate=True, least=least)
+    known = {"rule": rule, "margin_noise": margin, "estimate": True, "least": least}
     if momentum > 0:
-        basis = "steps 1/L with momentum: no proof, rule only"
-        return known._replace(basis=basis)
+        return known | {"basis": "steps 1/L with momentum: no proof, rule only"}
     # a clipped gradient is the gradient of a convex function if the margin is a scalar
     reached = facts.gradient_bound >= facts.record_norm * problem.loss.lipschitz
     if problem.loss.outputs is not None and not reached:
-        basis = "clipped vectors are no gradient: rule only"
-        return known._replace(basis=basis)
+        return known | {"basis": "clipped vectors are no gradient: rule only"}
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
     batches = ", variance of batches included" if rate < 1 else ""
-    return known._replace(basis=f"proven for the loss as clipped{batches}", proven=proven)
+    return known | {"basis": f"proven for the loss as clipped{batches}", "proven": proven}
 
 
-def _of_admm(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+def _of_admm(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
     r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
@@ -360,10 +331,11 @@ def _of_admm(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
     spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, first, 0]))
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
     rule = spread / math.sqrt(setting.rounds) + rest / (2 * setting.rounds)
-    return _Prediction("(37) as published: average of all rounds, iterates within c_w", rule)
+    basis = "(37) as published: average of all rounds, iterates within c_w"
+    return {"basis": basis, "rule": rule}
 
 
-def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> _Prediction:
+def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
     del problem
     facts = setting.facts
     least, rule = statistics_floor(noise, facts), statistics_risk(noise, facts)
@@ -374,10 +346,10 @@ def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> _Predic
         else "the noise hides every direction"
     )
     text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
-    return _Prediction(text, rule, estimate=True)
+    return {"basis": text, "rule": rule, "estimate": True}
 
 
-_PREDICTIONS: Mapping[str, Callable[[_Setting, Problem, float], _Prediction]] = MappingProxyType(
+_PREDICTIONS: Mapping[str, Callable[[_Setting, Problem, float], dict[str, Any]]] = MappingProxyType(
     {
         "noisy-gradient": _of_gradient,
         "dp-admm": _of_admm,

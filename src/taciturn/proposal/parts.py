@@ -50,13 +50,7 @@ class Named(Part):
 
     @classmethod
     def parse(cls, what: str, text: str) -> Named:
-        """Return what a text such as `l2:1e-6` says.
-
-        Raises
-        ------
-        InputError
-            If what stands after the colon are no numbers.
-        """
+        """Return what a text such as `l2:1e-6` says."""
         name, colon, rest = text.partition(":")
         try:
             numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
@@ -88,7 +82,7 @@ def _plain(number: float) -> str:
 Weight = Annotated[float, Field(le=1e30)]
 Cell = Annotated[float, Field(ge=-1e15, le=1e15)]
 StructureName = Literal["lasso", "fused-lasso", "generalized-lasso"]
-GraphSource = Literal["chain", "given", "test", "private"]
+GraphSource = Literal["chain", "given"]
 # of an agent or a column; the upper end is that of NumPy's 32-bit integers
 Place = Annotated[int, Field(ge=0, lt=2**31)]
 # whole numbers up to here are exact in double precision
@@ -98,14 +92,8 @@ Count = Annotated[int, Field(ge=0, lt=2**53)]
 class Structure(Part):
     """weight |A x|_1 + ridge |x|^2 / 2 with A from a graph of the columns or given by its rows.
 
-    Attributes
-    ----------
-    edges
-        Of the fused lasso: pairs of encoded columns.
-    rows
-        Of the generalised lasso: the rows of A, a number for each encoded column.
-    source
-        Where edges or rows come from; "private" makes every certificate conditional.
+    Edges (of the fused lasso) are pairs of encoded columns; rows (of the generalised lasso) are
+    those of A. A certificate states that they are public where they were given.
     """
 
     name: StructureName
@@ -124,6 +112,13 @@ class Structure(Part):
                 f"{self.name} comes with edges or rows of another structure; leave them empty"
             )
         return self
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The condition that a graph or matrix adds to a certificate."""
+        if self.source == "chain":
+            return ()
+        return ("the graph or matrix of the structure is taken as public, however it was found",)
 
     def structured(self, loss: Loss, columns: int) -> Structured:
         """Return the structured problem on so many encoded columns."""
@@ -188,12 +183,10 @@ class Budget(Part):
 
 
 class Connection(Part):
-    """The edges of a network, and what goes along them.
+    """The edges of a network, and what goes along them; names as in the request.
 
     Attributes
     ----------
-    name, walk
-        The names in the request, for people to read.
     holders
         On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
     cap
@@ -246,31 +239,6 @@ class Connection(Part):
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
 
 
-def graph_conditions(structure: Structure | None) -> tuple[str, ...]:
-    """Return the conditions that the structure adds to a certificate."""
-    if structure is None or structure.source == "chain":
-        return ()
-    if structure.source == "given":
-        return ("the graph or matrix of the structure is taken as public, however it was found",)
-    if structure.source == "test":
-        return ("the graph of the structure was learned from the test records, which are public",)
-    return (
-        "the graph of the structure was learned from the training records themselves, without "
-        "noise, and the plan depends on it: the certificate holds only if the graph would be "
-        "the same whatever one record says",
-    )
-
-
-def graph_warning(structure: Structure | None) -> tuple[str, ...]:
-    """Return a warning if the graph was learned from private records, else nothing."""
-    if structure is None or structure.source != "private":
-        return ()
-    return (
-        "the certificate is conditional: the graph was learned from the training records; learn it "
-        "from public ones (--graph-from test) or give a public file (--graph)",
-    )
-
-
 def problem_of(
     loss: Loss,
     regulariser: Named,
@@ -278,14 +246,7 @@ def problem_of(
     structure: Structure | None,
     columns: int,
 ) -> Problem:
-    """Return the problem; a structure replaces the regulariser.
-
-    Raises
-    ------
-    InputError
-        If a name or number is not in the tables, or a structure comes with a regulariser or a
-        constraint besides.
-    """
+    """Return the problem; a structure stands in place of regulariser and constraint."""
     plain = Problem(
         loss,
         regulariser_named(regulariser.name, regulariser.numbers),

@@ -24,11 +24,18 @@ from taciturn.engine.planning import Plan, check_size, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
 from taciturn.oracles import around
-from taciturn.problems import ClippedLoss, Problem, check_at_one_agent, facts_from, held_out_counts
-from taciturn.proposal.class_weights import labels_of, weighted, weights_text
-from taciturn.proposal.data_facts import DataFacts
+from taciturn.problems import ClippedLoss, Problem, check_at_one_agent, facts_from
+from taciturn.proposal.data_facts import (
+    WEIGHTS_ARE_PUBLIC,
+    DataFacts,
+    Evaluation,
+    evaluation_question,
+    feature_conditions,
+    labels_of,
+    weighted,
+    weights_text,
+)
 from taciturn.proposal.document import Document, Extended
-from taciturn.proposal.evaluation import Evaluation, evaluation_question
 from taciturn.proposal.parts import (
     Budget,
     Connection,
@@ -52,12 +59,10 @@ class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
 
     A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
-    with `plan`, so none of them has to be trusted.
+    with `plan`, so none of them has to be trusted. Contradicting values are an `InputError`.
 
     Attributes
     ----------
-    data
-        Public facts about the records.
     counts
         m_i: how many records each agent trains on; of persons, how many places: K times a number.
     split_seed
@@ -65,18 +70,14 @@ class Proposal(Document):
         reproduction also of the division of records among agents and sides.
     dealt
         Whether records without owners are dealt to the agents at random.
-    loss, regulariser, constraint
-        The problem. With a structure, regulariser and constraint are "none".
+    regulariser, constraint
+        "none" with a structure.
     class_weights
         The public weight of each class, which multiplies the loss of its records; None for none.
     clip
         Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
-    structure
-        None, or the structure of the weights.
     method
-        The method with a value for each of its options.
-    budget
-        Epsilon, delta, relation, unit, observer; K, if persons are protected.
+        With a value for each of its options.
     centre
         Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`).
     network
@@ -84,17 +85,10 @@ class Proposal(Document):
     evaluation
         The records that are held out; None for none.
 
-    Raises
-    ------
-    InputError
-        If a value is of another type or out of range, or two contradict each other; the message is
-        one line and says how to mend it.
-
     Notes
     -----
     **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
-    `plan`, which derives sensitivity, scales and ledger from the same values that its digest
-    covers.
+    `plan`, which starts from the same values that the digest covers.
     """
 
     FORMAT: ClassVar[str] = "taciturn.proposal"
@@ -136,28 +130,13 @@ class Proposal(Document):
         if self.centre:
             one_public = self.network is None or self.network.kind == "tree"
             check_centre(one_public, self.structure is None, self.rounds)
-        self._check_evaluation()
+        if self.evaluation is not None:
+            check_at_one_agent(self.budget.agents_per_person)
+            evaluation_question(self.data, self.budget.rows_per_person)
+            self.evaluation.check_share(self.counts, self.budget.rows_per_person)
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
         return self
-
-    def _check_evaluation(self) -> None:
-        """Raise unless the records held out are those that the share says."""
-        evaluation = self.evaluation
-        if evaluation is None:
-            return
-        check_at_one_agent(self.budget.agents_per_person)
-        rows = self.budget.rows_per_person
-        evaluation_question(self.data, rows)
-        if (
-            len(evaluation.counts) != len(self.counts)
-            or held_out_counts(self.all_counts, evaluation.share, rows_per_person=rows)
-            != evaluation.counts
-        ):
-            raise InputError(
-                f"a share of {evaluation.share:g} of each agent's records is held out, and the "
-                "counts of the evaluation are others; propose again"
-            )
 
     @property
     def asks(self) -> bool:
@@ -249,11 +228,8 @@ class Proposal(Document):
     def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
         """Return the algorithm with its questions.
 
-        Parameters
-        ----------
-        methods
-            The table that names are looked up in: that of the library, or one with further methods
-            of the caller. A proposal never brings code along.
+        Names are looked up in `methods`: that of the library, or one with further methods of the
+        caller. A proposal never brings code along.
 
         Raises
         ------
@@ -279,15 +255,12 @@ class Proposal(Document):
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
 
+        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
+
         Raises
         ------
         InputError
-            If the method is not in the table `methods`, or no such plan exists
-            (`taciturn.engine.plan`).
-
-        Notes
-        -----
-        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
+            If the method is not in the table, or no such plan exists (`taciturn.engine.plan`).
         """
         algorithm, oracles = self.composition(methods)
         network = None if self.network is None else self.network.network(len(self.counts))
@@ -302,11 +275,18 @@ class Proposal(Document):
         )
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold, besides what its records add, for a certificate of this proposal."""
+        return (
+            *(() if self.structure is None else self.structure.conditions),
+            *(() if self.class_weights is None else (WEIGHTS_ARE_PUBLIC,)),
+            *feature_conditions(self.data.features),
+        )
+
+    @property
     def conditional(self) -> bool:
-        """Whether bounds or graph were taken from the records: every certificate rests on that."""
-        table = self.data.table
-        filled_in = table is not None and table.source == "data"
-        return filled_in or (self.structure is not None and self.structure.source == "private")
+        """Whether bounds were read off the records: every certificate rests on that."""
+        return self.data.table is not None and self.data.table.source == "data"
 
 
 def facts_of_method(facts: Spec, centre: bool) -> Spec:

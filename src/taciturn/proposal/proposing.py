@@ -19,9 +19,13 @@ from taciturn.network import (
     uniform_walk,
 )
 from taciturn.problems import Loss, default_clip, facts_from, held_out_counts
-from taciturn.proposal.class_weights import labels_of, weighted, weights_by_label
-from taciturn.proposal.data_facts import DataFacts
-from taciturn.proposal.evaluation import Evaluation
+from taciturn.proposal.data_facts import (
+    DataFacts,
+    Evaluation,
+    labels_of,
+    weighted,
+    weights_by_label,
+)
 from taciturn.proposal.parts import NONE, Connection, MethodChoice, Structure, problem_of
 from taciturn.proposal.proposal import Proposal, facts_of_method
 from taciturn.proposal.request import (
@@ -49,11 +53,6 @@ def propose(
         Records of each agent, with those that are to be held out for an evaluation.
     dealt
         Whether records have no owners and are dealt to several agents at random.
-
-    Raises
-    ------
-    InputError
-        If the request cannot be met; the message names the fix.
     """
     if request.centre is None:
         return _around_a_centre_that_pays(data, counts, request, structure, dealt=dealt)
@@ -182,17 +181,8 @@ def connection_for(
 ) -> Connection | None:
     """Return the connection of this many agents in so many rounds; None with an aggregator.
 
-    A method with an aggregator has one unless a network is named, and a tree on that.
-
-    Parameters
-    ----------
-    seed
-        The public seed of a random walk.
-
-    Raises
-    ------
-    InputError
-        If there is no such network (`taciturn.network.network_named`), or it has other agents.
+    A method with an aggregator has one unless a network is named, and a tree on that. `seed` is the
+    public seed of a random walk.
     """
     if method.network is None and request.network is None:
         return None

@@ -1,4 +1,4 @@
-"""A request for a run: what a person says, before defaults are filled in."""
+"""User input: a request for a run, before defaults are filled in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from taciturn.algorithms import (
 from taciturn.errors import InputError
 from taciturn.privacy import Observer, Sum, observer_named, relation_named
 from taciturn.problems import check_at_one_agent, held_out_share
-from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
 from taciturn.proposal.parts import (
     NONE,
     Budget,
@@ -35,7 +34,6 @@ from taciturn.proposal.parts import (
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
-GRAPH_SOURCES = ("test", "private")
 DEFAULT_REGULARISER = Named(name="l2", numbers=(1e-6,))
 DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
 WALKS = ("cyclic", "random")
@@ -43,7 +41,7 @@ WALKS = ("cyclic", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRequest:
-    """The network on which there is no aggregator; None for the default.
+    """The network in place of an aggregator; None for the default.
 
     Attributes
     ----------
@@ -55,7 +53,7 @@ class NetworkRequest:
     cap
         On a relay: the most answers of an agent, who from then on only passes the token on.
     exchanges
-        In gossip: how often the messages of one question are exchanged; 1 by default.
+        In gossip: how often the messages of one question are exchanged.
     """
 
     network: str | None = None
@@ -94,8 +92,6 @@ class Request:
 
     Attributes
     ----------
-    algorithm
-        A name of `methods`.
     loss
         None for the first that suits the targets.
     class_weight, prior
@@ -106,21 +102,14 @@ class Request:
         where records are.
     clip
         Public bound on the coefficient of a record; None for `coefficient_clip`.
-    rounds
-        None for the method's default.
     centre
-        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`);
-        None where that pays. The model is then linear in the rows around it and not in the
-        columns.
+        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`),
+        around which the model is then linear; None where that pays.
     evaluate
         The share of each agent's records, or persons, that is held out and asked about the released
         model; None for no evaluation.
-    options
-        Values of options of the method; defaults stand for the rest.
-    network
-        Without aggregator: along a spanning tree, by gossip, or on a relay, as the method says.
     methods
-        The table of methods by name.
+        By name, among which `algorithm` is one; `options` are values of its options.
 
     Raises
     ------
@@ -219,18 +208,11 @@ class StructureRequest:
     graph
         A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns are
         joined in a chain.
-    graph_from
-        "test" or "private": learn the edges from these records instead
-        (`taciturn.problems.graphs.learned_edges`).
-    graph_weight
-        Weight of the graphical lasso that learns it: the larger, the fewer edges.
     """
 
     name: str | None = None
     weights: Named | None = None
     graph: str | None = None
-    graph_from: str | None = None
-    graph_weight: float = DEFAULT_GRAPH_WEIGHT
 
     def check(self, algorithm: str, method: Method) -> None:
         """Raise `InputError` unless structure, graph and the method called `algorithm` agree."""
@@ -246,23 +228,8 @@ class StructureRequest:
             raise InputError(f"structure is {self.name!r}; choose from {choices}")
         if self.graph is not None and self.name in {None, "lasso"}:
             raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
-        self._check_source()
         if self.name is not None:
             self._weights()
-
-    def _check_source(self) -> None:
-        if self.graph_from is None:
-            return
-        if self.graph_from not in GRAPH_SOURCES:
-            raise InputError(
-                f"graph-from is {self.graph_from!r}; choose from {', '.join(GRAPH_SOURCES)}"
-            )
-        if self.name != "fused-lasso" or self.graph is not None:
-            raise InputError(
-                "a graph is learned for the structure fused-lasso where no file gives one; leave "
-                "graph-from or the file out"
-            )
-        checks.positive("graph-weight", self.graph_weight)
 
     def _weights(self) -> tuple[float, float]:
         """Return the weight of the structure and that of the ridge."""
@@ -276,29 +243,16 @@ class StructureRequest:
             "elastic:W1,W2 with a ridge W2"
         )
 
-    def structure(
-        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
-    ) -> Structure | None:
-        """Return the structure as content.
-
-        Parameters
-        ----------
-        columns
-            The encoded columns.
-        rows
-            The records that `graph_from` names, encoded; None if it names none.
-
-        Raises
-        ------
-        InputError
-            If the file is not understood, or no graph can be learned.
-        """
+    def structure(self, columns: tuple[str, ...]) -> Structure | None:
+        """Return the structure of a model of these encoded columns, with the file's content."""
         if self.name is None:
             return None
         weight, ridge = self._weights()
         edges, matrix = np.empty((0, 2), int), np.empty((0, len(columns)))
         if self.name == "fused-lasso":
-            edges = self._edges(columns, rows)
+            edges = chain_of(len(columns))
+            if self.graph is not None:
+                edges = read_edges(self.graph, columns)
         elif self.name == "generalized-lasso":
             if self.graph is None:
                 raise InputError(
@@ -311,19 +265,8 @@ class StructureRequest:
             ridge=ridge,
             edges=tuple(map(tuple, edges.tolist())),
             rows=tuple(map(tuple, matrix.tolist())),
-            source=(self.graph_from or "chain") if self.graph is None else "given",
+            source="chain" if self.graph is None else "given",
         )
-
-    def _edges(
-        self, columns: tuple[str, ...], rows: Float[HostArray, "M D"] | None
-    ) -> Int[HostArray, "e 2"]:
-        if self.graph is not None:
-            return read_edges(self.graph, columns)
-        if self.graph_from is None:
-            return chain_of(len(columns))
-        if rows is None or len(rows) < 2:
-            raise InputError("there are no test records to learn a graph from; give --test FILE")
-        return learned_edges(rows, weight=self.graph_weight)
 
 
 def chain_of(columns: int) -> Int[HostArray, "e 2"]:
@@ -333,13 +276,7 @@ def chain_of(columns: int) -> Int[HostArray, "e 2"]:
 
 
 def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
-    """Return the edges in a CSV file: two columns a line, by name or by number from 0.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line names no two columns.
-    """
+    """Return the edges in a CSV file: two columns a line, by name or by number from 0."""
     number = {name: place for place, name in enumerate(columns)}
     number |= {str(place): place for place in range(len(columns)) if str(place) not in number}
     edges = []
@@ -355,13 +292,7 @@ def read_edges(path: str, columns: tuple[str, ...]) -> Int[HostArray, "e 2"]:
 
 
 def read_matrix(path: str, columns: int) -> Float[HostArray, "m n"]:
-    """Return the rows of a CSV file of numbers, one number per column of the model.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line does not hold that many numbers.
-    """
+    """Return the rows of a CSV file of numbers, one number per column of the model."""
     rows = []
     for line, cells in enumerate(_lines(path), start=1):
         try:

@@ -1,27 +1,22 @@
 """A training from end to end: divided records, the run of a proposal, its model and metrics."""
 
 from taciturn.training.assessment import Assessment, Metrics, WeightedError
-from taciturn.training.attempts import Attempts
 from taciturn.training.data import (
-    DEFAULT_AGENTS,
     DividedData,
     check_data,
     check_known,
-    counts_ahead,
     data_facts,
     divide,
-    kept_precision,
+    divide_records,
     local_part,
-    proposal_ahead,
     proposal_for,
+    proposal_of_files,
+    storage_precision,
 )
-from taciturn.training.releasing import model_of, released, table_model_terms
-from taciturn.training.rows import (
-    counts_of,
-    persons_of,
-)
+from taciturn.training.division import DEFAULT_AGENTS, Division
+from taciturn.training.measuring import Attempts
+from taciturn.training.result import Training, model_of, released, table_model_terms
 from taciturn.training.training import (
-    Training,
     reserved,
     train,
     train_on,
@@ -33,23 +28,22 @@ __all__ = [
     "Assessment",
     "Attempts",
     "DividedData",
+    "Division",
     "Metrics",
     "Training",
     "WeightedError",
     "check_data",
     "check_known",
-    "counts_ahead",
-    "counts_of",
     "data_facts",
     "divide",
-    "kept_precision",
+    "divide_records",
     "local_part",
     "model_of",
-    "persons_of",
-    "proposal_ahead",
     "proposal_for",
+    "proposal_of_files",
     "released",
     "reserved",
+    "storage_precision",
     "table_model_terms",
     "train",
     "train_on",

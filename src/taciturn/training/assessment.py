@@ -31,14 +31,8 @@ class WeightedError:
 
     .. math:: \sum_j v_{y_j} e_j \Big/ \sum_j v_{y_j}, \qquad e_j \in \{0, 1\}.
 
-    With the weights of a prior, and test records that follow it, this is 1 less the mean recall.
-
-    Attributes
-    ----------
-    error, baseline_error
-        Of the model, and of the best constant answer to this error.
-    baseline
-        That answer.
+    `baseline` is the best constant answer to this error. With the weights of a prior, and test
+    records that follow it, the error is 1 less the mean recall.
     """
 
     error: float
@@ -48,41 +42,31 @@ class WeightedError:
 
 @dataclass(frozen=True)
 class Assessment:
-    r"""Figures of one model on n test records, and those of the baseline.
+    r"""Figures of one model on n test records, and those of a baseline: the best constant answer.
 
-    The baseline is the best constant answer to these records: their commonest label, or their mean.
     With d_j the error of the baseline on record j less that of the model (0 or 1 for labels,
-    squared for numbers), the model is *measurably better* if
+    squared for numbers; times the weight of the record's class, where the model was trained with
+    class weights), the model is *measurably better* if
 
     .. math:: \bar d > 2 s_d / \sqrt n,
 
     s_d the standard deviation of the d_j: of models that are as good as the baseline, about one in
     44 passes. The scores *rank* the records if the AUC exceeds 1/2 by two of its standard errors.
-    A model that was trained with class weights aims at the error in which records count as much as
-    in training: its d_j are times the weight of the record's class, and the baseline is the best
-    constant answer to that error.
 
     Attributes
     ----------
-    records
-        n.
     error, baseline_error
-        Of the model and of the baseline: the fraction of wrong labels, or the root of the
-        mean squared error in the units of the target.
+        The fraction of wrong labels, or the root mean squared error in the units of the target.
     baseline
-        What it answers: the commonest label (the first of several), or the mean.
+        The commonest label (the first of several), or the mean.
     gain, gain_error
-        The mean of the d_j and its standard error; infinite for a single record. With class
-        weights these are divided by their mean over the records.
+        The mean of the d_j, weights having mean 1, and its standard error; infinite if n = 1.
     auc, auc_error
-        Of labels, the chance that a record of the second class has a higher score than one of the
-        first; of K classes the mean over those that occur, each against the rest by its
-        probability. The standard error is that of scores that have nothing to do with the labels,
-        sqrt((n + 1) / (12 n_1 n_0)), of a mean at most the mean of these. None for numbers, and
-        where all records have one label.
+        Of two classes; of K the mean over those that occur, each against the rest by its
+        probability. The standard error is that of scores independent of the labels,
+        sqrt((n + 1) / (12 n_1 n_0)). None for numbers, and where all records have one label.
     recall
-        For each label the fraction of its records that are recognised, None where there are none;
-        None for numbers.
+        By label, None where it does not occur; None for numbers.
     r2
         1 less the ratio of the mean squared errors of model and baseline; None for labels, and
         where all targets are equal.
@@ -91,7 +75,7 @@ class Assessment:
 
     Notes
     -----
-    **Guarantee.** Nothing here depends on training records, but for the released model. Of the test
+    **Guarantee.** Of the training records, a function of the released model alone. Of the test
     records it is computed without noise: it is shown where test errors are, and nowhere else.
     """
 
@@ -187,12 +171,12 @@ class Assessment:
             for name, value in dataclasses.asdict(self).items()
         }
         values["recall"] = None if self.recall is None else dict(self.recall)
-        told = [
+        statement = [
             f"Test error {self.error_text(self.error)}, of {self.records:,} records",
             *self.lines(),
             *(f"Warning: {warning}" for warning in self.warnings),
         ]
-        return {**values, "better": self.better, "statement": told}
+        return {**values, "better": self.better, "statement": statement}
 
     def _no_better(self) -> str:
         aim = self.weighted or self
@@ -208,15 +192,7 @@ class Assessment:
 def assess(
     data: DividedData, loss: Loss, margins: Float[HostArray, "N *K"], error: float
 ) -> Assessment:
-    """Return the assessment of a model by its margins on the test records, of which there are some.
-
-    Parameters
-    ----------
-    margins
-        Of a table's numbers within [-1, 1], as for the error.
-    error
-        The test error of the model, in the units of the target.
-    """
+    """Return the assessment of a model by its margins and its error on the test records."""
     rows = data.test.shard(0)
     targets = np.asarray(rows.targets)
     answers, errors = _answers(loss, own_array(margins), rows.targets)
@@ -256,13 +232,7 @@ def _answers(loss: Loss, scores: Array, targets: Array) -> tuple[Array, Array]:
 def _weighted(
     loss: Loss, labels: tuple[str, ...], codes: Int[HostArray, "N"], wrong: Float[HostArray, "N"]
 ) -> tuple[WeightedError | None, Float[HostArray, "N"]]:
-    """Return the weighted errors, if there are weights, and what each record counts, 1 on average.
-
-    Parameters
-    ----------
-    codes, wrong
-        The class of each record, and whether the model is wrong about it.
-    """
+    """Return the weighted errors, if there are weights, and the weights of records, of mean 1."""
     if not isinstance(loss, ClassWeighted) or len(set(loss.weights)) == 1:
         return None, np.ones(len(codes))
     given = np.array(loss.weights)[codes]
@@ -348,21 +318,17 @@ Margins = TypeVar("Margins", Array, HostArray)
 class Metrics:
     """Errors and losses of one model; those on training records are oracle metrics.
 
+    What was not measured is NaN. Errors are of what `predict` answers, which for a table's numbers
+    is clipped to the range of the target.
+
     Attributes
     ----------
     test_error, train_error
-        NaN where it was not measured: of private training records, unless somebody asked for it.
         The fraction of wrong labels; for numbers the root of the mean squared error, in the units
         of a table's target. The mean over the training records, whoever owns them.
     test_loss, train_loss
-        Mean loss on the test records; objective on the training records. Class weights, if there
-        are some, count in losses and not in errors.
-
-    assessment
-        The test error beside that of the baseline, and more; None without test records.
-
-    Test metrics are NaN where there are no test records. Errors are those of what `predict`
-    answers: the scores of a table's numbers are clipped to the range of the target first.
+        Mean loss on the test records; objective on the training records. Class weights count in
+        losses and not in errors.
     """
 
     test_error: float
@@ -378,10 +344,7 @@ UNMEASURED = Metrics(math.nan, math.nan, math.nan, math.nan)
 def measure(
     problem: Problem, data: DividedData, shards: Shards | None, model: HostArray
 ) -> Metrics:
-    """Return the metrics of one model; test rows are clipped like training rows.
-
-    Without shards, those on training records are NaN.
-    """
+    """Return the metrics of one model; without shards, those on training records are NaN."""
     curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     train_error, objective = math.nan, math.nan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -31,23 +32,13 @@ from taciturn.proposal import (
     propose,
 )
 from taciturn.tables import Files, Numeric, Source, Table, inputs_of
-from taciturn.training.rows import check_owners, counts_of, divided_rows, persons_of, shares
+from taciturn.training.division import Division, counts_of
 from taciturn.typing import HostArray, Precision
-
-DEFAULT_AGENTS = 10
 
 
 @dataclass(frozen=True)
 class Local:
-    """Of records of which this process holds those of some agents: what is public of all.
-
-    Attributes
-    ----------
-    devices
-        Those that the agents are divided among.
-    counts, held_out
-        As of `DividedData`, of all agents.
-    """
+    """Where this process holds the records of some agents: devices and counts of all agents."""
 
     devices: Devices
     counts: tuple[int, ...]
@@ -67,15 +58,13 @@ class DividedData:
     features
         The feature map that the rows of the parts went through, if any.
     features_name
-        Its name, as in a proposal; a centre that was learned besides is not in it.
+        Its name, as in a proposal; a learned centre is not in it.
     held_out
-        The rows of each agent that are held out for an evaluation, and are not among those of
-        `owners`; empty if nothing is held out.
+        The rows of each agent that are held out, none of them in `owners`; empty for none.
     persons
         Whose training row each is, and the places of a person; None where records are protected.
     local
-        Where this process holds the rows of some agents alone (`local_part`): in
-        `parts`, `owners`, `held_out` and `persons` there are no others then.
+        Set where the rows are those of this process's agents alone (`local_part`).
     """
 
     dataset: Dataset | Table
@@ -132,26 +121,24 @@ class DividedData:
         rows, targets = self.parts.train_features, self.parts.train_targets
         some = [part for part in self.held_out if len(part)]
         some = Parts(some, origin_of(self.held_out))
-        return self._spread(rows, targets, some, "float64", self.held_out_counts)
+        return self._pack(rows, targets, some, "float64", self.held_out_counts)
 
     @cached_property
     def test(self) -> Shards:
         """The test rows as those of one agent, clipped like training rows."""
-        x, y = self.parts.test_features, self.parts.test_targets
-        return self._packed(x, y, [np.arange(len(y))], "float64", None)
+        rows, targets = self.parts.test_features, self.parts.test_targets
+        owner, norm = [np.arange(len(targets))], self._record_norm
+        return pack(rows, targets, owner, record_norm=norm, precision="float64", enforce="clip")
 
     def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
         """Return the agents' training rows, clipped to the record norm, in the places of persons.
 
-        Parameters
-        ----------
-        centre
-            Whether a column of zeros stands beside them, the place of the constant around a centre.
+        With `centre` a column of zeros stands beside them, the place of the constant.
         """
         rows = self.parts.train_features
         if centre:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._spread(rows, self.parts.train_targets, self.owners, precision, self.counts)
+        return self._pack(rows, self.parts.train_targets, self.owners, precision, self.counts)
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
@@ -162,54 +149,42 @@ class DividedData:
         )
         return replace(self, parts=parts, features=chained)
 
-    def _spread(
+    def _pack(
         self,
-        x: HostArray,
-        y: HostArray,
+        rows: HostArray,
+        targets: HostArray,
         owners: Sequence[HostArray],
         precision: Precision,
         counts: tuple[int, ...],
     ) -> Shards:
         """Return rows as those of agents with these counts, of whom some may be elsewhere."""
-        if self.local is None:
-            return self._packed(x, y, owners, precision, self.persons)
-        packed = self._packed(x, y, owners, precision, self.persons, longest=max(counts))
-        return spread_local(packed, counts, self.local.devices)
-
-    def _packed(
-        self,
-        x: HostArray,
-        y: HostArray,
-        owners: Sequence[HostArray],
-        precision: Precision,
-        persons: Persons | None,
-        *,
-        longest: int = 0,
-    ) -> Shards:
-        norm = self.dataset.record_norm if self.features is None else self.features.record_norm
-        return pack(
-            x,
-            y,
+        local = self.local
+        packed = pack(
+            rows,
+            targets,
             owners,
-            record_norm=norm,
+            record_norm=self._record_norm,
             precision=precision,
             enforce="clip",
-            persons=persons,
-            longest=longest,
+            persons=self.persons,
+            longest=0 if local is None else max(counts),
         )
+        return packed if local is None else spread_local(packed, counts, local.devices)
+
+    @property
+    def _record_norm(self) -> float:
+        return self.dataset.record_norm if self.features is None else self.features.record_norm
 
 
-def divide(  # noqa: PLR0913 - what is divided, among whom, and how
-    dataset: Dataset | Table,
-    agents: int | None,
-    *,
-    split_seed: int,
-    draw: Draw | None = None,
-    default: int = DEFAULT_AGENTS,
-    features: str | None = None,
-    rows_per_person: int | None = None,
-    agents_per_person: int = 1,
-    evaluate: float | None = None,
+def divide(
+    dataset: Dataset | Table, agents: int | None, *, draw: Draw | None = None, **how: Any
+) -> DividedData:
+    """Return the records, divided as `Division(agents=agents, **how)` states."""
+    return divide_records(dataset, Division(agents=agents, **how), draw)
+
+
+def divide_records(
+    dataset: Dataset | Table, division: Division, draw: Draw | None = None
 ) -> DividedData:
     """Return the records, divided into training and test parts and among agents.
 
@@ -217,46 +192,19 @@ def divide(  # noqa: PLR0913 - what is divided, among whom, and how
     records with owners are split already. Rows without owners are dealt out by the draw, those of a
     person together.
 
-    Parameters
-    ----------
-    agents
-        The number of agents; None for `default`, and for records that have owners.
-    draw
-        What deals records out and holds some out; None for a new secret one. Divisions of the same
-        records that are compared or add up share one.
-    features
-        The name of a public feature map, computed of every row; None for the columns themselves.
-    rows_per_person, agents_per_person
-        K and M of `Adjacency` where persons are protected; None for K where records are.
-    evaluate
-        The share of each agent's rows, or persons, to hold out (`taciturn.problems.hold_out`); None
-        for none.
-
-    Raises
-    ------
-    InputError
-        If a number of agents is given for records that have owners, there are more agents than
-        records, the feature map does not suit them, persons are protected and nothing says whose
-        the rows are, or a person has rows at more agents than that.
+    The draw is a new secret one if None. Divisions of the same records that are compared or add up
+    share one.
     """
-    feature_map = None if features is None else feature_map_named(features, inputs_for(dataset))
+    name = division.features
+    feature_map = None if name is None else feature_map_named(name, inputs_for(dataset))
     draw = Draw.secret() if draw is None else draw
-    parts = parts_of(dataset, split_seed, feature_map, draw)
-    rows = divided_rows(
-        dataset.owners,
-        dataset.persons if isinstance(dataset, Table) else None,
-        len(parts.train_targets),
-        agents,
-        default,
-        draw=draw,
-        rows_per_person=rows_per_person,
-        agents_per_person=agents_per_person,
-        evaluate=evaluate,
-    )
+    parts = parts_of(dataset, division.split_seed, feature_map, draw)
+    persons = dataset.persons if isinstance(dataset, Table) else None
+    rows = division.rows(dataset.owners, persons, len(parts.train_targets), draw)
     owners = rows.owners
     if _has_drawn_test(dataset) and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
-    return DividedData(dataset, parts, owners, feature_map, features, rows.held_out, rows.persons)
+    return DividedData(dataset, parts, owners, feature_map, name, rows.held_out, rows.persons)
 
 
 def parts_of(
@@ -304,20 +252,8 @@ def inputs_for(dataset: Dataset | Table) -> Inputs:
 
 
 def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
-    """Return the proposal of a request on these records; see `propose`.
-
-    Notes
-    -----
-    **Guarantee.** Only columns, counts and bounds are read, unless the graph of the structure is to
-    be learned from records; the certificate then says so.
-    """
-    rows = None
-    if structure.graph_from == "test":
-        rows = data.parts.test_features
-    elif structure.graph_from == "private":
-        # the order of the file, whoever owns a row; none that is held out
-        rows = data.parts.train_features[np.sort(np.concatenate(data.owners))]
-    content = structure.structure(data.names, rows)
+    """Return the proposal of a request on these records, of which no cell is read."""
+    content = structure.structure(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
 
@@ -347,14 +283,7 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
 
 
 def local_part(data: DividedData, devices: Devices) -> DividedData:
-    """Return the records of this process's agents, and the test records; no others are in it.
-
-    Raises
-    ------
-    InputError
-        If the agents cannot be divided among the devices, or one of them has too few records to
-        hold some out.
-    """
+    """Return the records of this process's agents, and the test records; no others are in it."""
     if any(len(part) == 0 for part in data.held_out):
         raise InputError(
             "an agent has too few records to hold some out; among several processes all agents "
@@ -388,65 +317,20 @@ def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
     return replace(dataset, features=empty, targets=targets, persons=None)
 
 
-def proposal_ahead(
-    files: Files,
-    request: Request,
-    structure: StructureRequest,
-    *,
-    agents: int | None,
-    default: int = DEFAULT_AGENTS,
-    features: str | None = None,
+def proposal_of_files(
+    files: Files, division: Division, request: Request, structure: StructureRequest
 ) -> Proposal:
-    """Return the proposal of a request on the records of files of which no cell was looked at.
-
-    It is that of `proposal_for` on the same records.
-
-    Raises
-    ------
-    InputError
-        If a graph is to be learned from records.
-    """
-    if structure.graph_from is not None:
-        raise InputError(
-            "--graph-from reads records before anything is charged; with an account give --graph"
-        )
-    facts = DataFacts.of(files.bounds, features)
-    counts = counts_ahead(
-        files,
-        agents,
-        default,
-        rows_per_person=request.rows_per_person,
-        agents_per_person=request.agents_per_person,
-    )
-    names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
+    """Return the proposal of `proposal_for` on the records of files, no cell of which is read."""
+    facts, counts = DataFacts.of(files.bounds, division.features), division.counts(files)
     dealt = files.owners is None and len(counts) > 1
-    return propose(facts, counts, request, structure.structure(names, None), dealt=dealt)
+    return propose(facts, counts, request, structure.structure(facts.names), dealt=dealt)
 
 
-def counts_ahead(
-    files: Files,
-    agents: int | None,
-    default: int = DEFAULT_AGENTS,
-    *,
-    rows_per_person: int | None = None,
-    agents_per_person: int = 1,
-) -> tuple[int, ...]:
-    """Return how many records each agent will have, or places of persons; nothing is drawn."""
-    persons = persons_of(files.persons, rows_per_person)
-    if files.owners is not None:
-        check_owners(files.owners, agents, persons, agents_per_person)
-        return counts_of(files.owners, persons)
-    among = default if agents is None else agents
-    if persons is None:
-        return shares(files.rows, "training records", among)
-    return tuple(persons.rows_per_person * n for n in shares(persons.count, "persons", among))
+def storage_precision(proposal: Proposal, source: Source) -> Precision:
+    """Return the precision in which the encoded rows of a table are stored for a run.
 
-
-def kept_precision(proposal: Proposal, source: Source) -> Precision:
-    """Return the precision in which the rows of a table are kept for a run; see `encoded_rows`.
-
-    That of the run, if only its training reads them: features, test records and held-out ones are
-    computed with in double precision.
+    That of the run, if only its training reads them; features, test rows and held-out rows are
+    evaluated in double precision.
     """
     others = proposal.data.features or proposal.evaluation or source.test
     return "float64" if others else proposal.precision
@@ -479,10 +363,7 @@ def check_known(
 ) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts.
 
-    Parameters
-    ----------
-    counts
-        Records of each agent, with those that are held out; places, of persons.
+    Counts are of records, or places of persons, with those that are held out.
     """
     if _apart_from_form(facts) != _apart_from_form(proposal.data):
         raise InputError(

@@ -1,105 +1,125 @@
-"""What is measured of a released model: by its evaluation, on test records, and on request more."""
+"""What is computed of a released model: its evaluation, its metrics, and the optimum beside it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
-from taciturn.evaluation import Evaluated, ask_held_out, scale_of, score_of_totals
+from taciturn.errors import reason
+from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals, score_units
 from taciturn.features import AroundCentre, FeatureMap
-from taciturn.problems import Shards
-from taciturn.proposal import Proposal, labels_of
+from taciturn.problems import Origin, Shards
+from taciturn.proposal import labels_of
 from taciturn.training.assessment import (
     UNMEASURED,
-    Metrics,
     curves_on_test,
     measure,
     on_training,
     optimum,
 )
-from taciturn.training.attempts import Attempts
 from taciturn.training.data import DividedData, target_scale
-from taciturn.training.outputs import Outputs
-from taciturn.typing import HostArray
+from taciturn.training.result import Training
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is computed beside the release.
+class Attempts:
+    """Steps after a release, and a line for each that failed: what was released stands.
 
     Attributes
     ----------
-    reference, oracle, seed
-        As for `taciturn.training.train`.
-    curves
-        Whether this process computes the curves.
+    report
+        Called with each line as it comes; None for nobody.
+    failures
+        The lines of steps that read no private record but through the door, for the report.
+    private
+        The lines of other steps: that they failed may follow from records, without noise.
     """
 
-    reference: bool
-    oracle: bool
-    curves: bool
-    seed: int | None
+    report: Callable[[str], None] | None = None
+    failures: list[str] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
+
+    def attempt(
+        self, what: str, step: Callable[[], T], otherwise: T, *, private: bool = False
+    ) -> T:
+        """Return what a step returns, or `otherwise` if it raises; an interrupt passes."""
+        try:
+            return step()
+        except Exception as error:
+            line = f"{what} failed: {reason(error)}. The model and its certificate stand"
+        (self.private if private else self.failures).append(line)
+        if self.report is not None:
+            with suppress(Exception):  # a failing report must not lose the run either
+                self.report(line)
+        return otherwise
 
 
-class Measured(NamedTuple):
-    """What could be measured; `seconds` is the time that it took, the optimum not counted."""
-
-    evaluation: Evaluated | None
-    metrics: Metrics
-    curves: dict[str, HostArray]
-    nonprivate: Metrics | None
-    seconds: float
-
-
-def measured(
-    released: Outputs,
-    proposal: Proposal,
+def measure_training(  # noqa: PLR0913 - a release, its records, and what is computed of both
+    training: Training,
     data: DividedData,
     shards: Shards | None,
     attempts: Attempts,
-    wanted: Wanted,
-) -> Measured:
-    """Return what a released model amounts to; what fails is left out and has a line in `attempts`.
+    *,
+    trained_on: Origin | None,
+    seed: int | None,
+    reference: bool,
+    oracle: bool,
+    curves: bool,
+) -> Training:
+    """Return a training with its evaluation and metrics; what fails has a line in `attempts`.
 
     Parameters
     ----------
     shards
         Those that were trained on; None around a centre, where they are packed anew if need be.
+    trained_on
+        The origin of the records of the run.
+    curves
+        Whether this process computes the curves.
+    seed, reference, oracle
+        As for `taciturn.training.train`.
 
     Notes
     -----
     **Guarantee.** Training records are read, without noise, only where the data set is published or
-    oracle metrics are wanted; held-out records through the door of their one question.
+    oracle metrics are asked for; held-out records through the door of their one question.
     """
-    began, problem = time.perf_counter(), proposal.problem
-    public, model = data.dataset.public, released.model
-    opened = public or wanted.oracle
+    began, proposal, model = time.perf_counter(), training.proposal, training.model
+    problem, public = proposal.problem, data.dataset.public
+    opened = public or oracle
+
+    def finished(**found: Any) -> Training:
+        seconds = training.seconds + time.perf_counter() - began
+        return dataclasses.replace(training, **found, seconds=seconds)
+
     if proposal.centre:
         if not (opened or proposal.asks):  # test rows alone
             data = _without_training_rows(data)
         around = attempts.attempt(
-            "placing rows around the centre", lambda: _around(data, released.features), None
+            "placing rows around the centre", lambda: _around(data, training.features), None
         )
         if around is None:
-            return Measured(None, UNMEASURED, {}, None, time.perf_counter() - began)
+            return finished()
         data = around
-    evaluation = None
-    if proposal.asks:
-        evaluation = _evaluated(released, proposal, data, attempts, wanted.seed)
+    evaluation = _evaluate(training, data, attempts, trained_on, seed) if proposal.asks else None
     metrics = attempts.attempt(
         "measuring on the test records", lambda: measure(problem, data, None, model), UNMEASURED
     )
-    curves: dict[str, HostArray] = {}
-    if wanted.curves:
-        curves = attempts.attempt(
+    drawn = training.curves
+    if curves:
+        drawn = attempts.attempt(
             "the curves on the test records",
-            lambda: curves_on_test(problem, data, released.models),
-            curves,
+            lambda: curves_on_test(problem, data, training.models),
+            drawn,
         )
     if opened:
         error, loss = attempts.attempt(
@@ -109,51 +129,46 @@ def measured(
             private=not public,
         )
         metrics = dataclasses.replace(metrics, train_error=error, train_loss=loss)
-    seconds = time.perf_counter() - began
-    nonprivate = None
-    if wanted.reference and opened:
-        nonprivate = attempts.attempt(
-            "the optimum without privacy",
-            lambda: optimum(problem, data),
-            None,
-            private=not public,
-        )
-    return Measured(evaluation, metrics, curves, nonprivate, seconds)
+    measured = finished(evaluation=evaluation, metrics=metrics, curves=drawn)
+    if not (reference and opened):
+        return measured
+    nonprivate = attempts.attempt(
+        "the optimum without privacy", lambda: optimum(problem, data), None, private=not public
+    )
+    return dataclasses.replace(measured, nonprivate=nonprivate)
 
 
-def _evaluated(
-    released: Outputs,
-    proposal: Proposal,
+def _evaluate(
+    training: Training,
     data: DividedData,
     attempts: Attempts,
+    trained_on: Origin | None,
     seed: int | None,
 ) -> Evaluated | None:
     """Return what held-out records say of a model that was released; None where that failed."""
-    devices = None if data.local is None else data.local.devices
-    asked = attempts.attempt(
+    proposal = training.proposal
+    answered = attempts.attempt(
         "the private evaluation",
         lambda: ask_held_out(
             proposal,
-            released.plan,
-            released.model,
+            training.plan,
+            training.model,
             data.evaluated(),
-            trained_on=released.origin,
+            trained_on=trained_on,
             seed=seed,
-            devices=devices,
+            devices=None if data.local is None else data.local.devices,
         ),
         None,
     )
-    if asked is None:
+    if answered is None:
         return None
-    unit = target_scale(data.dataset)[0]
-    score = attempts.attempt(
-        "the figures of the private evaluation",
-        lambda: score_of_totals(
-            proposal, asked.plan, asked.totals, scale_of(proposal, labels_of(proposal.data), unit)
-        ),
-        None,
-    )
-    return dataclasses.replace(asked, score=score)
+
+    def score() -> PrivateScore:
+        scale = score_units(proposal, labels_of(proposal.data), target_scale(data.dataset)[0])
+        return score_of_totals(proposal, answered.plan, answered.totals, scale)
+
+    what = "the figures of the private evaluation"
+    return dataclasses.replace(answered, score=attempts.attempt(what, score, None))
 
 
 def _around(data: DividedData, features: FeatureMap | None) -> DividedData:

@@ -1,46 +1,37 @@
-"""One private training run: its plan, its model and certificate, and what is measured of them.
+"""One private training run, from a proposal to its model, certificate and metrics.
 
-What the answers amount to, model, certificate and trace, is handed over before anything else is
-computed. All that follows may fail, and takes nothing of it away.
+Model, certificate and trace are handed over before anything else is computed. What follows may
+fail without losing them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
-import pandas as pd
+import numpy as np
 
-from taciturn.algorithms import METHODS, Method
+from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
 from taciturn.engine import (
-    Charged,
     ChargedTo,
     Plan,
+    Run,
     check_chargeable,
     reserve,
     returned_on_error,
     run,
 )
 from taciturn.engine.mesh import check_devices
-from taciturn.engine.shown import model_line, promise_lines
 from taciturn.errors import InputError
-from taciturn.evaluation import (
-    Evaluated,
-    PrivateScore,
-    check_covered,
-    evaluation_plan,
-    with_evaluation,
-)
-from taciturn.features import FeatureMap
-from taciturn.privacy import Certificate, delta_warning
+from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
+from taciturn.features import AroundCentre
+from taciturn.privacy import delta_warning
 from taciturn.problems import Devices, Draw, origin_of
 from taciturn.problems.memory import give_back
 from taciturn.proposal import (
@@ -48,183 +39,21 @@ from taciturn.proposal import (
     Request,
     StructureRequest,
     centre_warning,
-    graph_warning,
 )
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.tables import Table
-from taciturn.training.assessment import UNMEASURED, Assessment, Metrics
-from taciturn.training.attempts import Attempts
+from taciturn.training.assessment import UNMEASURED
 from taciturn.training.data import (
     DividedData,
     check_data,
-    divide,
+    divide_records,
+    inputs_for,
     proposal_for,
 )
-from taciturn.training.measuring import Wanted, measured
-from taciturn.training.outputs import outputs_of
+from taciturn.training.division import Division
+from taciturn.training.measuring import Attempts, measure_training
+from taciturn.training.result import Training
 from taciturn.typing import HostArray
-
-
-@runtime_checkable
-class Finished(Protocol):
-    """What is shown of a training."""
-
-    @property
-    def proposal(self) -> Proposal:
-        """What was proposed."""
-        ...
-
-    @property
-    def dataset(self) -> Dataset | Table:
-        """What was trained on."""
-        ...
-
-    @property
-    def plan(self) -> Plan:
-        """The plan."""
-        ...
-
-    @property
-    def model(self) -> HostArray:
-        """The released model."""
-        ...
-
-    @property
-    def metrics(self) -> Metrics:
-        """Errors and losses."""
-        ...
-
-    @property
-    def curves(self) -> dict[str, HostArray]:
-        """Test metrics after every round."""
-        ...
-
-    @property
-    def certificate(self) -> Certificate:
-        """The guarantee."""
-        ...
-
-    @property
-    def charged(self) -> Charged | None:
-        """Where it was charged."""
-        ...
-
-    @property
-    def shows_test(self) -> bool:
-        """Whether test metrics may be shown."""
-        ...
-
-
-class ShownTraining:
-    """The `repr` of a training in ten lines or fewer, and its curves by round."""
-
-    def __repr__(self: Finished) -> str:
-        proposal, error = self.proposal, "not shown"
-        if self.shows_test:
-            error = f"{self.metrics.test_error:.4g}"
-        return "\n".join(
-            [
-                f"Training on {self.dataset.title}: {proposal.units_text}, "
-                f"{len(proposal.counts)} agents",
-                f"  {proposal.method.name}, {proposal.rounds} rounds; loss {proposal.clipped_loss}",
-                *promise_lines(self.certificate),
-                model_line(self.model),
-                f"  test error: {error}; to_frame() for its curves",
-                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
-            ]
-        )
-
-    def to_frame(self: Finished) -> pd.DataFrame:
-        """Return test error and test loss after every round, one row a round.
-
-        Without columns where the test records are not public, or there are none.
-        """
-        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
-        return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
-
-
-@dataclass(frozen=True, repr=False)
-class Training(ShownTraining):
-    """A finished training run, or what it has released so far.
-
-    Attributes
-    ----------
-    models
-        The trace: the released model after every round, `(T, ...)`.
-    metrics
-        Those on training records are computed for published data sets, and on request.
-    curves
-        `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
-        where there are no test records.
-    nonprivate
-        The optimum of the same records without privacy; None if it was not computed.
-    features
-        The feature map that the model is linear in, if any.
-    plan
-        With the certificate of the run by itself.
-    seconds
-        Wall time of planning, running and measuring; the non-private optimum is not counted.
-    warnings
-        What was said before a record was read.
-    failures
-        A line for each later step that failed; what it would have given is missing.
-    private_failures
-        Such lines of steps that read private records without noise: not for publication.
-    charged
-        Where the run was charged; None if nowhere.
-    covering
-        The certificate of training and evaluation together, known before either; None without one.
-    evaluation
-        What held-out records were asked; None if nothing was, or it failed.
-    choice
-        The certificate of all trainings that this one was picked from, and of the choice; None if
-        it was the only one.
-    """
-
-    proposal: Proposal
-    dataset: Dataset | Table
-    features: FeatureMap | None
-    plan: Plan
-    model: HostArray
-    models: HostArray
-    metrics: Metrics
-    curves: dict[str, HostArray]
-    nonprivate: Metrics | None
-    seconds: float
-    warnings: tuple[str, ...]
-    charged: Charged | None = None
-    failures: tuple[str, ...] = ()
-    private_failures: tuple[str, ...] = ()
-    covering: Certificate | None = None
-    evaluation: Evaluated | None = None
-    choice: Certificate | None = None
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
-        # whether the evaluation ended or failed: it may have answered
-        return self.choice or self.covering or self.plan.certificate
-
-    @property
-    def private_score(self) -> PrivateScore | None:
-        """How good the model is, by noised counts of held-out records; None without any."""
-        return None if self.evaluation is None else self.evaluation.score
-
-    @property
-    def assessment(self) -> Assessment | None:
-        """How well the model does on the test records; None where that may not be shown."""
-        return self.metrics.assessment if self.shows_test else None
-
-    @property
-    def all_warnings(self) -> tuple[str, ...]:
-        """The warnings, and those about the test records where these may be shown."""
-        return (*self.warnings, *(() if self.assessment is None else self.assessment.warnings))
-
-    @property
-    def shows_test(self) -> bool:
-        """Whether test metrics may be shown: the test records are published or declared public."""
-        declared = self.dataset.public or isinstance(self.dataset, Table)
-        return declared and not math.isnan(self.metrics.test_error)
 
 
 def train(  # noqa: PLR0913 - what is run, and who is told what
@@ -248,15 +77,13 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         Whether to compute the non-private optimum of the same records too, where the data set is
         published or oracle metrics are asked for.
     oracle
-        Whether to compute metrics on private records: un-noised functions of them, outside the
-        certificate. Those on published data sets are always computed.
+        Whether to compute metrics on private records: without noise, outside the certificate. Those
+        on published data sets are always computed.
     seed
         Of the noise; None for the operating system's entropy. With a seed the certificate says
         "reproduction, not private".
     report
         Called with the number of finished rounds.
-    methods
-        The table that the method's name is looked up in.
     warn
         Called with each warning before a record is read, and with a line for each later step that
         failed.
@@ -264,23 +91,18 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         What the run is charged to before its door opens, or a reservation for this plan; None
         charges it nowhere.
     release
-        Called with what the run has released, once its account is closed and before anything else
-        is computed: with neither metrics nor evaluation. In the first process alone.
+        Called with the training, without metrics or evaluation, once its account is closed and
+        before anything else is computed. In the first process alone.
 
     Notes
     -----
-    Where the records are those of this process's agents (`local_part`), all processes call this
-    together, the first one alone with an account; the curves are computed there.
+    Among several processes (`local_part`) all call this together, the first one alone with an
+    account; the curves are computed there.
 
     **Guarantee.** After the run, a private table's records are read by its evaluation, through the
     door, and by nothing else unless `oracle`. Once the run has ended, no error of a later step is
-    raised: `failures` has its line. The certificate covers an evaluation that is asked for from
-    the start, so also one that answered and then failed.
-
-    Raises
-    ------
-    InputError
-        If the proposal is for other records, no such plan exists, or the account cannot hold it.
+    raised: `failures` has its line. The certificate covers an evaluation from the start, and so
+    also one that answered and then failed.
     """
     check_data(data, proposal)
     if reference and not (oracle or data.dataset.public):
@@ -291,10 +113,10 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     began = time.perf_counter()
     plan = proposal.plan(methods)
     last = evaluation_plan(proposal, plan) if proposal.asks else None
-    told = _told(proposal, plan, methods, warn)
+    warnings = _warn_before(proposal, plan, methods, warn)
     devices = _devices_for(data, plan, reference=reference)
     if isinstance(account, Account):
-        account = _begun(account, data, proposal, plan, seed)
+        account = _begin_reservation(account, data, proposal, plan, seed)
     keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
@@ -307,47 +129,75 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         account=account,
         devices=devices,
     )
-    released, shown = outputs_of(finished, proposal, data), _is_first(devices)
-    training = Training(
-        proposal=proposal,
-        dataset=data.dataset,
-        features=released.features,
-        plan=released.plan,
-        model=released.model,
-        models=released.models,
-        metrics=UNMEASURED,
-        curves={},
-        nonprivate=None,
-        seconds=time.perf_counter() - began,
-        warnings=told,
-        charged=finished.charged,
-        covering=_covering(proposal, released.plan, last),
-    )
+    first = devices is None or jax.process_index() == 0
+    training = _training_of(finished, data, proposal, last, warnings, began)
     attempts = Attempts(warn)
-    if release is not None and shown:
+    if release is not None and first:
         attempts.attempt("writing what was released", partial(release, training), None)
     attempts.attempt("returning memory", give_back, None)
     rows = None if proposal.centre else shards
     del shards  # around a centre, before others take their place
-    wanted = Wanted(reference=reference, oracle=oracle, curves=shown, seed=seed)
-    found = measured(released, proposal, data, rows, attempts, wanted)
+    training = measure_training(
+        training,
+        data,
+        rows,
+        attempts,
+        trained_on=finished.origin,
+        seed=seed,
+        reference=reference,
+        oracle=oracle,
+        curves=first,
+    )
     return dataclasses.replace(
         training,
-        **found._asdict() | {"seconds": training.seconds + found.seconds},
         failures=tuple(attempts.failures),
         private_failures=tuple(attempts.private),
     )
 
 
-def _covering(proposal: Proposal, plan: Plan, last: Plan | None) -> Certificate | None:
-    """Return the certificate of a run together with its evaluation; None without one."""
-    if last is None:
-        return None
-    return with_evaluation(proposal, plan.certificate, last.certificate)
+def _training_of(
+    finished: Run,
+    data: DividedData,
+    proposal: Proposal,
+    last: Plan | None,
+    warnings: tuple[str, ...],
+    began: float,
+) -> Training:
+    """Return what a run released; of `data` nothing but public facts is read.
+
+    `last` is the plan of the evaluation, if there is one.
+    """
+    features = data.features
+    if proposal.centre:
+        features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
+    stated = (*data.dataset.conditions, *proposal.conditions)
+    certificate = finished.certificate.under(stated, conditional=proposal.conditional)
+    covering = None
+    if last is not None:
+        covering = with_evaluation(proposal, certificate, last.certificate)
+    return Training(
+        proposal=proposal,
+        dataset=data.dataset,
+        features=features,
+        plan=dataclasses.replace(finished.plan, certificate=certificate),
+        model=finished.model,
+        models=np.asarray(finished.trace.models),
+        metrics=UNMEASURED,
+        curves={},
+        nonprivate=None,
+        seconds=time.perf_counter() - began,
+        warnings=warnings,
+        charged=finished.charged,
+        covering=covering,
+    )
 
 
-def _is_first(devices: Devices | None) -> bool:
-    return devices is None or jax.process_index() == 0
+def _centre_of(finished: Run) -> HostArray:
+    """Return the centre that a run released, without the place of the constant."""
+    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
+    assert isinstance(algorithm, Centred)
+    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
+    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
 
 
 def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices | None:
@@ -360,25 +210,25 @@ def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices |
     return data.local.devices
 
 
-def _told(
+def _warn_before(
     proposal: Proposal,
     plan: Plan,
     methods: Mapping[str, Method],
     warn: Callable[[str], None] | None,
 ) -> tuple[str, ...]:
-    """Return the warnings of a proposal, each told."""
-    told = (
+    """Return the warnings of a proposal, each handed to `warn`."""
+    warnings = (
         *warnings_of(proposal),
         *risk_warning(proposal, known_forecast(proposal, plan, methods)),
         *centre_warning(proposal, plan),
     )
     if warn is not None:
-        for warning in told:
+        for warning in warnings:
             warn(warning)
-    return told
+    return warnings
 
 
-def _begun(
+def _begin_reservation(
     account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
 ) -> Reservation:
     """Return the reservation for a training, after which records may be read."""
@@ -417,40 +267,21 @@ def train_on(
     seed: int | None = None,
     features: str | None = None,
 ) -> Training:
-    """Return the training that a request asks for, on a data set or a table.
-
-    Parameters
-    ----------
-    agents
-        The number of agents; None for 10, and for records that have owners.
-    reference, seed
-        As for `train`.
-    features
-        As for `divide`.
-    """
-    data = divide(
-        dataset,
-        agents,
-        split_seed=request.split_seed,
-        draw=Draw.for_noise(seed, request.split_seed),
-        features=features,
-        evaluate=request.evaluate,
-        rows_per_person=request.rows_per_person,
-        agents_per_person=request.agents_per_person,
-    )
+    """Return the training that a request asks for; the rest is as for `train` and `Division`."""
+    division = Division.of_request(request, agents, features=features)
+    data = divide_records(dataset, division, Draw.for_noise(seed, request.split_seed))
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return the warnings that a proposal deserves: about delta, bounds and graph."""
+    """Return the warnings that a proposal deserves: about delta and bounds."""
     table = proposal.data.table
     unit = "persons" if proposal.budget.unit == "person" else "records"
     units = proposal.records // (proposal.budget.rows_per_person or 1)
     return (
         *delta_warning(proposal.budget.delta, units, unit),
         *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
-        *graph_warning(proposal.structure),
     )
 
 

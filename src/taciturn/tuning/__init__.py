@@ -1,9 +1,16 @@
 """A private choice among trainings: candidates share a budget, and held-out records pick one."""
 
-from taciturn.tuning.choosing import choose, errors_of, picked
 from taciturn.tuning.planning import Price, TunePlan, plan_choice, price_of
 from taciturn.tuning.proposal import MOST_CANDIDATES, Candidate, TuneProposal, propose_choice
-from taciturn.tuning.tuning import Tuned, divided, reserved_for, tune
+from taciturn.tuning.tuning import (
+    Tuned,
+    choose,
+    divided,
+    errors_of,
+    picked,
+    reserved_for,
+    tune,
+)
 
 __all__ = [
     "MOST_CANDIDATES",

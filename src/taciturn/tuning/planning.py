@@ -32,20 +32,8 @@ from taciturn.tuning.proposal import Candidate, TuneProposal
 class TunePlan:
     """What a choice among trainings will do and cost.
 
-    Attributes
-    ----------
-    plans
-        Of the candidates.
-    ledger
-        Of all trainings, one after the other.
-    rate
-        Of every agent's choice (`taciturn.noise.exponential_choice`).
-    certificate
-        Of trainings and choice together.
-    charge
-        What an account is charged, for all of it.
-    purpose
-        What an account says of it.
+    The ledger is that of all trainings in order, the rate that of every agent's choice
+    (`taciturn.noise.exponential_choice`); certificate, charge and purpose are of all together.
     """
 
     plans: tuple[Plan, ...]
@@ -179,8 +167,6 @@ class Price:
 
     Attributes
     ----------
-    candidates
-        k.
     noise
         How much more noise each candidate has than if it were trained by itself: sqrt(k).
     multipliers
@@ -238,13 +224,7 @@ def _risk(risk: float | None) -> str:
 
 
 def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -> Price:
-    """Return what picking costs, before a record is read.
-
-    Parameters
-    ----------
-    default
-        What would be trained without a choice; None if nothing is to be compared with.
-    """
+    """Return what picking costs beside training `default` alone, before a record is read."""
     proposals = [candidate.proposal for candidate in proposal.candidates]
     pairs = zip(proposals, plan.plans, strict=True)
     forecasts = [known_forecast(one, planned) for one, planned in pairs]

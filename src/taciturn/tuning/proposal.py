@@ -44,21 +44,9 @@ class TuneProposal(Document):
     All candidates are trained on the same records. Others, which are held out of all trainings,
     say which candidate is best (`taciturn.tuning.choose`).
 
-    Attributes
-    ----------
-    candidates
-        In the order in which they are trained; of several that are chosen equally often the first
-        wins.
-    evaluation
-        The records that are held out and choose.
-    budget
-        Of everything together: trainings and choice.
-
-    Raises
-    ------
-    InputError
-        If there are too few or too many candidates, two have one name, or they differ in anything
-        but features, problem, method and rounds.
+    Candidates are trained in their order, and of several that are chosen equally often the first
+    wins. They may differ in features, problem, method and rounds, and in nothing else. The budget
+    is that of trainings and choice together.
     """
 
     FORMAT: ClassVar[str] = "taciturn.tune"
@@ -117,25 +105,12 @@ class TuneProposal(Document):
         if evaluation.asked:
             raise InputError("the records that choose are asked nothing else; say so")
         evaluation_question(self.data, rows)
-        counts = self.candidates[0].proposal.counts
-        if len(evaluation.counts) != len(counts) or evaluation.counts != held_out_counts(
-            self.all_counts, evaluation.share, rows_per_person=rows
-        ):
-            raise InputError(
-                f"a share of {evaluation.share:g} of each agent's records is held out, and the "
-                "counts of the evaluation are others; propose again"
-            )
+        evaluation.check_share(self.candidates[0].proposal.counts, rows)
 
     @property
     def data(self) -> DataFacts:
         """The facts of the first candidate; others may have other features."""
         return self.candidates[0].proposal.data
-
-    @property
-    def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent has, or places of persons, with those that are held out."""
-        counts = self.candidates[0].proposal.counts
-        return tuple(sum(pair) for pair in zip(counts, self.evaluation.counts, strict=True))
 
     @property
     def units_held_out(self) -> tuple[int, ...]:
@@ -169,16 +144,11 @@ def propose_choice(
     counts
         Records of each agent, or places of persons, with those that are to be held out.
     requests
-        A name for each candidate, and what is asked for with the whole budget.
+        A name for each candidate, and its request with the whole budget.
     share
         Of each agent's records or persons, to choose by.
     dealt
         Whether records have no owners and are dealt to several agents at random.
-
-    Raises
-    ------
-    InputError
-        If a request cannot be met, or they differ in what all must share.
     """
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
@@ -190,9 +160,8 @@ def propose_choice(
     evaluation = Evaluation(share=float(share), counts=held, asked=False)
     candidates = []
     for (name, request, structure), about in zip(requests, facts, strict=True):
-        names = about.inputs.names if about.feature_map is None else about.feature_map.names
         alone = replace(request, epsilon=each, evaluate=None)
-        content = structure.structure(names, None)
+        content = structure.structure(about.names)
         own = propose(about, kept, alone, content, dealt=dealt)
         own = own.model_copy(update={"evaluation": evaluation})
         candidates.append(Candidate(name=name, proposal=own))

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, check_chargeable, returned_on_error
 from taciturn.errors import InputError, TaciturnError, reason, told_anew
+from taciturn.evaluation import tally_axes
 from taciturn.features import AroundCentre
+from taciturn.noise import Label, Stream, exponential_choice
+from taciturn.oracles import ClippedErrors, Point, Tally
 from taciturn.privacy import Certificate
-from taciturn.problems import Draw, Shards
+from taciturn.problems import Draw, Shard, Shards
+from taciturn.problems.shards import for_exact_sums
 from taciturn.proposal import evaluation_question
 from taciturn.tables import Table
-from taciturn.training import DividedData, Training, divide, train
-from taciturn.tuning.choosing import choose, errors_of, picked, stream_of
+from taciturn.training import DividedData, Division, Training, divide_records, train
 from taciturn.tuning.planning import Price, TunePlan, plan_choice
 from taciturn.tuning.proposal import TuneProposal
+from taciturn.typing import Array, HostArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +40,10 @@ class Tuned:
 
     Attributes
     ----------
-    proposal
-        What was proposed.
-    plan
-        Its plan.
     training
         Of the candidate that was picked; its certificate is that of everything together.
     picked
-        Which candidate that is.
+        The number of that candidate.
     picks
         The candidate that each agent with held-out records picked.
     price
@@ -90,8 +95,6 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
 
     Parameters
     ----------
-    agents
-        As for `taciturn.training.divide`.
     seed
         Of all noise; None for the operating system's entropy. With one it is a reproduction.
     account
@@ -106,8 +109,6 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
 
     Raises
     ------
-    InputError
-        If the proposal is for other records, no such plan exists, or the account cannot hold it.
     TaciturnError
         If no candidate can be picked, although all are trained, charged and released.
 
@@ -170,28 +171,14 @@ def reserved_for(
 def divided(
     dataset: Dataset | Table, proposal: TuneProposal, agents: int | None, draw: Draw
 ) -> Mapping[str | None, DividedData]:
-    """Return the records, divided by one draw, with the features of each candidate.
-
-    Raises
-    ------
-    InputError
-        If they are not those that the proposal is for.
-    """
+    """Return the records, divided by one draw, with the features of each candidate."""
     first = proposal.candidates[0].proposal
+    division = Division.of_proposal(first, owned=dataset.owners is not None)
+    if agents is not None:
+        division = dataclasses.replace(division, agents=agents)
     names = dict.fromkeys(one.proposal.data.features for one in proposal.candidates)
-    if agents is None and dataset.owners is None:
-        agents = len(first.counts)
     data = {
-        name: divide(
-            dataset,
-            agents,
-            split_seed=first.split_seed,
-            draw=draw,
-            features=name,
-            rows_per_person=proposal.budget.rows_per_person,
-            agents_per_person=proposal.budget.agents_per_person,
-            evaluate=proposal.evaluation.share,
-        )
+        name: divide_records(dataset, dataclasses.replace(division, features=name), draw)
         for name in names
     }
     for one in data.values():
@@ -289,3 +276,68 @@ def _certified(
         conditional=any(one.plan.certificate.conditional for one in trainings),
     )
     return dataclasses.replace(training, choice=certificate, charged=charged)
+
+
+def errors_of(
+    question: Tally | ClippedErrors, model: Float[HostArray, "D *K"], shards: Shards
+) -> tuple[Fraction, ...]:
+    """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
+
+    Notes
+    -----
+    **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
+    (`taciturn.oracles.Tally`, `taciturn.oracles.ClippedErrors`).
+    """
+    query = Point(jnp.asarray(model, jnp.float64))
+    stacked = for_exact_sums(shards)
+    counts = jnp.asarray(shards.counts, jnp.float64)
+    values = np.asarray(_answers(question, query, stacked, counts), np.float64)
+    if isinstance(question, Tally):
+        label, guess, _ = tally_axes(question)
+        return tuple(sum(map(Fraction, row[label != guess]), Fraction(0)) for row in values)
+    return tuple(Fraction(float(row[0])) for row in values)
+
+
+@jax.jit
+def _answers(question: Tally | ClippedErrors, query: Point, stacked: Shard, counts: Array) -> Array:
+    """Return the answers of all agents without noise."""
+    answers: Array = jax.vmap(lambda shard, count: question.exact(shard, count, query))(
+        stacked, counts
+    )
+    return answers
+
+
+def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
+    """Return every agent's pick by the exponential mechanism on its errors, by candidate.
+
+    **Guarantee.** A record is in the errors of one agent. What that agent says is private by
+    `taciturn.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
+    record.
+    """
+    stream.claim()
+    agents = len(costs[0])
+    return tuple(
+        exponential_choice(stream, Label(0, agent, 0), [of[agent] for of in costs], rate)
+        for agent in range(agents)
+    )
+
+
+def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:
+    """Return the candidate with the most picks, each weighed by how many records its agent asked.
+
+    The weights are public; of several with as many the first wins.
+
+    Examples
+    --------
+    >>> picked([1, 0, 1], [10, 10, 10], 3), picked([0, 1], [10, 30], 2), picked([1, 0], [5, 5], 2)
+    (1, 1, 0)
+    """
+    votes = np.bincount(np.asarray(picks), np.asarray(units, np.float64), candidates)
+    return int(np.argmax(votes))
+
+
+def stream_of(seed: int | None) -> Stream:
+    """Return fresh random numbers, or those of a reproduction."""
+    if seed is None:
+        return Stream.fresh()
+    return Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())

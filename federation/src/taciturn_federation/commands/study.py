@@ -251,8 +251,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     def prepared() -> tuple[Proposal, Any, Any]:
         options = run_options(given, rounds=rounds)
         facts = DataFacts.of(opened.invitation.table.bounds, given["features"])
-        names = facts.inputs.names if facts.feature_map is None else facts.feature_map.names
-        structure = options.structure.structure(names, None)
+        structure = options.structure.structure(facts.names)
         proposal = propose(facts, counts, options.request, structure)
         return proposal, proposal.plan(options.request.methods), options.request.methods
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from taciturn import checks
 from taciturn.datasets import load, split
 from taciturn.errors import InputError
-from taciturn.estimators import learned_edges
 from taciturn.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise
 from taciturn.typing import HostArray
 from taciturn_papers.reproductions.arms import packed
@@ -174,6 +174,39 @@ def _graph(rows: Float[HostArray, "n D"]) -> tuple[Int[HostArray, "e 2"], float]
         except InputError:  # it joins no columns
             continue
     raise InputError(f"no weight in {GRAPH_WEIGHTS} joins two columns; give a smaller one")
+
+
+def learned_edges(rows: Float[HostArray, "n d"], *, weight: float) -> Int[HostArray, "e 2"]:
+    """Return the pairs of columns that a sparse inverse covariance joins (the graph phi).
+
+    scikit-learn's graphical lasso on the correlations of `rows`, to which a hundredth of the
+    identity is added so that constant and collinear columns have an inverse.
+
+    **Guarantee.** None: the graph is a function of `rows`, which must therefore be public.
+
+    Parameters
+    ----------
+    weight
+        Of the l1 norm of the inverse; the larger, the fewer edges. Correlations of at most that
+        size are joined by no edge on their own.
+
+    Raises
+    ------
+    InputError
+        If the weight is not above 0, or no pair of columns is joined.
+    """
+    from sklearn.covariance import graphical_lasso  # noqa: PLC0415 - 0.2 s to import
+
+    checks.positive("the weight of the graphical lasso", weight)
+    centred = rows - rows.mean(axis=0)
+    spread = np.maximum(centred.std(axis=0), 1e-12)
+    scaled = np.where(centred.std(axis=0) > 0, centred / spread, 0.0)
+    correlation = scaled.T @ scaled / len(rows) + 0.01 * np.eye(rows.shape[1])
+    _, precision = graphical_lasso(correlation, alpha=weight, max_iter=200, tol=1e-3)
+    joined = np.argwhere(np.triu(np.abs(precision) > 1e-8, k=1))
+    if not len(joined):
+        raise InputError("the graphical lasso joins no columns; use a smaller weight")
+    return np.asarray(joined, dtype=int)
 
 
 def task(parts: Divided, kind: Kind) -> Task:
