@@ -5,13 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
@@ -20,11 +20,18 @@ from sklearn.utils.validation import check_is_fitted
 from taciturn import checks
 from taciturn.algorithms import METHODS
 from taciturn.budget import Account
-from taciturn.engine import Plan, Run, run
+from taciturn.engine import Plan, Run, check_chargeable, run
 from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators.charged import charged_fit, last_question, proposed, proposed_ahead, scored
+from taciturn.estimators.charged import (
+    Division,
+    account_of,
+    charged_fit,
+    names_of,
+    scored,
+    shape_of,
+)
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for, persons_of
+from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for
 from taciturn.estimators.validation import (
     RowsLike,
     column_names,
@@ -34,15 +41,18 @@ from taciturn.estimators.validation import (
     validated,
     validated_rows,
 )
+from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap
 from taciturn.privacy import delta_warning
 from taciturn.problems import Draw, Persons, Shards
 from taciturn.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
+    Proposal,
     Request,
     Structure,
     feature_conditions,
+    propose,
 )
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
@@ -113,6 +123,16 @@ def fit_warnings(
     ]
     counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
     return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
+
+
+class Design(NamedTuple):
+    """What a fit does with its records; `facts` are those taken for public."""
+
+    facts: tuple[tuple[str, str, bool], ...]
+    encoding: Encoding
+    targets: Targets
+    division: Division
+    proposal: Proposal
 
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
@@ -314,58 +334,115 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta = checks.delta(self.delta)
         seed = self.random_state
         seed = None if seed is None else checks.at_least("random_state", seed, 0)
-        with charged_fit(
-            self.account, seed, lambda: proposed_ahead(self, X, agents, persons)
-        ) as paid:
-            stored, answers = validated(self, X, y, missing=self.missing is not None)
-            rows = dense(stored)
-            ranges = self._ranges(rows, sparse=issparse(stored))
-            targets = self._targets(answers)
-            people = persons_of(persons, len(rows), self.rows_per_person, self._draw())
-            shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
-            told = [*shown, *scaling_warnings(rows, column_names(self))]
-            encoding = Encoding(ranges, self._feature_map(ranges))
-            shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
-            plan = proposal.plan()
-            last = last_question(proposal, plan)
-            # targets are encoded in [-1, 1], whichever range they have
-            risk = risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
-            told += [(UtilityWarning, text) for text in risk]
-            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
-        plan = self._keep(finished, encoding, targets)
+        account = account_of(self.account, seed)
+        if account is None:
+            rows, answers = self._read(X, y)
+            design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
+        else:  # charge before the first cell is read
+            design = self._design(X, shape_of(X), names_of(X), agents, persons)
+        proposal, plan = design.proposal, design.proposal.plan()
+        last = evaluation_plan(proposal, plan).certificate if proposal.asks else None
+        with charged_fit(account, proposal, X) as reservation:
+            if account is not None:
+                rows, answers = self._read(X, y)
+            messages: list[tuple[type[Warning], str]] = [
+                *fit_warnings(design.facts, delta, design.division.persons or len(rows)),
+                *scaling_warnings(rows, column_names(self)),
+                # targets are encoded in [-1, 1], whichever range they have
+                *(
+                    (UtilityWarning, text)
+                    for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+                ),
+            ]
+            shards, held = self._records(design, rows, answers)
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
+        plan = self._keep(finished, design)
         self.loss_ = proposal.clipped_loss
-        score = scored(proposal, plan, last, finished, held, targets, seed)
+        score = scored(proposal, plan, last, finished, held, design.targets, seed)
         self.private_score_, self.certificate_, failed = score
-        told += [(UtilityWarning, failed)] if failed else []
-        for category, text in told:  # a filter may raise them, and the fit is paid for by now
+        messages += [(UtilityWarning, failed)] if failed else []
+        for category, text in messages:  # a filter may raise them, and the fit is paid for by now
             warnings.warn(text, category, stacklevel=2)
         return self
 
-    @abc.abstractmethod
-    def _public_answers(self, rows: int) -> HostArray:
-        """Return targets that the public facts allow; `InputError` where they are not given."""
+    def _read(self, X: RowsLike, y: ArrayLike) -> tuple[Float[HostArray, "N k"], HostArray]:
+        """Return every cell as a number, and the targets, checked by scikit-learn."""
+        rows, answers = validated(self, X, y, missing=self.missing is not None)
+        return dense(rows), answers
 
-    @abc.abstractmethod
-    def _targets(self, answers: HostArray) -> Targets:
-        """Return the encoded targets."""
+    def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records
+        self,
+        X: Any,
+        shape: tuple[int, ...],
+        names: tuple[str, ...] | None,
+        agents: ArrayLike | None,
+        persons: ArrayLike | None,
+        rows: Float[HostArray, "N k"] | None = None,
+        answers: HostArray | None = None,
+    ) -> Design:
+        """Return what is done with the records.
 
-    def _ranges(self, rows: Float[HostArray, "N k"], *, sparse: bool) -> Ranges:
-        """Return the ranges of the columns, which suit the rows."""
-        names = column_names(self)
-        marked, filled = missing_in(self.missing, rows.shape[1], names)
+        **Guarantee.** Without `rows` and `answers` it is a function of public facts and of who owns
+        which row. Of X only the type is looked at.
+
+        Raises
+        ------
+        InputError
+            If bounds, labels or the range of the target, or the structure, are not given, and
+            there are no rows; or a setting does not suit.
+        """
+        count, columns = shape
+        marked, filled = missing_in(self.missing, columns, names)
+        facts = self._facts(marked)
+        if rows is None:
+            check_chargeable(seed=None, conditional=not all(public for _, _, public in facts))
         if self.bounds is None:
+            assert rows is not None
             ranges = ranges_seen(rows)
         else:
-            ranges = ranges_for(self.bounds, rows.shape[1], names=names)
+            ranges = ranges_for(self.bounds, columns, names=names)
+            if issparse(X):
+                ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
-        ranges.check_filled(rows, names)
-        if sparse and ranges.public:
-            ranges.check_zero(names)
-        return ranges
+        if rows is not None:
+            ranges.check_filled(rows, names)
+        targets = self._targets(answers)
+        encoding = Encoding(ranges, self._feature_map(ranges, names))
+        division = Division.of(self, count, agents, persons)
 
-    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+        def training() -> Shards:
+            assert rows is not None
+            assert answers is not None
+            return division.pack(encoding, rows, self._encode(answers, targets))[0]
+
+        proposal = propose(
+            targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
+            division.counts,
+            self._request(targets),
+            self._structure(columns, encoding, training),
+            dealt=division.dealt,
+        )
+        return Design(facts, encoding, targets, division, proposal)
+
+    def _records(
+        self, design: Design, rows: Float[HostArray, "N k"], answers: HostArray
+    ) -> tuple[Shards, Shards | None]:
+        """Return the records that are trained on, and those held out, if any."""
+        design.encoding.ranges.check_filled(rows, column_names(self))
+        values = self._encode(answers, design.targets)
+        return design.division.pack(design.encoding, rows, values)
+
+    @abc.abstractmethod
+    def _targets(self, answers: HostArray | None) -> Targets:
+        """Return how targets are encoded; answers are needed where it is not declared."""
+
+    @abc.abstractmethod
+    def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
+        """Return -1 and 1, class numbers, or numbers in [-1, 1]."""
+
+    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         """Return the feature map for rows encoded with these ranges, if there is one."""
-        return feature_map_for(self.features, ranges, column_names(self))
+        return feature_map_for(self.features, ranges, names)
 
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
@@ -375,7 +452,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
 
     def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
-        ranges = Ranges(*self.bounds_, True, self.indicators_, self.filled_)
+        ranges = Ranges(*self.bounds_, self.indicators_, self.filled_)
         ranges.check_filled(rows, column_names(self))
         slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
         model = Coefficients(slopes, missing, np.asarray(self.intercept_))
@@ -420,24 +497,27 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """
         return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
 
-    def _structure(self, shards: Shards) -> Structure | None:
-        """Return the structure of the weights; here there is none."""
-        del shards
+    def _structure(
+        self, columns: int, encoding: Encoding, training: Callable[[], Shards] | None
+    ) -> Structure | None:
+        """Return the structure of the weights of so many columns of X; here there is none."""
+        del columns, encoding, training
         return None
 
-    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
+    def _facts(self, indicators: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
         """Return the facts taken for public: their name, their setting, whether it was given."""
-        facts = (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
-        if not ranges.indicators or isinstance(self.missing, str):
+        settings = (("feature bounds", "bounds"), self._target_facts)
+        facts = tuple((what, name, getattr(self, name) is not None) for what, name in settings)
+        if not indicators or isinstance(self.missing, str):
             return facts
         return (*facts, ("the columns that may have missing cells", "missing", True))
 
-    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
+    def _keep(self, finished: Run, design: Design) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
+        encoding, targets, facts = design.encoding, design.targets, design.facts
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
-        facts = self._facts(ranges, targets)
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = finished.certificate.under(
             (

@@ -30,8 +30,6 @@ class Ranges:
     ----------
     minimum, maximum
         (k,) each, with a_j < b_j; in the units of the columns.
-    public
-        Whether they were given; False if they were read off the records.
     indicators
         The q columns that get an indicator of missing cells, by number.
     filled
@@ -40,7 +38,6 @@ class Ranges:
 
     minimum: Float[HostArray, "k"]
     maximum: Float[HostArray, "k"]
-    public: bool
     indicators: tuple[int, ...] = ()
     filled: tuple[int, ...] = ()
 
@@ -157,7 +154,7 @@ def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None)
         except InputError as error:
             column = repr(names[number]) if names else number
             raise InputError(f"bounds of column {column}: {error}") from error
-    return _ranges(facts, public=True)
+    return _ranges(facts)
 
 
 def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
@@ -181,12 +178,12 @@ def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> 
                 f"every cell of {what.format(number)} is missing; state its bounds, or leave it out"
             )
         facts.append(range_of(filled, what.format(number)))
-    return _ranges(facts, public=False)
+    return _ranges(facts)
 
 
-def _ranges(facts: Sequence[Numeric], *, public: bool) -> Ranges:
+def _ranges(facts: Sequence[Numeric]) -> Ranges:
     ends = np.array([(fact.minimum, fact.maximum) for fact in facts]).reshape(-1, 2)
-    return Ranges(ends[:, 0], ends[:, 1], public)
+    return Ranges(ends[:, 0], ends[:, 1])
 
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:

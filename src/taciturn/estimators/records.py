@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -107,28 +107,20 @@ def owned_rows(
 
 
 class Targets(NamedTuple):
-    """Encoded targets, and the map from scores of the encoded problem to the user's units.
+    """How targets are encoded, and the map from encoded scores to the user's units.
 
     Attributes
     ----------
-    values
-        (N,): -1 and 1, class numbers, or numbers in [-1, 1].
-    loss
-        The loss that suits them.
     scale, offset
         A score z of the encoded problem is `offset + scale * z` in the user's units.
     labels
         The classes in the order of the scores, sorted; None for a regression.
-    public
-        Whether labels or range were given; False if they were read off the records.
     """
 
-    values: Num[HostArray, "N"]
     loss: Named
     scale: float
     offset: float
     labels: HostArray | None
-    public: bool
 
     def facts(self, *, columns: int, record_norm: float) -> DataFacts:
         """Return the public facts about records of so many encoded columns."""
@@ -176,6 +168,14 @@ class Encoding:
     def record_norm(self) -> float:
         """The largest norm of a row."""
         return (self.features or self.ranges).record_norm
+
+    @property
+    def columns(self) -> int:
+        """D, the number of entries of a row."""
+        ranges = self.ranges
+        if self.features is not None:
+            return len(self.features.names)
+        return len(ranges.minimum) + len(ranges.indicators) + 1
 
     def rows(self, cells: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
         """Return the rows that agents hold."""

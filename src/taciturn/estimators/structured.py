@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -14,7 +15,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.estimators.classifiers import PrivateLogisticRegression
 from taciturn.estimators.ranges import Ranges
-from taciturn.estimators.records import Targets
+from taciturn.estimators.records import Encoding
 from taciturn.features import FeatureMap
 from taciturn.problems import Shards
 from taciturn.problems.graphs import DEFAULT_GRAPH_WEIGHT, learned_edges
@@ -83,13 +84,13 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     smoothing: float = 0.0
 
     @override
-    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         if self.features is not None and self.structure != "lasso":
             raise InputError(
                 f"features={self.features!r} and the structure {self.structure!r}, which is one of "
                 'the columns, do not go together; leave one out, or use structure="lasso"'
             )
-        return super()._feature_map(ranges)
+        return super()._feature_map(ranges, names)
 
     @override
     def _options(self) -> dict[str, Any]:
@@ -97,17 +98,18 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return super()._options() | given
 
     @override
-    def _structure(self, shards: Shards) -> Structure:
+    def _structure(
+        self, columns: int, encoding: Encoding, training: Callable[[], Shards] | None
+    ) -> Structure:
         """Return the structure; indicators and the constant are in no edge and no row of A."""
-        edges, rows = np.empty((0, 2), int), np.empty((0, shards.dimension))
+        edges, rows = np.empty((0, 2), int), np.empty((0, encoding.columns))
         name = self.structure
         if name == "fused-lasso":
-            edges = self._edges(shards)
+            edges = self._edges(columns, training)
             name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
-            # columns of indicators, and the constant, are in no row of A
-            rows = self._rows(self.n_features_in_)
-            rows = np.pad(rows, ((0, 0), (0, shards.dimension - rows.shape[1])))
+            rows = self._rows(columns)
+            rows = np.pad(rows, ((0, 0), (0, encoding.columns - rows.shape[1])))
         elif name != "lasso":
             raise InputError(
                 f"structure is {self.structure!r}; choose from {', '.join(get_args(StructureName))}"
@@ -126,9 +128,10 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
             return "chain"
         return "private" if self.graph is None else "given"
 
-    def _edges(self, shards: Shards) -> Int[HostArray, "e 2"]:
-        columns = self.n_features_in_
+    def _edges(self, columns: int, training: Callable[[], Shards] | None) -> Int[HostArray, "e 2"]:
         if self.graph is None:
+            assert training is not None
+            shards = training()
             rows = np.asarray(shards.stacked.features)[np.asarray(shards.stacked.mask) > 0]
             return learned_edges(rows[:, :columns], weight=self.graph_weight)
         if isinstance(self.graph, str) and self.graph == CHAIN:
@@ -154,8 +157,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return rows
 
     @override
-    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
-        facts = super()._facts(ranges, targets)
+    def _facts(self, indicators: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
+        facts = super()._facts(indicators)
         if self._source() == "chain":
             return facts
         return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))

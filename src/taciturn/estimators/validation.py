@@ -155,12 +155,13 @@ def _standardised(rows: Float[HostArray, "N k"]) -> list[int]:
     return [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
 
 
-def labels_in(answers: HostArray, classes: Any) -> HostArray:
+def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
     """Return the sorted labels of a classifier: the public `classes`, or those in `answers`."""
 
     def labels() -> HostArray:
-        check_classification_targets(answers)
-        return np.unique(answers if classes is None else np.asarray(classes))
+        if answers is not None:
+            check_classification_targets(answers)
+        return np.unique(np.asarray(answers if classes is None else classes))
 
     return told_anew(labels, _KINDS, lambda error: _told(error, None))
 
