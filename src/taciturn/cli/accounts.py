@@ -14,6 +14,7 @@ import typer
 from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation, State, salted
 from taciturn.cli.console import error_line
+from taciturn.datasets import Dataset
 from taciturn.engine import returned_on_error
 from taciturn.engine.mesh import check_devices
 from taciturn.engine.processes import Processes
@@ -21,7 +22,7 @@ from taciturn.errors import AccountError, InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
 from taciturn.report.accounts import cost_text
-from taciturn.tables import Files, Report, table_of
+from taciturn.tables import Files, Report, Table, table_of
 from taciturn.training import (
     DividedData,
     check_data,
@@ -36,29 +37,18 @@ from taciturn.training import (
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (
         str,
-        "The account to charge, by name (taciturn budget open); charged nowhere if not.",
+        "The account to charge, by name (taciturn budget open). [default: none]",
     ),
-    "accounts": (Path, "The folder of accounts; that in the user's data folder if not given."),
-    "another_table": (
-        bool,
-        "Of --account: charge it though its runs read a table with other columns so far.",
-    ),
-    "another_account": (
-        bool,
-        "Of --account: charge it though another account was charged for a file of this run.",
-    ),
+    "accounts": (Path, "The folder of accounts. [default: in the user's data folder]"),
+    "another_table": (bool, "Charge --account though its runs read a table with other columns."),
+    "another_account": (bool, "Charge --account though another was charged for a file."),
 }
 
 
 def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | None:
     """Take the options of the account out of those given, and return it; it must be usable.
 
-    None where another process `charges` it.
-
-    Raises
-    ------
-    InputError
-        If there is no such account, or it is refused.
+    None where no account is named, or another process charges it.
     """
     name, folder, *another = (given.pop(option, None) for option in ACCOUNT_OPTIONS)
     if name is None:
@@ -70,12 +60,12 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     if not charges:
         return None
     account = Account(name, folder, None, None, *map(bool, another))
-    _tell_of_the_last(account.state())
+    _warn_of_last(account.state())
     return account
 
 
-def _tell_of_the_last(state: State) -> None:
-    """Say what the last run was charged if it has not ended; later ones say no more of it."""
+def _warn_of_last(state: State) -> None:
+    """Print what the last run was charged, if it has not ended."""
     for run in state.charged[-1:]:
         if run.status == "opened":
             error_line(
@@ -131,28 +121,14 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
-    What is public, facts and counts, is compared with the proposal beforehand. From the mark on the
-    charge stays, whatever the cells turn out to be.
-
-    Parameters
-    ----------
-    account
-        None where nothing is charged, or another process does it.
-    processes
-        Those of the run: the first one charges, and none reads a cell before. Each keeps the rows
-        of its own agents, by the draw of the first.
-    seed
-        Of the noise of a reproduction, whose records are divided by the public split seed.
+    Public facts and counts are compared with the proposal first. The charge stays, whatever the
+    cells turn out to be. Of several processes the first charges, and none reads a cell before; each
+    keeps the rows of its own agents, by the draw of the first.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     agents = None if files.owners is not None else len(proposal.counts)
     rows, most = proposal.budget.rows_per_person, proposal.budget.agents_per_person
-    counts = counts_ahead(
-        files,
-        agents,
-        rows_per_person=rows,
-        agents_per_person=most,
-    )
+    counts = counts_ahead(files, agents, rows_per_person=rows, agents_per_person=most)
     check_known(facts, counts, proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
     if processes.count > 1:
@@ -164,20 +140,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         begun(reservation, contents)
     try:
         processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
-        evaluation = proposal.evaluation
-        how: dict[str, Any] = {
-            "split_seed": proposal.split_seed,
-            "draw": processes.share_draw(Draw.for_noise(seed, proposal.split_seed)),
-            "features": proposal.data.features,
-            "evaluate": None if evaluation is None else evaluation.share,
-            "rows_per_person": rows,
-            "agents_per_person": most,
-        }
-        read: dict[str, Any] = {
-            "precision": kept_precision(proposal, files.source),
-            "report": report,
-        }
-        records = divide(table_of(files, **read), agents, **how)
+        precision = kept_precision(proposal, files.source)
+        draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
+        records = divided_as(proposal, table_of(files, precision=precision, report=report), draw)
         if processes.count > 1:
             records = local_part(records, Devices())
         check_data(records, proposal)
@@ -186,6 +151,21 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
             reservation.close(released=False)
         raise
     return records, reservation
+
+
+def divided_as(proposal: Proposal, records: Dataset | Table, draw: Draw) -> DividedData:
+    """Return records divided among agents as a proposal says."""
+    evaluation = proposal.evaluation
+    return divide(
+        records,
+        None if records.owners is not None else len(proposal.counts),
+        split_seed=proposal.split_seed,
+        draw=draw,
+        features=proposal.data.features,
+        evaluate=None if evaluation is None else evaluation.share,
+        rows_per_person=proposal.budget.rows_per_person,
+        agents_per_person=proposal.budget.agents_per_person,
+    )
 
 
 def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:

@@ -17,7 +17,7 @@ from taciturn.audit import (
     fault_named,
 )
 from taciturn.audit import audit as attacked
-from taciturn.cli.console import emit, interruptible, one_of, table, takes
+from taciturn.cli.console import Json, emit, interruptible, one_of, table, takes
 from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
 from taciturn.privacy import Adjacency, relation_named
@@ -48,17 +48,16 @@ def audit(  # noqa: PLR0913 - one parameter per option
             f"{_INSIDE} halved-noise."
         ),
     ] = None,
-    mu: Annotated[
-        float | None, typer.Option(help="What the plan spends; 1.5 if not given.")
-    ] = None,
+    mu: Annotated[float | None, typer.Option(help="Budget of the plan. [default: 1.5]")] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help=f"The same for {_SAMPLED} (2 if not given) and {_INSIDE} (4), at delta 1e-5."
+            help=f"Budget at delta 1e-5 for {_SAMPLED} [default: 2] and {_INSIDE} [default: 4]."
         ),
     ] = None,
     relation: Annotated[
-        str | None, typer.Option(help=f"For {_SAMPLED}: replace_one (if not given) or zero_out.")
+        str | None,
+        typer.Option(help=f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
     ] = None,
     rows_per_person: Annotated[
         int | None,
@@ -66,22 +65,20 @@ def audit(  # noqa: PLR0913 - one parameter per option
     ] = None,
     agents_per_person: Annotated[
         int | None,
-        typer.Option(help="With --rows-per-person: at how many agents; 1 if not given."),
+        typer.Option(help="With --rows-per-person: at how many agents. [default: 1]"),
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(
-            help="Runs on each of the two data sets; 1000, or 4000 where epsilon is bounded."
-        ),
+        typer.Option(help="Runs on each data set. [default: 1000; 4000 where epsilon is bounded]"),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Of the noise and of the data; the operating system's if not given."),
+        typer.Option(help="Of noise and data. [default: the operating system's]"),
     ] = None,
     centre: Annotated[
         bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.

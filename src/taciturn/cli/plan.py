@@ -11,9 +11,9 @@ import typer
 
 from taciturn import checks
 from taciturn.algorithms import METHODS, Method, rounds_by_default
-from taciturn.cli.console import emit, interruptible, path, table, takes
-from taciturn.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
+from taciturn.cli.console import Force, Json, emit, interruptible, path, table, takes
 from taciturn.cli.options import all_options, method_options, run_options
+from taciturn.cli.records import PublicOptions, counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.evaluation import Width, expected_width
@@ -53,7 +53,7 @@ def plan(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
         str | None,
-        typer.Argument(help="A data set by name; for others say what is public of the records."),
+        typer.Argument(help="A data set by name; for other records give public facts."),
     ] = None,
     records: Annotated[int | None, typer.Option(help="Of all agents together.")] = None,
     persons: Annotated[
@@ -63,7 +63,7 @@ def plan(  # noqa: PLR0913 - one parameter per option
     counts: Annotated[
         str | None,
         typer.Option(
-            help="Records of each agent, or persons, with commas; equal shares if not given."
+            help="Records, or persons, of each agent, with commas. [default: equal shares]"
         ),
     ] = None,
     bounds: Annotated[
@@ -73,17 +73,17 @@ def plan(  # noqa: PLR0913 - one parameter per option
     columns: Annotated[int | None, typer.Option(help="Of a record, as encoded.")] = None,
     classes: Annotated[int | None, typer.Option(help="For multinomial.")] = None,
     record_norm: Annotated[
-        float | None, typer.Option(help="Public bound on a record's norm; 1 if not given.")
+        float | None, typer.Option(help="Public bound on a record's norm. [default: 1]")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers to compare; 10,50,200,1000 if not given.")
+        str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=path, help="A new file for the proposal, which taciturn train runs."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Predict noise and accuracy before spending anything: no data is read."""

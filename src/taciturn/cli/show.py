@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from taciturn.cli.console import emit, path, printable, table
+from taciturn.cli.console import Json, emit, path, printable, table
 from taciturn.models import Model, Term, load_model, model_to_dict
 from taciturn.proposal import weights_text
 from taciturn.report import strict
@@ -19,7 +19,7 @@ from taciturn.tables.coding import coding_to_dict
 def show(
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
     largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Show a model: its certificate, its largest coefficients, its preprocessing."""
     loaded = load_model(model)

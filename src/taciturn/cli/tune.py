@@ -17,9 +17,13 @@ import typer
 from taciturn.budget import Account, Reservation
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
 from taciturn.cli.console import (
+    TABLE_OPTIONS,
+    Force,
+    Json,
+    Quiet,
+    Seed,
     bar,
     emit,
-    form_options,
     interruptible,
     path,
     printable,
@@ -160,10 +164,10 @@ _OPTIONS = {
     **all_options(),
     "evaluate": (
         float,
-        "Share of each agent's records, or persons, that is held out of all trainings and picks; "
-        f"{SHARE:g} if not given.",
+        "Share of each agent's records, or persons, that is held out of all trainings and picks. "
+        f"[default: {SHARE:g}]",
     ),
-    **form_options(),
+    **TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
 }
 
@@ -179,45 +183,22 @@ def tune(  # noqa: PLR0913 - one parameter per option
         Path,
         typer.Option(parser=path, help="TOML: lists of options, or a table for each candidate."),
     ],
-    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
-    bounds: Annotated[
-        Path | None, typer.Option(parser=path, help="Tables: TOML file of public facts.")
-    ] = None,
-    agent_column: Annotated[
-        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
-    ] = None,
-    person_column: Annotated[
-        str | None, typer.Option(help="Tables: the column of persons, with --rows-per-person.")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
-    ] = None,
     rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
-    ] = None,
+    seed: Seed = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=path, help="A new folder for the report of the picked one."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    force: Force = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Pick among candidates by records that are held out of all trainings, within one budget."""
-    tables = {
-        "target": target,
-        "bounds": bounds,
-        "agent_column": agent_column,
-        "person_column": person_column,
-        "test": test,
-        **{name: given.pop(name) for name in form_options()},
-    }
+    tables = {name: given.pop(name) for name in TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)
     if seed is not None:

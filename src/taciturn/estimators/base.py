@@ -59,10 +59,9 @@ from taciturn.typing import HostArray
 
 
 def options_of(estimator: Any, fields: AbstractSet[str]) -> dict[str, Any]:
-    """Return the options of the method by name; None for fields that were not given.
+    """Return `estimator.options`, and those of `fields` that name an option in `METHODS`.
 
-    They are `estimator.options`, and those of `fields` that have the name of an option in
-    `METHODS`.
+    Fields that were not given are None.
 
     Raises
     ------
@@ -148,38 +147,33 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
 
     where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
-    followed by the indicators of missing cells, if any, and the constant 1, and t is the encoded
-    target. The regulariser acts on w as a whole, the intercept included, and w is per *encoded*
-    column. Settings are plain attributes, which are checked by `fit` only.
+    then the indicators of missing cells and the constant 1, and t is the encoded target. The
+    regulariser acts on all of w, the intercept included. `fit` checks the settings.
 
     Parameters
     ----------
     epsilon, delta
-        The total budget of one fit. No number is right for everybody, so there is no default: fit
-        raises until both are set. `epsilon=float("inf")` fits without noise and says "no privacy".
+        The total budget of one fit, both needed. `epsilon=float("inf")` fits without noise.
     bounds
         What is *public* about the features: a pair (min, max), each one number for all columns or
         one per column; or, for data frames, a mapping that names every column, as in
         {"age": (0, 120), "sex": (0, 1)}. None reads them off the records: a `PublicFactsWarning`,
         and a condition in the certificate.
     missing
-        Which columns may have missing cells (NaN): "indicator" for all, or a *public* list of names
-        or numbers; None for none, and a missing cell is an error. It counts as the middle of the
-        column's bounds, and one more encoded column says that it is missing. That takes no more
-        noise per answer, since the row's norm stays as it is, and a further weight per column.
-        "fill" does without that column; a mapping, as in {"age": "fill"}, says which is meant.
+        Which columns may have missing cells (NaN): None for none; "indicator" or "fill" for all; a
+        *public* list of names or numbers (with an indicator); or a mapping, as in {"age": "fill"}.
+        A missing cell counts as the middle of its bounds; an indicator column says that it is
+        missing, at one more weight and no more noise per answer.
     features
-        A public feature map (`taciturn.features`) by name, as after `taciturn train --features`,
-        such as "bins:10", for encoded rows; a condition of the certificate names it. None for no
-        map.
+        A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
     relation
         The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
     observer
         What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
-        which trusts secure aggregation. A guarantee against the first holds against the second.
+        which trusts secure aggregation.
     rows_per_person, agents_per_person
-        Given to protect persons, whom `fit` is told of, in place of single rows: how many rows of a
-        person count, at most, and at how many agents one has rows. Public numbers.
+        To protect persons (see `fit`) and not single rows: the most rows of a person that count,
+        and the most agents who have rows of one. Public.
     algorithm, rounds
         The method, see `taciturn.algorithms.METHODS`, and its number of rounds.
     sampling_rate, batches, rho, local_updates
@@ -187,11 +181,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
     options
-        Further options of the algorithm by name, such as those of a method that was added to
-        `METHODS`; None for none.
+        Further options of the algorithm by name.
     evaluate
-        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
-        (`private_score_`): it costs those rows, and no budget besides.
+        The share of each agent's rows, as in 0.1, that is held out and scores the model
+        (`private_score_`). It costs those rows and no further budget.
     l2
         Weight of the regulariser.
     clip
@@ -199,43 +192,41 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
         robust loss is minimised (`taciturn.problems.ClippedLoss`).
     split_seed
-        With `random_state`: the public seed by which rows are dealt to agents and held out. Without
-        it a secret draw does both.
+        With `random_state`: the public seed that deals rows to agents and holds rows out. Without
+        `random_state` a secret draw does both.
     random_state
-        None draws the noise from the operating system's entropy. A whole number makes the fit
-        repeatable, and its certificate says "reproduction, not private".
+        None draws the noise from the operating system. A whole number makes the fit repeatable, and
+        its certificate says "reproduction, not private".
     account
-        The account that every fit is charged to: its name, or a `taciturn.budget.Account`; None
-        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
-        `random_state` may not. The charge precedes the first look at a cell, and stays.
+        The account that every fit is charged to: its name, or a `taciturn.budget.Account`. It needs
+        bounds, and labels or the range of the target, and no `random_state`. The charge precedes
+        the first look at a cell, and stays.
 
     Attributes
     ----------
     coef_, intercept_
         In the units of the features (and of a regression's target), in scikit-learn's shapes. With
-        `features` per feature of `feature_map_`, the constant excepted.
+        `features` per feature of `feature_map_`, without the constant.
     missing_coef_
         In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
-        middle of the bounds; 0 for columns without an indicator, and with `features`, where
-        indicators are among the features.
+        middle of the bounds; 0 without an indicator, and with `features`.
     indicators_, filled_
         The numbers of the columns whose cells may be missing, with an indicator and without.
     feature_map_
         The map that `features` names; None without.
     bounds_
-        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too; read
-        off the records, it is a fact about them without noise.
+        The pair (a, b) of arrays (k,) that features are clipped to. Read off the records, it is a
+        fact about them without noise.
     loss_
         The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
     certificate_
         The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`.
     private_score_
-        The `taciturn.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
+        The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, or None.
     plan_
-        The `taciturn.engine.Plan` that was carried out, without `evaluate`.
+        The `taciturn.engine.Plan` of the fit, without `evaluate`.
     charged_
-        The `taciturn.engine.Charged` of this fit, with the account before and after; None without
-        one.
+        The `taciturn.engine.Charged` of this fit, with the account before and after, or None.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -244,16 +235,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `taciturn.plan` and `taciturn.run`. Coefficients are
-    post-processing of the released weights by bounds and labels, so this rests on bounds, labels,
-    counts and owners of rows being public, and on X and y being as they were collected. The
-    certificate does not cover a step before this one that computes something from the records, such
-    as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
+    post-processing. It rests on bounds, labels, counts and owners of rows being public, and on X
+    and y being as they were collected. It does not cover an earlier step that computes something
+    from the records, such as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
-    most n times both. `certificate_` speaks of one fit, and scores on private records are not
-    covered at all. Weights of records are not offered: they would change the sensitivity. Public
-    weights of classes are, see `PrivateClassifier`.
+    most n times both. Scores on private records are not covered at all. Weights of records are not
+    offered, since they would change the sensitivity; public weights of classes are, see
+    `PrivateClassifier`.
     """
 
     # a name for the public facts about the target, and the setting that states them
@@ -294,18 +284,17 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Parameters
         ----------
         X, y
-            (N, k) features and (N,) targets. A sparse matrix of scipy.sparse is read with 0 in
-            every cell that it does not store, which is a number like any other and no missing
-            cell: bounds have to contain it. All cells are needed at once, and at most 10^8.
+            (N, k) features and (N,) targets. A cell that a sparse matrix does not store is 0, not
+            missing, so bounds have to contain 0; at most 10^8 cells.
         agents
-            Whose record each row is: None for one agent who holds all, a number of agents who
-            share the rows at random, or one label per row. Who owns which row is public, and the
-            certificate does not cover it: labels that follow the target, or a feature, disclose it
-            for every row. Give owners that were known before anybody looked at the records.
+            Whose record each row is: None for one agent who holds all, a number of agents among
+            whom rows are dealt at random, or one label per row. Labels are public and the
+            certificate does not cover them: those that follow the target, or a feature, disclose
+            it for every row.
         persons
-            With `rows_per_person`: one label per row, which says whom it is about. Labels that
-            read as one number are one person, others are compared as text. Labels are private. All
-            rows of a person then go to one of the agents.
+            With `rows_per_person`: one private label per row, which says whom it is about. Labels
+            that read as one number are one person, others are compared as text. All rows of a
+            person then go to one of the agents.
 
         Raises
         ------
@@ -319,11 +308,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         PublicFactsWarning
             If bounds, labels or the range of the target are read off the records.
         PrivacyWarning
-            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
-            `StandardScaler` leaves it: shown, without noise, to whoever holds the records alone.
+            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as
+            behind a `StandardScaler` (a function of the records without noise, for their holder).
         UtilityWarning
-            If the evaluation fails, whose `private_score_` is then None; or if the excess risk to
-            expect, from public facts alone, is above the risk of the model 0, see `taciturn plan`.
+            If the evaluation fails, or the excess risk to expect, from public facts alone, is above
+            that of the model 0 (see `taciturn plan`).
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -490,11 +479,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return None
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of the method; None where not given.
-
-        They are `options`, and the fields of this class that have the name of an option in
-        `METHODS`.
-        """
+        """Return the options of the method; None where not given."""
         return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
 
     def _structure(

@@ -60,19 +60,10 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
     targets: Targets,
     seed: int | None,
 ) -> tuple[PrivateScore | None, Certificate, str]:
-    """Return the private score of the weights that a fit released, and the certificate of both.
+    """Return the private score of a fitted model, the certificate of both, and what failed.
 
-    An evaluation that fails has no score, and a line that says so, else empty; the certificate
-    covers it all the same, since it may have answered.
-
-    Parameters
-    ----------
-    plan
-        Of the fit, with its certificate.
-    last
-        That of the evaluation alone; None for none, and no score.
-    held_out
-        The rows that were held out of the fit.
+    `last` is the certificate of the evaluation alone. An evaluation that fails has no score; the
+    certificate covers it all the same, since it may have answered.
     """
     if last is None or held_out is None:
         return None, plan.certificate, ""

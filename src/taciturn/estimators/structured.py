@@ -43,14 +43,12 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     Parameters
     ----------
-    structure
-        "lasso", "fused-lasso" or "generalized-lasso".
     graph
         The *public* relation between columns. For the fused lasso "chain", which joins
         neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
         (m, k) rows of A. None learns the graph from the records themselves, without noise
         (`taciturn.problems.graphs.learned_edges`): a `PublicFactsWarning`, and a condition in the
-        certificate. Learn it from public records beforehand where there are some.
+        certificate.
     graph_weight
         Of the graphical lasso that learns a graph; the larger, the fewer edges.
     l1

@@ -37,10 +37,7 @@ def validated(
 ) -> tuple[Float[HostArray, "N k"] | Sparse, HostArray]:
     """Return features as numbers, and targets, as `sklearn.utils.validation.validate_data` does.
 
-    Parameters
-    ----------
-    missing
-        Whether cells may be missing (NaN).
+    `missing`: whether cells may be missing (NaN).
 
     Raises
     ------
@@ -60,14 +57,9 @@ def validated(
 def validated_rows(
     estimator: Any, X: Any, *, missing: bool, reset: bool = False, sparse: bool = False
 ) -> Float[HostArray, "N k"] | Sparse:
-    """Return features as numbers; errors as for `validated`.
+    """Return features as numbers, which may be `sparse`; errors as for `validated`.
 
-    Parameters
-    ----------
-    reset
-        Whether number and names of the columns are kept; else they are compared.
-    sparse
-        Whether X may be sparse; if not, a sparse one is a TypeError.
+    With `reset` number and names of the columns are kept, else they are compared.
     """
     known = {"reset": reset, "accept_sparse": "csr" if sparse else False, **_numbers(missing)}
     rows: HostArray = told_anew(
@@ -89,13 +81,7 @@ def column_names(estimator: Any) -> tuple[str, ...] | None:
 
 
 def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
-    """Return rows with every cell, those that a sparse matrix does not store as 0.
-
-    Raises
-    ------
-    InputError
-        If there would be more than 10^8 cells (0.8 GB).
-    """
+    """Return rows with every cell; `InputError` for a sparse matrix of more than 10^8 (0.8 GB)."""
     if not issparse(rows):
         return rows
     if math.prod(rows.shape) > MOST_CELLS:

@@ -1,6 +1,8 @@
 """The report of a training as a folder of files.
 
 What a run released is written first, whole or not at all, and everything else beside it later.
+Certificates are never replaced: the privacy losses of runs on the same records add up, whichever of
+their models is kept.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +23,6 @@ import numpy as np
 from taciturn.budget import private_opener
 from taciturn.errors import InputError
 from taciturn.models import model_text
-from taciturn.report.certificates import add_certificate
 from taciturn.report.results import (
     certificate_text,
     curves,
@@ -36,6 +38,8 @@ from taciturn.training import Attempts, Training, released
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 _ALL = (*FILES, ORACLE, CURVES)
+FIRST_CERTIFICATE = "certificate-1.json"
+_NAME = re.compile(r"certificate-(\d+)\.json")
 
 
 def save_released(training: Training, out: Path, *, force: bool) -> Path:
@@ -172,7 +176,7 @@ def write_folder(
     obsolete
         Files of an earlier report that are deleted if they are not among `texts`.
     certificate
-        That of the run which the files are about; see `taciturn.report.certificates`.
+        That of the run which the files are about; see `add_certificate`.
 
     Returns
     -------
@@ -253,3 +257,46 @@ def _as_input_error(what: str, out: Path) -> Iterator[None]:
         raise InputError(
             f"{out} cannot be {what} ({reason}); name another folder, or make room"
         ) from error
+
+
+def add_certificate(text: str, folder: Path) -> str:
+    """Write a certificate into a folder under the next number and return the name of its file.
+
+    Notes
+    -----
+    **Guarantee.** No file that exists is opened for writing, renamed or deleted: a file is created
+    under a name that must be free, by a call of the operating system that fails otherwise. So no
+    certificate is lost if the process ends at any moment, or if two write at once.
+    """
+    part = folder / f".certificate.{os.getpid()}.part"
+    try:
+        with open(part, "w", encoding="utf-8", opener=private_opener) as file:
+            file.write(text)
+        number = max(numbered(folder), default=0) + 1
+        while True:
+            name = f"certificate-{number}.json"
+            try:
+                _named(part, folder / name, text)
+            except FileExistsError:  # another process took the number meanwhile
+                number += 1
+            else:
+                return name
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def numbered(folder: Path) -> dict[int, Path]:
+    """Return the certificates in a folder by their number, in the order of the runs."""
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return dict(sorted((int(match[1]), path) for match, path in matches if match))
+
+
+def _named(part: Path, file: Path, text: str) -> None:
+    """Give a written file its name; raise `FileExistsError` if the name is taken."""
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; an interrupt may leave the new file cut short
+        with open(file, "x", encoding="utf-8", opener=private_opener) as new:
+            new.write(text)
