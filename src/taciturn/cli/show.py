@@ -57,12 +57,12 @@ def _weights(model: Model) -> list[str]:
 
 def _measured(model: Model) -> list[str]:
     """Return how well the model does, on public test records and privately, as its file states."""
-    told = [
+    parts = [
         ("Test records, as the file states it", model.assessment),
         ("Records held out, as the file states it", model.private_score),
     ]
     lines: list[str] = []
-    for head, values in told:
+    for head, values in parts:
         if values is not None:
             statement = values.get("statement")
             found = statement if isinstance(statement, list) else []

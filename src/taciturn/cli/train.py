@@ -61,7 +61,25 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **TABLE_OPTIONS, **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    **all_options(),
+    "rounds": (int, rounds_help()),
+    "graph_from": (
+        str,
+        "Of fused-lasso: learn the graph from test records, which are public (test), or from "
+        "training records (private; the certificate is then conditional).",
+    ),
+    "graph_weight": (
+        float,
+        f"Of --graph-from: the larger, the fewer edges. [default: {DEFAULT_GRAPH_WEIGHT:g}]",
+    ),
+    **TABLE_OPTIONS,
+    **ACCOUNT_OPTIONS,
+    **CLUSTER_OPTIONS,
+}
+
+
+@takes(_OPTIONS)
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -74,21 +92,6 @@ def train(  # noqa: PLR0913 - one parameter per option
     proposal: Annotated[
         Path | None,
         typer.Option(parser=path, help="A file from taciturn plan --out, in place of its options."),
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    graph_from: Annotated[
-        str | None,
-        typer.Option(
-            help="Of fused-lasso: learn the graph from test records, which are public (test), or "
-            "from training records (private; the certificate is then conditional)."
-        ),
-    ] = None,
-    graph_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="Of --graph-from: the larger, the fewer edges. "
-            f"[default: {DEFAULT_GRAPH_WEIGHT:g}]"
-        ),
     ] = None,
     seed: Seed = None,
     out: Annotated[
@@ -109,13 +112,12 @@ def train(  # noqa: PLR0913 - one parameter per option
     """Train on a data set or on a table of your own under a total privacy budget."""
     tables: dict[str, Any] = {name: given.pop(name) for name in TABLE_OPTIONS}
     output = Output(out, force, reference, oracle_metrics, json)
-    given = {**given, "graph_from": graph_from, "graph_weight": graph_weight, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
     processes = join(given)
     alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
     del alike["accounts"]  # where each machine keeps its accounts is its own affair
-    check_among(processes, output, alike, graph_from=graph_from)
+    check_among(processes, output, alike, graph_from=given["graph_from"])
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)

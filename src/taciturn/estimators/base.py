@@ -6,7 +6,6 @@ import abc
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -57,25 +56,6 @@ from taciturn.proposal import (
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
 
-
-def options_of(estimator: Any, fields: AbstractSet[str]) -> dict[str, Any]:
-    """Return `estimator.options`, and those of `fields` that name an option in `METHODS`.
-
-    Fields that were not given are None.
-
-    Raises
-    ------
-    InputError
-        If an option is given both ways.
-    """
-    known = {one.name for method in METHODS.values() for one in method.options}
-    given = dict(estimator.options or {})
-    twice = sorted(name for name in fields & set(given) if getattr(estimator, name) is not None)
-    if twice:
-        raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
-    return {name: getattr(estimator, name) for name in sorted(fields & known)} | given
-
-
 _OF_RECORDS = "the number of records of each agent, and who owns which, is public"
 _OF_PERSONS = (
     "the number of persons of each agent is public, and so is which agents have rows of a person; "
@@ -96,38 +76,45 @@ def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
     return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
 
 
-def fact_condition(what: str, setting: str, public: bool, rows_per_person: int | None) -> str:
-    """Return the condition that a fact is public, or that it does not depend on the records."""
-    if public:
-        return f"{what} are public, as the caller declares ({setting}=)"
-    one = "record says" if rows_per_person is None else "person's rows say"
-    return (
-        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
-        f"if they would be the same whatever one {one}"
-    )
+class Fact(NamedTuple):
+    """What is taken for public, the setting that states it, and whether the caller did."""
+
+    what: str
+    setting: str
+    public: bool
+
+    def condition(self, rows_per_person: int | None) -> str:
+        """Return the condition that it is public, or that it does not depend on the records."""
+        if self.public:
+            return f"{self.what} are public, as the caller declares ({self.setting}=)"
+        one = "record says" if rows_per_person is None else "person's rows say"
+        return (
+            f"{self.what} were read off the records themselves ({self.setting}=None): the "
+            f"certificate holds only if they would be the same whatever one {one}"
+        )
 
 
 def fit_warnings(
-    facts: Iterable[tuple[str, str, bool]], delta: float, units: int | Persons
+    facts: Iterable[Fact], delta: float, units: int | Persons
 ) -> list[tuple[type[Warning], str]]:
     """Return the warnings about facts that were read off the records, and about delta."""
     from_data: list[tuple[type[Warning], str]] = [
         (
             PublicFactsWarning,
-            f"the certificate is conditional: {what} were read off the records; pass {setting}= "
-            "with what was public beforehand",
+            f"the certificate is conditional: {fact.what} were read off the records; pass "
+            f"{fact.setting}= with what was public beforehand",
         )
-        for what, setting, public in facts
-        if not public
+        for fact in facts
+        if not fact.public
     ]
     counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
     return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
 
 
 class Design(NamedTuple):
-    """What a fit does with its records; `facts` are those taken for public."""
+    """What a fit does with its records."""
 
-    facts: tuple[tuple[str, str, bool], ...]
+    facts: tuple[Fact, ...]
     encoding: Encoding
     targets: Targets
     division: Division
@@ -384,7 +371,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         marked, filled = missing_in(self.missing, columns, names)
         facts = self._facts(marked)
         if rows is None:
-            check_chargeable(seed=None, conditional=not all(public for _, _, public in facts))
+            check_chargeable(seed=None, conditional=not all(fact.public for fact in facts))
         if self.bounds is None:
             assert rows is not None
             ranges = ranges_seen(rows)
@@ -479,8 +466,17 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return None
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of the method; None where not given."""
-        return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
+        """Return `options`, and the settings that name an option in `METHODS`; None if not given.
+
+        Raises `InputError` if an option is given both ways.
+        """
+        known = {one.name for method in METHODS.values() for one in method.options}
+        settings = known & {field.name for field in dataclasses.fields(PrivateLinearModel)}
+        given = dict(self.options or {})
+        twice = sorted(name for name in settings & set(given) if getattr(self, name) is not None)
+        if twice:
+            raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
+        return {name: getattr(self, name) for name in sorted(settings)} | given
 
     def _structure(
         self, columns: int, encoding: Encoding, training: Callable[[], Shards] | None
@@ -489,13 +485,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         del columns, encoding, training
         return None
 
-    def _facts(self, indicators: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
-        """Return the facts taken for public: their name, their setting, whether it was given."""
+    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
+        """Return the facts taken for public."""
         settings = (("feature bounds", "bounds"), self._target_facts)
-        facts = tuple((what, name, getattr(self, name) is not None) for what, name in settings)
+        facts = tuple(Fact(what, name, getattr(self, name) is not None) for what, name in settings)
         if not indicators or isinstance(self.missing, str):
             return facts
-        return (*facts, ("the columns that may have missing cells", "missing", True))
+        return (*facts, Fact("the columns that may have missing cells", "missing", True))
 
     def _keep(self, finished: Run, design: Design) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
@@ -506,13 +502,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = finished.certificate.under(
             (
-                *(fact_condition(*fact, self.rows_per_person) for fact in facts),
+                *(fact.condition(self.rows_per_person) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
                 owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
                 AS_THEY_ARE,
             ),
-            conditional=not all(public for _, _, public in facts),
+            conditional=not all(fact.public for fact in facts),
         )
         if targets.labels is None:
             self.coef_ = slopes[:, 0]

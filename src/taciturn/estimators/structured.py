@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
+from taciturn.estimators.base import Fact
 from taciturn.estimators.classifiers import PrivateLogisticRegression
 from taciturn.estimators.ranges import Ranges
 from taciturn.estimators.records import Encoding
@@ -155,8 +156,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return rows
 
     @override
-    def _facts(self, indicators: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
+    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
         facts = super()._facts(indicators)
         if self._source() == "chain":
             return facts
-        return (*facts, ("edges or rows of the structure", "graph", self.graph is not None))
+        return (*facts, Fact("edges or rows of the structure", "graph", self.graph is not None))

@@ -49,7 +49,7 @@ def validated(
     rows, answers = told_anew(
         lambda: validate_data(estimator, X, y, accept_sparse="csr", **_numbers(missing)),
         _KINDS,
-        lambda error: _told(error, X),
+        lambda error: _without_cells(error, X),
     )
     return rows, answers
 
@@ -65,7 +65,7 @@ def validated_rows(
     rows: HostArray = told_anew(
         lambda: validate_data(estimator, X, **known),
         _KINDS,
-        lambda error: _told(error, X),
+        lambda error: _without_cells(error, X),
     )
     return rows
 
@@ -149,7 +149,7 @@ def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
             check_classification_targets(answers)
         return np.unique(np.asarray(answers if classes is None else classes))
 
-    return told_anew(labels, _KINDS, lambda error: _told(error, None))
+    return told_anew(labels, _KINDS, lambda error: _without_cells(error, None))
 
 
 def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
@@ -161,7 +161,7 @@ def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
     return found
 
 
-def _told(error: Exception, rows: Any) -> Exception:
+def _without_cells(error: Exception, rows: Any) -> Exception:
     """Return an error that says what is wrong without a cell of `rows`."""
     text = str(error)
     if "contains NaN" in text and text.startswith("Input X"):

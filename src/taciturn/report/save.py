@@ -43,15 +43,9 @@ _NAME = re.compile(r"certificate-(\d+)\.json")
 
 
 def save_released(training: Training, out: Path, *, force: bool) -> Path:
-    """Write what a run released: model.json, trace.npz and the certificate.
+    """Write model.json, trace.npz and the certificate of a run; return the certificate's file.
 
-    With `force`, the other files of an earlier report are deleted, certificates excepted: they are
-    about another run.
-
-    Returns
-    -------
-    Path
-        The file of the certificate, for `save`.
+    With `force`, the other files of an earlier report are deleted, but for certificates.
     """
     added = write_folder(
         _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
@@ -72,10 +66,9 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 ) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
-    They are written whole or not at all, see `write_folder`. With `force` only these files are
-    replaced, and the further files of an earlier report are deleted, but for certificates: that of
-    every run stays, in a file with a number of its own. A file that cannot be computed, other than
-    those of `save_released`, is left out, and the results say so.
+    They are written whole or not at all, and replaced with `force`, see `write_folder`; the
+    certificate of every run stays. A file that cannot be computed, other than those of
+    `save_released`, is left out; the results say so, and `warn` is called with a line.
 
     Parameters
     ----------
@@ -85,8 +78,6 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         Values that are added to the results.
     certificate
         What `save_released` returned for this run; the rest is then written beside it.
-    warn
-        Called with a line for each file that is left out.
 
     Returns
     -------
@@ -165,23 +156,12 @@ def write_folder(
     obsolete: tuple[str, ...] = (),
     certificate: str | None = None,
 ) -> Path | None:
-    """Write files, given as name and text (or bytes), into the folder `out`.
+    """Write texts, or bytes, by file name into the folder `out`; return the certificate's file.
 
     The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
     it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
-    adds a certificate. With `force` only these files are replaced; other files in the folder stay.
-
-    Parameters
-    ----------
-    obsolete
-        Files of an earlier report that are deleted if they are not among `texts`.
-    certificate
-        That of the run which the files are about; see `add_certificate`.
-
-    Returns
-    -------
-    Path or None
-        The file of the certificate; None without one.
+    adds the certificate of the run (`add_certificate`). With `force` these files are replaced and
+    `obsolete` ones, of an earlier report, deleted; others stay.
 
     Raises
     ------

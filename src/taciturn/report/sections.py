@@ -105,7 +105,7 @@ def _budget(certificate: Certificate) -> str:
 def account_section(charged: Charged | None) -> Section:
     """Return the account before and after a run, with a bar for each of its caps."""
     if charged is None:
-        return Section("Account", (f"This run was {NOWHERE}.",))
+        return Section("Account", (NOWHERE,))
     before, after = charged.before, charged.after
     rows = [
         ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
