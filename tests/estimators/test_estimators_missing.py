@@ -108,13 +108,13 @@ def extreme_rows():
 
 
 def test_no_row_is_longer_than_the_norm_whatever_is_missing():
-    ranges = Ranges(LOW, HIGH, True, (0, 1), (2,))
+    ranges = Ranges(LOW, HIGH, (0, 1), (2,))
     norms = np.linalg.norm(ranges.encoded(extreme_rows()), axis=1)
     assert norms.max() == ranges.record_norm == 2.0
 
 
 def test_a_missing_cell_that_keeps_a_number_beside_its_indicator_is_caught(monkeypatch):
-    ranges = Ranges(LOW, HIGH, True, (0, 1, 2))
+    ranges = Ranges(LOW, HIGH, (0, 1, 2))
 
     def at_the_end(self, rows):
         return np.where(np.isnan(rows), self.maximum, np.clip(rows, self.minimum, self.maximum))

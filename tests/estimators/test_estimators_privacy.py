@@ -265,7 +265,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     model, (x, y) = MODELS[0], records()
     x[0] = 1e6
     monkeypatch.setattr(Ranges, "clipped", unclipped)
-    assert Ranges(np.zeros(3), np.ones(3), True).encoded(x).max() == 2e6 - 1
+    assert Ranges(np.zeros(3), np.ones(3)).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
     monkeypatch.setattr(charged, "pack", unguarded)
@@ -279,7 +279,7 @@ def test_encoded_cells_lie_between_minus_1_and_1_to_the_last_bit():
     low = draw.standard_normal(200) * 10.0 ** draw.integers(-8, 8, 200)
     high = low + np.abs(low) * 10.0 ** draw.integers(-6, 3, 200)
     rows = np.concatenate([low + (high - low) * draw.uniform(-1, 2, (50, 200)), [low, high]])
-    cells = Ranges(low, high, True).encoded(rows)
+    cells = Ranges(low, high).encoded(rows)
     assert np.abs(cells).max() <= 1
     np.testing.assert_array_equal(cells[-2, :-1], -1.0)
     np.testing.assert_array_equal(cells[-1], 1.0)

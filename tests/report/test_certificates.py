@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.report import certificates, numbered, write_folder
+from taciturn.report import numbered, write_folder
 
 # the package hands on a function of that name
 saving = importlib.import_module("taciturn.report.save")
@@ -81,7 +81,7 @@ def killed_at(step, monkeypatch, work):
         return counting
 
     with monkeypatch.context() as patched:
-        for place, name in (*STEPS, *((room, "private_opener") for room in (saving, certificates))):
+        for place, name in (*STEPS, (saving, "private_opener")):
             patched.setattr(place, name, counted(getattr(place, name)))
         try:
             work()
@@ -123,7 +123,7 @@ def test_a_certificate_that_replaces_the_earlier_one_is_caught(tmp_path, monkeyp
 
 
 def test_a_certificate_that_comes_last_is_caught(tmp_path, monkeypatch):
-    added, move, waiting = certificates.add_certificate, saving._move, []
+    added, move, waiting = saving.add_certificate, saving._move, []
 
     def late(part, target, obsolete):
         move(part, target, obsolete)
@@ -141,8 +141,8 @@ def test_a_certificate_that_comes_last_is_caught(tmp_path, monkeypatch):
 def test_two_processes_at_once_get_two_numbers(tmp_path, monkeypatch):
     report(0, tmp_path)
     seen = numbered(tmp_path)
-    monkeypatch.setattr(certificates, "numbered", lambda folder: {})  # it looked too early
-    certificates.add_certificate("late", tmp_path)
+    monkeypatch.setattr(saving, "numbered", lambda folder: {})  # it looked too early
+    saving.add_certificate("late", tmp_path)
     monkeypatch.undo()
     assert set(numbered(tmp_path)) == {1, 2}
     assert seen[1].read_text() != "late"
@@ -161,14 +161,14 @@ def test_a_file_system_without_links_keeps_them_all_too(tmp_path, monkeypatch):
 def test_a_certificate_that_cannot_be_written_leaves_the_report_as_it_was(tmp_path, monkeypatch):
     report(0, tmp_path)
     before = {p.name: p.read_text() for p in tmp_path.iterdir()}
-    opener = certificates.private_opener
+    opener = saving.private_opener
 
     def full(path, flags):
         if Path(path).name.startswith(".certificate"):
             raise OSError(28, "No space left on device")
         return opener(path, flags)
 
-    monkeypatch.setattr(certificates, "private_opener", full)
+    monkeypatch.setattr(saving, "private_opener", full)
     with pytest.raises(InputError, match="No space left"):
         report(1, tmp_path)
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == before

@@ -159,7 +159,7 @@ def test_the_page_says_what_was_promised_and_how_well_it_went(training):
         training.dataset.licence,
         training.dataset.source,
         training.plan.digest,
-        "1 % false",
+        "1% false",
         "Oracle metrics",
         "docs/explanation/threat-model.md",
         f"{100 * training.metrics.test_error:.2f} %",

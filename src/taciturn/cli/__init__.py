@@ -1,8 +1,8 @@
 """The command line, `taciturn`: one module for each of its commands.
 
-A package that adds commands names a sequence of `Command` in the entry point group
-`taciturn.commands`, and writes them with the helpers here. Those that need the rest of the library
-are imported when they are first used: a command line that is asked for help imports none of it.
+A package adds commands by a sequence of `Command` in the entry point group `taciturn.commands`, and
+writes them with the helpers here. Helpers that need the rest of the library are imported when they
+are first used, so that --help is quick.
 """
 
 from __future__ import annotations

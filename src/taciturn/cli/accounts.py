@@ -36,29 +36,18 @@ from taciturn.training import (
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (
         str,
-        "The account to charge, by name (taciturn budget open); charged nowhere if not.",
+        "The account to charge, by name (taciturn budget open). [default: none]",
     ),
-    "accounts": (Path, "The folder of accounts; that in the user's data folder if not given."),
-    "another_table": (
-        bool,
-        "Of --account: charge it though its runs read a table with other columns so far.",
-    ),
-    "another_account": (
-        bool,
-        "Of --account: charge it though another account was charged for a file of this run.",
-    ),
+    "accounts": (Path, "The folder of accounts. [default: in the user's data folder]"),
+    "another_table": (bool, "Charge --account though its runs read a table with other columns."),
+    "another_account": (bool, "Charge --account though another was charged for a file."),
 }
 
 
 def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | None:
     """Take the options of the account out of those given, and return it; it must be usable.
 
-    None where another process `charges` it.
-
-    Raises
-    ------
-    InputError
-        If there is no such account, or it is refused.
+    None where no account is named, or another process charges it.
     """
     name, folder, *another = (given.pop(option, None) for option in ACCOUNT_OPTIONS)
     if name is None:
@@ -70,12 +59,12 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     if not charges:
         return None
     account = Account(name, folder, None, None, *map(bool, another))
-    _tell_of_the_last(account.state())
+    _warn_of_last(account.state())
     return account
 
 
-def _tell_of_the_last(state: State) -> None:
-    """Say what the last run was charged if it has not ended; later ones say no more of it."""
+def _warn_of_last(state: State) -> None:
+    """Print what the last run was charged, if it has not ended."""
     for run in state.charged[-1:]:
         if run.status == "opened":
             error_line(
@@ -131,18 +120,9 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
 ) -> tuple[DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
-    What is public, facts and counts, is compared with the proposal beforehand. From the mark on the
-    charge stays, whatever the cells turn out to be.
-
-    Parameters
-    ----------
-    account
-        None where nothing is charged, or another process does it.
-    processes
-        Those of the run: the first one charges, and none reads a cell before. Each keeps the rows
-        of its own agents, by the draw of the first.
-    seed
-        Of the noise of a reproduction, whose records are divided by the public split seed.
+    Public facts and counts are compared with the proposal first. The charge stays, whatever the
+    cells turn out to be. Of several processes the first charges, and none reads a cell before; each
+    keeps the rows of its own agents, by the draw of the first.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
     division = Division.of_proposal(proposal, owned=files.owners is not None)
@@ -158,8 +138,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         begun(reservation, contents)
     try:
         processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
-        draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
         precision = storage_precision(proposal, files.source)
+        draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
         table = table_of(files, precision=precision, report=report)
         records = divide_records(table, division, draw)
         if processes.count > 1:

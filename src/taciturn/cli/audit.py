@@ -17,7 +17,7 @@ from taciturn.audit import (
     fault_named,
 )
 from taciturn.audit import audit as attacked
-from taciturn.cli.console import emit, interruptible, one_of, table, takes
+from taciturn.cli.console import Json, emit, interruptible, one_of, table, takes
 from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
 from taciturn.privacy import Adjacency, relation_named
@@ -34,54 +34,34 @@ _RATE = 0.2
 _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
-@takes(method_options(_WITH_OPTIONS, sampling_rate=_RATE))
-def audit(  # noqa: PLR0913 - one parameter per option
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "fault": (
+        str,
+        f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for {_INSIDE} "
+        "halved-noise.",
+    ),
+    "mu": (float, "Budget of the plan. [default: 1.5]"),
+    "epsilon": (
+        float,
+        f"Budget at delta 1e-5 for {_SAMPLED} [default: 2] and {_INSIDE} [default: 4].",
+    ),
+    "relation": (str, f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
+    "rows_per_person": (int, "Attack a person with so many rows, and not a record; with --mu."),
+    "agents_per_person": (int, "With --rows-per-person: at how many agents. [default: 1]"),
+    "runs": (int, "Runs on each data set. [default: 1000; 4000 where epsilon is bounded]"),
+    "seed": (int, "Of noise and data. [default: the operating system's]"),
+    "centre": (bool, "Of a method on all records: around a private centre."),
+}
+
+
+@takes({**_OPTIONS, **method_options(_WITH_OPTIONS, sampling_rate=_RATE)})
+def audit(
     *,
     algorithm: Annotated[
         str,
         typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class."),
     ],
-    fault: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for "
-            f"{_INSIDE} halved-noise."
-        ),
-    ] = None,
-    mu: Annotated[
-        float | None, typer.Option(help="What the plan spends; 1.5 if not given.")
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help=f"The same for {_SAMPLED} (2 if not given) and {_INSIDE} (4), at delta 1e-5."
-        ),
-    ] = None,
-    relation: Annotated[
-        str | None, typer.Option(help=f"For {_SAMPLED}: replace_one (if not given) or zero_out.")
-    ] = None,
-    rows_per_person: Annotated[
-        int | None,
-        typer.Option(help="Attack a person with so many rows, and not a record; with --mu."),
-    ] = None,
-    agents_per_person: Annotated[
-        int | None,
-        typer.Option(help="With --rows-per-person: at how many agents; 1 if not given."),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            help="Runs on each of the two data sets; 1000, or 4000 where epsilon is bounded."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Of the noise and of the data; the operating system's if not given."),
-    ] = None,
-    centre: Annotated[
-        bool, typer.Option("--centre", help="Of a method on all records: around a private centre.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
@@ -90,20 +70,8 @@ def audit(  # noqa: PLR0913 - one parameter per option
     that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
     a lower bound on epsilon.
     """
-    of_method = {name: given[name] for name in method_options() if given[name] is not None}
-    options = _Options(
-        algorithm,
-        fault,
-        mu,
-        epsilon,
-        of_method,
-        relation,
-        runs,
-        seed,
-        rows_per_person,
-        agents_per_person,
-        centre or None,
-    )
+    given["centre"] = given["centre"] or None
+    options = _Options(algorithm, {k: value for k, value in given.items() if value is not None})
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
@@ -115,32 +83,44 @@ def audit(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True)
 class _Options:
+    """The algorithm, and the options that were given by name."""
+
     algorithm: str
-    fault: str | None
-    mu: float | None
-    epsilon: float | None
-    of_method: dict[str, Value]
-    relation: str | None
-    runs: int | None
-    seed: int | None
-    rows_per_person: int | None
-    agents_per_person: int | None
-    centre: bool | None
+    given: dict[str, Any]
+
+    @property
+    def of_method(self) -> dict[str, Value]:
+        """Options of the algorithm."""
+        return {name: value for name, value in self.given.items() if name not in _OPTIONS}
+
+    @property
+    def fault(self) -> str | None:
+        """The planted fault."""
+        return self.given.get("fault")
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation."""
+        return str(self.given.get("relation", "replace_one"))
+
+    @property
+    def rate(self) -> float:
+        """The sampling rate."""
+        return float(self.given.get("sampling_rate", _RATE))
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
         for name in names:
-            value = self.of_method.get(name) if name in method_options() else getattr(self, name)
-            if value is not None:
+            if name in self.given:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is given with {self.algorithm}; {why}")
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:
-    if options.seed is not None:
-        check_seed("seed", options.seed)
+    if "seed" in options.given:
+        check_seed("seed", options.given["seed"])
     if ":" in options.algorithm:
-        options.refuse(tuple(method_options()), "a method of your own has no options here")
+        options.refuse(tuple(options.of_method), "a method of your own has no options here")
         return _on_all_records(options)
     method = method_named(options.algorithm)
     checked_options(options.algorithm, method, options.of_method)
@@ -160,13 +140,13 @@ def _inside_objective(options: _Options) -> EpsilonBound:
         ("mu", "relation", *_PERSON),
         "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
     )
-    options.refuse(tuple(method_options()), "this attack sets the options itself, so leave it out")
+    options.refuse(tuple(options.of_method), "this attack sets the options itself, so leave it out")
     if options.fault is not None:
         one_of("--fault", options.fault, ("halved-noise",))
     return audit_perturbed(
-        epsilon=4.0 if options.epsilon is None else options.epsilon,
-        runs=4000 if options.runs is None else options.runs,
-        seed=options.seed,
+        epsilon=options.given.get("epsilon", 4.0),
+        runs=options.given.get("runs", 4000),
+        seed=options.given.get("seed"),
         fault=None if options.fault is None else "halved-noise",
     )
 
@@ -181,14 +161,14 @@ def _on_all_records(options: _Options) -> AuditReport:
     name = options.algorithm
     return attacked(
         factory_named(name) if ":" in name else name,
-        mu=1.5 if options.mu is None else options.mu,
-        runs=1000 if options.runs is None else options.runs,
-        seed=options.seed,
+        mu=options.given.get("mu", 1.5),
+        runs=options.given.get("runs", 1000),
+        seed=options.given.get("seed"),
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
-        rows_per_person=options.rows_per_person,
-        agents_per_person=1 if options.agents_per_person is None else options.agents_per_person,
-        centre=bool(options.centre),
+        rows_per_person=options.given.get("rows_per_person"),
+        agents_per_person=options.given.get("agents_per_person", 1),
+        centre="centre" in options.given,
     )
 
 
@@ -201,29 +181,21 @@ def _on_batches(options: _Options) -> EpsilonBound:
     if options.fault is not None:
         one_of("--fault", options.fault, (_BATCH_FAULT,))
     return audit_sampled(
-        Adjacency(relation_named(one_of("--relation", _relation(options), _RELATIONS)), "record"),
-        rate=_rate(options),
-        epsilon=2.0 if options.epsilon is None else options.epsilon,
-        runs=4000 if options.runs is None else options.runs,
-        seed=options.seed,
+        Adjacency(relation_named(one_of("--relation", options.relation, _RELATIONS)), "record"),
+        rate=options.rate,
+        epsilon=options.given.get("epsilon", 2.0),
+        runs=options.given.get("runs", 4000),
+        seed=options.given.get("seed"),
         fault=None if options.fault is None else "full-batch",
     )
-
-
-def _rate(options: _Options) -> float:
-    return float(options.of_method.get("sampling_rate", _RATE))
-
-
-def _relation(options: _Options) -> str:
-    return "replace_one" if options.relation is None else options.relation
 
 
 def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, Any]:
     if isinstance(report, AuditReport):
         return report.to_dict()
-    settings: dict[str, Any] = {"relation": _relation(options)}
+    settings: dict[str, Any] = {"relation": options.relation}
     if not METHODS[options.algorithm].inside:
-        settings["sampling_rate"] = _rate(options)
+        settings["sampling_rate"] = options.rate
     return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
 
 
@@ -231,9 +203,9 @@ def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
     verdict = "consistent: the attack proved no more than the certificate allows"
     if not bound.consistent:
         verdict = "violated: the outputs tell more than was certified"
-    setting = f"relation {_relation(options)}"
+    setting = f"relation {options.relation}"
     if not METHODS[options.algorithm].inside:
-        setting = f"sampling rate {_rate(options):g}, {setting}"
+        setting = f"sampling rate {options.rate:g}, {setting}"
     return (
         f"Audit of {options.algorithm}, {_planted(options.fault)}, {setting}, "
         f"{bound.runs} runs on each of two neighbouring data sets\n\n"

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from taciturn.cli.console import emit, error_line, form_options, path, takes
+from taciturn.cli.console import FORM_OPTIONS, Json, emit, error_line, path, takes
 from taciturn.errors import InputError
 from taciturn.tables import Draft, Form, bounds_text, draft_from, read_tables
 from taciturn.tables.bounds import bounds_to_dict
 
 
-@takes(form_options())
+@takes(FORM_OPTIONS)
 def bounds(
     *,
     data: Annotated[
@@ -32,7 +32,7 @@ def bounds(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column not to use; may be repeated.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Print a bounds file filled in from a table: edit it, then pass it to taciturn train."""

@@ -15,7 +15,7 @@ from taciturn.budget import (
     accounts_in,
     open_account,
 )
-from taciturn.cli.console import emit, error_line, path, printable, table
+from taciturn.cli.console import Json, emit, error_line, path, printable, table
 from taciturn.errors import InputError
 from taciturn.report.accounts import account_text, bar, export, promise
 
@@ -29,10 +29,12 @@ budget = typer.Typer(
 NameArgument = Annotated[str, typer.Argument(help="The name of the account.", metavar="NAME")]
 Folder = Annotated[
     Path | None,
-    typer.Option("--accounts", parser=path, help="The folder of accounts; if not given, that in "
-                 "the user's data folder."),
-]  # fmt: skip
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+    typer.Option(
+        "--accounts",
+        parser=path,
+        help="The folder of accounts. [default: in the user's data folder]",
+    ),
+]
 Epsilon = Annotated[float, typer.Option(help="E, of all runs together.")]
 Delta = Annotated[float, typer.Option(help="D, of all runs together.")]
 
@@ -47,7 +49,7 @@ def open_(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(help="Share set aside for answers that are not Gaussian on all records."),
     ] = 0.0,
     order: Annotated[
-        int | None, typer.Option(help="Of their divergences; by the share if not given.")
+        int | None, typer.Option(help="Of their divergences. [default: by the share]")
     ] = None,
     relation: Annotated[
         str,
@@ -72,8 +74,8 @@ def open_(  # noqa: PLR0913, PLR0917 - one parameter per option
 @budget.command("raise")
 def raise_(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: NameArgument,
-    epsilon: Annotated[float | None, typer.Option(help="The new E; as it is if not given.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The new D; as it is if not given.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The new E. [default: as it is]")] = None,
+    delta: Annotated[float | None, typer.Option(help="The new D. [default: as it is]")] = None,
     curves: Annotated[float | None, typer.Option(help="The new share of curves.")] = None,
     order: Annotated[int | None, typer.Option(help="The new order of divergences.")] = None,
     accounts: Folder = None,

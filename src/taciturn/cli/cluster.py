@@ -15,11 +15,11 @@ from taciturn.errors import InputError
 OPTIONS: Mapping[str, tuple[Any, str]] = {
     "cluster": (
         str,
-        "Divide the agents among processes that meet at HOST:PORT of the first one; auto under "
-        "mpirun or srun. Nobody is authenticated: for machines of one trusted holder.",
+        "HOST:PORT of the first of several processes that share the agents; auto under mpirun or "
+        "srun. Nobody is authenticated: for machines of one trusted holder.",
     ),
-    "processes": (int, "With --cluster HOST:PORT: how many processes there are."),
-    "process": (int, "With --cluster HOST:PORT: which of them this one is, from 0."),
+    "processes": (int, "With --cluster HOST:PORT: the number of processes."),
+    "process": (int, "With --cluster HOST:PORT: the number of this process, from 0."),
 }
 _AUTO = "auto"
 
@@ -82,15 +82,10 @@ def _check_place(cluster: str, count: int | None, index: int | None) -> None:
 
 
 def check_among(processes: Processes, output: Output, options: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless these processes can do this, and all were asked the same.
+    """Raise `InputError` unless these processes can do this, and all have the same options.
 
-    What is computed of all records at once is refused, since no process has them, and so is a file
-    that can be read once only. Nothing was charged and no cell was looked at.
-
-    Parameters
-    ----------
-    options
-        Those that all must have alike; of files it is compared whether they are given.
+    Refused is what is computed of all records at once, and a file that can be read once only. Of
+    files it is compared whether they are given. Nothing is charged and no cell read before.
     """
     if processes.count == 1:
         return

@@ -38,15 +38,14 @@ def emit(values: dict[str, Any]) -> None:
 def error_line(text: str, *, kind: str = "error: ") -> None:
     """Print one line on standard error, whatever line breaks the text has.
 
-    Where standard error is full or closed nobody can be told, and nothing ends for that: what is
-    under way may be paid for.
+    Nothing ends where standard error is full or closed: the run may be paid for.
     """
     with suppress(OSError):
         typer.echo(f"taciturn: {kind}{printable(' '.join(text.split()))}", err=True)
 
 
 def say(text: str) -> None:
-    """Print what a run goes on without, whether or not standard output takes it."""
+    """Print text; a run goes on where standard output is full or closed."""
     try:
         typer.echo(text)
     except OSError as error:
@@ -88,13 +87,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def path(text: str) -> Path:
-    """Return the path that the user wrote.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it is empty, which Python reads as the current folder, or cannot be printed.
-    """
+    """Return a path; `typer.BadParameter` if it is empty (Python: the folder) or not printable."""
     if not text:
         raise typer.BadParameter("it is empty; name a file or folder (. is the current folder)")
     try:
@@ -207,17 +200,32 @@ def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FORM: Mapping[str, tuple[Any, str]] = {
+FORM_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "delimiter": (str, "Tables: between cells, as in ';' or tab; the bounds say, or a comma."),
     "decimal": (str, "Tables: before decimals, . or ,; the bounds say, or a point."),
     "thousands": (str, "Tables: between groups of digits, as in ','; the bounds say, or none."),
     "encoding": (str, "Tables: of the text, as in cp1252; the bounds say, or UTF-8."),
 }
+# of a command that reads a table
+TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "target": (str, "Tables: the column to predict."),
+    "bounds": (Path, "Tables: TOML file of public facts; see taciturn bounds."),
+    "agent_column": (str, "Tables: the column that says whose record a row is."),
+    "person_column": (
+        str,
+        "Tables: the column that says which person a row is about, with --rows-per-person.",
+    ),
+    "test": (Path, "Tables: a file of test records, which are public."),
+    **FORM_OPTIONS,
+}
 
-
-def form_options() -> dict[str, tuple[Any, str]]:
-    """Return type and help text of every option about the form of a table's file."""
-    return dict(_FORM)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Of the noise: the run is then a reproduction, not private."),
+]
 
 
 def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from taciturn import checks, privacy
-from taciturn.cli.console import emit, one_of
+from taciturn.cli.console import Json, emit, one_of
 from taciturn.errors import InputError
 from taciturn.privacy import (
     Event,
@@ -37,7 +37,7 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
         float | None, typer.Option(help="Poisson sampling rate of the records of a batch.")
     ] = None,
     relation: Annotated[str, typer.Option(help="zero_out or replace_one.")] = "zero_out",
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Total epsilon of noised answers from their multiplier, or the multiplier from the total."""
     one_of("MECHANISM", mechanism, _MECHANISMS)

@@ -33,9 +33,8 @@ _MONTH, _MOST_BYTES = 30 * 24 * 3600.0, 2**28
 def keep_programs() -> None:
     """Let JAX, which is not imported yet, find programs of earlier runs and keep new ones.
 
-    TACITURN_PROGRAMS_DIR names another folder; empty, nothing is kept. Nothing is kept either where
-    the folder cannot be made, is somebody else's or open to others, or where the user has set JAX's
-    own cache.
+    TACITURN_PROGRAMS_DIR names another folder; nothing is kept where it is empty, where the folder
+    cannot be made, is somebody else's or open to others, or where JAX's own cache is set.
     """
     theirs = any(name.startswith(_SETTINGS) for name in os.environ)
     if "jax" in sys.modules or theirs or os.environ.get(FOLDER) == "":
@@ -89,19 +88,10 @@ ENTRY_POINTS = "taciturn.commands"
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the command line.
+    """A command, with the first line of its help.
 
-    A package adds commands through the entry point group `taciturn.commands`; the entry point is a
-    sequence of `Command`.
-
-    Attributes
-    ----------
-    summary
-        The first line of its help.
-    function
-        "module:function"; the module is imported when the command is called, and not before. The
-        parameters of the function are the command's arguments and options. A `typer.Typer` in its
-        place is a command with commands of its own.
+    `function` is "module:function", which is imported when the command is called; its parameters
+    are the command's arguments and options. A `typer.Typer` in its place has commands of its own.
     """
 
     name: str

@@ -50,60 +50,54 @@ def _methods_help() -> str:
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}; "
-        f"{plain[0]} if not given. On a network by gossip or relay: {', '.join(networks)}. "
-        f"With --structure: {', '.join(structures)}. Or one of your own: module:Class."
+        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}. On a "
+        f"network by gossip or relay: {', '.join(networks)}. With --structure: "
+        f"{', '.join(structures)}. Or your own: module:Class. [default: {plain[0]}]"
     )
 
 
 _RUN: Mapping[str, tuple[Any, str]] = {
     "epsilon": (float, "Total budget; inf for a run without noise."),
     "delta": (float, "Total budget; at most 1/(10 x records)."),
-    "agents": (int, f"How many share the records; {DEFAULT_AGENTS}, or 1 with --structure."),
-    "features": (str, f"Public feature map: {feature_usage()}; the columns if not given."),
-    "centre": (
-        bool,
-        "The first round learns a private centre of the rows; if not given, where that pays.",
-    ),
+    "agents": (int, f"Number of agents. [default: {DEFAULT_AGENTS}; 1 with --structure]"),
+    "features": (str, f"Public feature map: {feature_usage()}. [default: the columns]"),
+    "centre": (bool, "Learn a private centre of the rows first. [default: where that pays]"),
     "evaluate": (
         float,
-        "Share of each agent's records, or persons, as in 0.1, that is held out and answers how "
-        "good the model is, privately; none if not given.",
+        "Share of each agent's records, or persons, as in 0.1, that is held out and scores the "
+        "model privately.",
     ),
-    "loss": (str, f"{usage(LOSSES)}; by the target if not given."),
+    "loss": (str, f"{usage(LOSSES)}. [default: by the target]"),
     "class_weight": (
         list[str],
-        "LABEL=WEIGHT, public: the weight in (0, 1] of a label's records; may be repeated; 1 for "
-        "labels that are not named.",
+        "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1 for each label]",
     ),
     "prior": (
         list[str],
-        "LABEL=SHARE, public: the share of a label; once for each label. Labels then count alike.",
+        "LABEL=SHARE, public, once for each label: weights by which labels count alike.",
     ),
-    "regulariser": (str, f"{usage(REGULARISERS)}; {DEFAULT_REGULARISER} if not given."),
-    "constraint": (str, f"{usage(CONSTRAINTS)}; none if not given."),
-    "clip": (float, "Bound on a record's coefficient; by the loss if not given."),
+    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {DEFAULT_REGULARISER}]"),
+    "constraint": (str, f"{usage(CONSTRAINTS)}. [default: none]"),
+    "clip": (float, "Bound on a record's coefficient. [default: by the loss]"),
     "rows_per_person": (
         int,
-        "Public: protect persons, with so many rows each at most, and not single records. Further "
-        "rows are left out.",
+        "Protect persons, not single records: the most rows of one that count. Public.",
     ),
     "agents_per_person": (
         int,
-        "Public, with --rows-per-person: at how many agents a person has rows, at most; 1 if not "
-        "given. More takes more noise.",
+        "With --rows-per-person: the most agents who have rows of a person. Public. [default: 1]",
     ),
     "observer": (
         str,
-        "messages (if not given): every link is read; sum: only the sum over all agents is, by "
-        "masks in a study; elsewhere that is assumed.",
+        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
+        "by assumption elsewhere. [default: messages]",
     ),
     "colluders": (
         int,
-        "With --observer sum: how many participants tell the observer what they know, at most; 1 "
-        "if not given.",
+        "With --observer sum: the most participants who tell the observer what they know. "
+        "[default: 1]",
     ),
-    "relation": (str, "replace_one (if not given) or zero_out."),
+    "relation": (str, "replace_one or zero_out. [default: replace_one]"),
     "algorithm": (str, _methods_help()),
     "structure": (str, "lasso, fused-lasso or generalized-lasso."),
     "graph": (Path, "CSV, public: edges of fused-lasso, A of generalized-lasso."),
@@ -111,31 +105,24 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         str,
         "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
         "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        f"--algorithm names gossip or a relay ({DEFAULT_NETWORK} for these if not given).",
+        f"--algorithm names gossip or a relay [default for these: {DEFAULT_NETWORK}].",
     ),
-    "walk": (str, "On a relay: cyclic (if not given) or random."),
-    "cap": (int, "On a relay: the most answers that an agent gives."),
+    "walk": (str, "On a relay: cyclic or random. [default: cyclic]"),
+    "cap": (int, "On a relay: the most answers of an agent."),
     "exchanges": (
         int,
-        "In gossip: how often the messages of one question are exchanged; 1 if not given. More "
-        "cost messages and no privacy.",
+        "In gossip: exchanges of messages per question; more cost no privacy. [default: 1]",
     ),
     "split_seed": (
         int,
-        "Of the split of published data; with --seed also of who owns what; 0 if not given.",
+        "Of the split of published data; with --seed also of who owns what. [default: 0]",
     ),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of a run, checked.
-
-    Attributes
-    ----------
-    agents
-        The number of agents; None for `default_agents`, and where the records have owners.
-    """
+    """The options of a run, checked; without `agents`, owners or `default_agents` divide it."""
 
     request: Request
     structure: StructureRequest
@@ -148,12 +135,7 @@ def method_options(
 ) -> dict[str, tuple[type, str]]:
     """Return type and help text of every option that some method of the library has.
 
-    Parameters
-    ----------
-    methods
-        Those that the command takes; of an option that none of them has the help text says so.
-    defaults
-        Where the command has another default than the table of methods.
+    The text names those of `methods` that have it, with the default, which the command may change.
     """
     options = {one.name: one for method in METHODS.values() for one in method.options}
     texts = {name: _by_default(name, methods, defaults) for name in options}
@@ -273,8 +255,8 @@ def methods_with(name: str) -> Mapping[str, Method]:
     if ":" not in name:
         return METHODS
     target, factory = _attribute(name), factory_named(name)
-    said = getattr(target, "network", None)  # a function says it: what it returns is not known yet
-    network: Literal["relay", "gossip"] | None = said if said in ("relay", "gossip") else None
+    stated = getattr(target, "network", None)  # of a function, whose result is not known yet
+    network: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
     if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
     elif isinstance(target, type) and issubclass(target, GossipAlgorithm):

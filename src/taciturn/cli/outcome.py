@@ -43,12 +43,8 @@ class Output:
 class Keeper:
     """Writes what a run released before anything else is computed.
 
-    Attributes
-    ----------
-    certificate
-        Its file, once it is written.
-    elsewhere
-        Another folder than the one that was asked for, where that took nothing.
+    `certificate` is its file, once written; `elsewhere` the folder, if the one that was asked for
+    could not be written to.
     """
 
     output: Output
@@ -93,18 +89,10 @@ def deliver(
     further: Mapping[str, Any] | None = None,
     head: Sequence[str] = (),
 ) -> None:
-    """Write the report, if one is asked for, and print what came out.
+    """Write the report, if one is asked for, and print the results below the lines `head`.
 
-    A part of it that fails has one line on standard error; model, trace and certificate stay.
-
-    Parameters
-    ----------
-    keeper
-        Has written what was released, or settles it now.
-    further
-        Values that stand beside the results, and in them.
-    head
-        Lines before all others.
+    A part that fails is one line on standard error; model, trace and certificate stay. Values of
+    `further` are added to the results.
     """
     attempts, given = Attempts(warned), keeper.output
     keeper.settle(training)
@@ -123,7 +111,8 @@ def deliver(
     kept = out is None or (certificate is not None and keeper.elsewhere is None)
     complete = kept and not attempts.failures
     if not given.json:
-        typer.echo("\n".join([*map(printable, head), "", "Certificate", *_promised(training)]))
+        certified = [f"  {line}" for line in training.certificate.lines()]
+        typer.echo("\n".join([*map(printable, head), "", "Certificate", *certified]))
         attempts.attempt("printing the figures", lambda: _print_figures(training), None)
         typer.echo("\n".join([f"Took {training.seconds:.1f} s", *_where(certificate)]))
     if not complete:
@@ -134,10 +123,6 @@ def _print_json(training: Training, out: Path | None, further: Mapping[str, Any]
     for warning in training.assessment.warnings if training.assessment else ():
         warned(warning)
     emit({**results(training, out), **(further or {})})
-
-
-def _promised(training: Training) -> list[str]:
-    return [f"  {line}" for line in training.certificate.lines()]
 
 
 def _print_figures(training: Training) -> None:

@@ -11,9 +11,9 @@ import typer
 
 from taciturn import checks
 from taciturn.algorithms import METHODS, Method, rounds_by_default
-from taciturn.cli.console import emit, interruptible, path, table, takes
-from taciturn.cli.data import PublicOptions, counts_of, data_facts, whole_numbers
+from taciturn.cli.console import Force, Json, emit, interruptible, path, table, takes
 from taciturn.cli.options import all_options, method_options, run_options
+from taciturn.cli.records import PublicOptions, counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.evaluation import Width, expected_width
@@ -48,51 +48,41 @@ _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
 
 
-@takes(all_options())
-def plan(  # noqa: PLR0913 - one parameter per option
+_FACTS: dict[str, tuple[Any, str]] = {
+    "records": (int, "Of all agents together."),
+    "persons": (int, "Of all agents together, in place of records; with --rows-per-person."),
+    "counts": (str, "Records, or persons, of each agent, with commas. [default: equal shares]"),
+    "bounds": (Path, "A bounds file: it gives columns, record norm and target."),
+    "columns": (int, "Of a record, as encoded."),
+    "classes": (int, "For multinomial."),
+    "record_norm": (float, "Public bound on a record's norm. [default: 1]"),
+}
+
+
+@takes({**_FACTS, **all_options()})
+def plan(
     *,
     data: Annotated[
         str | None,
-        typer.Argument(help="A data set by name; for others say what is public of the records."),
-    ] = None,
-    records: Annotated[int | None, typer.Option(help="Of all agents together.")] = None,
-    persons: Annotated[
-        int | None,
-        typer.Option(help="Of all agents together, in place of records; with --rows-per-person."),
-    ] = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(
-            help="Records of each agent, or persons, with commas; equal shares if not given."
-        ),
-    ] = None,
-    bounds: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A bounds file: it gives columns, record norm and target."),
-    ] = None,
-    columns: Annotated[int | None, typer.Option(help="Of a record, as encoded.")] = None,
-    classes: Annotated[int | None, typer.Option(help="For multinomial.")] = None,
-    record_norm: Annotated[
-        float | None, typer.Option(help="Public bound on a record's norm; 1 if not given.")
+        typer.Argument(help="A data set by name; for other records give public facts."),
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers to compare; 10,50,200,1000 if not given.")
+        str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=path, help="A new file for the proposal, which taciturn train runs."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Predict noise and accuracy before spending anything: no data is read."""
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")
-    facts = PublicOptions(
-        data, records, persons, counts, bounds, columns, classes, record_norm, features
-    )
+    stated = {name: given.pop(name) for name in _FACTS}
+    facts = PublicOptions(data=data, features=features, **stated)
     if out is not None and out.exists() and not (force and out.is_file()):
         raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
     numbers = _numbers(rounds)
@@ -255,13 +245,14 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
     weights = answer.proposal.weights_text
     at = "of" if budget.unit == "record" else "at"
     total = "" if mu is None else f" (mu = {mu:.4f})"
+    rows = network_rows(answer.proposal, answer.planned)
     lines = [
         f"{answer.proposal.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
         f"record norm {facts.record_norm:g}, record gradient at most {answer.gradient_bound:g}",
         f"Loss: {answer.proposal.clipped_loss}",
         *([f"Class weights: {weights}"] if weights is not None else []),
         *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
-        *(f"{name.capitalize()}: {what}" for name, what in _network(answer)),
+        *(f"{name.capitalize()}: {what}" for name, what in rows),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
         "nothing was spent.",
@@ -276,10 +267,6 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
         proposal = answer.proposal
         lines.append(f"Proposal: {out} ({proposal.method.name}, {proposal.rounds} rounds)")
     return "\n".join(lines)
-
-
-def _network(answer: _Answer) -> list[tuple[str, str]]:
-    return network_rows(answer.proposal, answer.planned)
 
 
 _HEAD = ("algorithm", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
@@ -333,6 +320,5 @@ def _of_train(proposal: Proposal, best: Forecast) -> str:
         return ""
     return (
         f". taciturn train runs {proposal.rounds} with these options: pass --rounds {best.rounds} "
-        "to "
-        "both"
+        "to both"
     )

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from taciturn import models
-from taciturn.cli.console import emit, form_options, path, takes
+from taciturn.cli.console import FORM_OPTIONS, Force, Json, emit, path, takes
 from taciturn.errors import InputError
 from taciturn.tables import Form, read_table
 
 
-@takes(form_options())
+@takes(FORM_OPTIONS)
 def predict(  # noqa: PLR0913 - one parameter per option
     *,
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
@@ -32,13 +32,13 @@ def predict(  # noqa: PLR0913 - one parameter per option
         bool | None,
         typer.Option(
             "--proba/--no-proba",
-            help="Probabilities of the classes, or none; if not given, where scores are log-odds: "
-            "trained with --clip 1 or more (1.42 for several classes).",
+            help="Probabilities of the classes. [default: where scores are log-odds: trained with "
+            "--clip 1 or more, 1.42 for several classes]",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Predict the target of every row, as CSV on standard output."""

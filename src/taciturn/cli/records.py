@@ -1,29 +1,29 @@
-"""The records that a command names: a data set, or the files of a table."""
+"""The records that a command names: a data set, a table, or what is public of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from taciturn import checks
 from taciturn.cli.outcome import Output
 from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
-from taciturn.proposal import Proposal
+from taciturn.problems import LOSSES, usage
+from taciturn.proposal import DataFacts, Named
 from taciturn.tables import (
     SUFFIXES,
     Bounds,
-    Files,
     Source,
     Table,
     is_spreadsheet,
+    read_bounds,
     read_files,
     refuse_spreadsheet,
     table_of,
 )
-from taciturn.training import storage_precision
-from taciturn.typing import Precision
 
 
 def is_table(data: str) -> bool:
@@ -35,25 +35,12 @@ def is_table(data: str) -> bool:
     return len(path.parts) != 1 or named or os.path.exists(path)
 
 
-def loaded(
-    data: str,
-    options: dict[str, Any],
-    output: Output,
-    known: Bounds | None = None,
-    *,
-    ahead: Callable[[Files], Proposal] | None = None,
-) -> Dataset | Table:
-    """Return the data set, or the user's table with the bounds that a proposal states, if any.
-
-    Where `ahead` says what will run, the rows of a table are kept as it needs them.
-    """
+def loaded(data: str, options: dict[str, Any], output: Output) -> Dataset | Table:
+    """Return the data set of that name, or the table that the options describe."""
     dataset: Dataset | Table | None = _data_set(data, options)
     if dataset is None:
-        files = read_files(source_of(data, options, known), known, output.reading)
-        precision: Precision = "float64"
-        if ahead is not None:
-            precision = storage_precision(ahead(files), files.source)
-        dataset = table_of(files, precision=precision, report=output.reading)
+        files = read_files(source_of(data, options, None), None, output.reading)
+        dataset = table_of(files, report=output.reading)
     check_output(output, public=dataset.public, name=dataset.name)
     return dataset
 
@@ -97,3 +84,131 @@ def _data_set(data: str, options: dict[str, Any]) -> Dataset | None:
             "data set; leave the option out, or name a file"
         )
     return dataset
+
+
+@dataclass(frozen=True)
+class PublicOptions:
+    """Options of `taciturn plan` that state public facts about the records; None if not given."""
+
+    data: str | None
+    records: int | None
+    persons: int | None
+    counts: str | None
+    bounds: Path | None
+    columns: int | None
+    classes: int | None
+    record_norm: float | None
+    features: str | None
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Raise `InputError` if an option of these names was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} {why}; leave it out")
+
+
+def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
+    """Return the public facts about the records; no record is read."""
+    if options.data is not None:
+        return _of_data_set(options, options.data)
+    if options.bounds is not None:
+        options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
+        return DataFacts.of(read_bounds(options.bounds), options.features)
+    return _of_numbers(options, loss)
+
+
+def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
+    if name not in FACTS:
+        refuse_spreadsheet(Path(name))
+        hint = "give --bounds FILE and --records, since planning reads no record"
+        if not is_table(name):
+            hint = f"there are: {', '.join(FACTS)}"
+        raise InputError(f"no data set is called {name!r}; {hint}")
+    options.refuse(("bounds", "columns", "classes", "record_norm"), f"follows from {name}")
+    facts = FACTS[name]
+    if facts.train_rows is None:
+        if all(given is None for given in (options.counts, options.records, options.persons)):
+            raise InputError(
+                f"only the files of {name} say which agent owns which record, and planning does "
+                "not read them; give --counts"
+            )
+    else:
+        options.refuse(("records", "persons", "counts"), f"follows from {name}")
+    return DataFacts(
+        name=name,
+        task=facts.task,
+        classes=facts.classes,
+        columns=facts.columns,
+        record_norm=facts.record_norm,
+        table=None,
+        numbers=facts.numbers,
+        picture=facts.picture,
+        features=options.features,
+    )
+
+
+def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
+    options.refuse(("features",), "is for a data set by name, or a bounds file")
+    for name, value in (("columns", options.columns), ("loss", loss)):
+        if value is None:
+            raise InputError(
+                f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
+            )
+    norm = 1.0
+    if options.record_norm is not None:
+        norm = checks.positive("record-norm", options.record_norm)
+    if loss is None or loss.name not in LOSSES:
+        raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
+    task = LOSSES[loss.name].task
+    if (task == "multiclass") != (options.classes is not None):
+        raise InputError(
+            "--classes goes with --loss multinomial, which needs it, and with no other loss"
+        )
+    return DataFacts(
+        name="numbers",
+        task=task,
+        classes=2 if task == "binary" else options.classes,
+        columns=options.columns or 0,
+        record_norm=norm,
+        table=None,
+    )
+
+
+def counts_of(
+    options: PublicOptions, agents: int | None, *, default: int, rows_per_person: int | None
+) -> tuple[int, ...]:
+    """Return the records of each agent: as given, or equal shares as in `taciturn train`.
+
+    Where persons are protected, their number is given or shared, and each has K places.
+    """
+    what, other = ("records", "persons") if rows_per_person is None else ("persons", "records")
+    if getattr(options, other) is not None:
+        how = "goes with --rows-per-person" if other == "persons" else "is given for persons"
+        raise InputError(f"--{other} {how}; give --{what}, or --counts of each agent")
+    places, given = rows_per_person or 1, getattr(options, what)
+    if options.counts is not None:
+        if agents is not None or given is not None:
+            raise InputError(f"--counts says agents and {what}; leave --agents and --{what} out")
+        return tuple(places * count for count in whole_numbers("counts", options.counts))
+    known = None if options.data is None else FACTS[options.data].train_rows
+    if known is not None and rows_per_person is not None:
+        raise InputError(
+            f"nothing says which person a row of {options.data} is about; leave --rows-per-person "
+            "out, or plan for a table of your own"
+        )
+    units = known if given is None else checks.at_least(what, given, 1)
+    if units is None:
+        raise InputError(f"no {what} given; add --{what}, or --counts of each agent")
+    agents = default if agents is None else agents
+    if agents > units:
+        raise InputError(f"{agents} agents cannot share {units} {what}; ask for at most {units}")
+    return tuple(places * (units // agents + (agent < units % agents)) for agent in range(agents))
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Return the whole numbers above 0 in a text such as 10,50,200."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and part.isascii() and len(part) < 20 for part in parts):
+        raise InputError(f"--{option} is {text!r}; give whole numbers with commas, as in 10,50,200")
+    return tuple(checks.at_least(option, int(part), 1) for part in parts)

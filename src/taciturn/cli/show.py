@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from taciturn.cli.console import emit, path, printable, table
+from taciturn.cli.console import Json, emit, path, printable, table
 from taciturn.models import Model, Term, load_model, model_to_dict
 from taciturn.proposal import weights_text
 from taciturn.report import strict
@@ -18,7 +18,7 @@ from taciturn.tables import Categories, Numeric, encoded_name
 def show(
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
     largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Show a model: its certificate, its largest coefficients, its preprocessing."""
     loaded = load_model(model)
@@ -56,12 +56,12 @@ def _weights(model: Model) -> list[str]:
 
 def _measured(model: Model) -> list[str]:
     """Return how well the model does, on public test records and privately, as its file states."""
-    told = [
+    parts = [
         ("Test records, as the file states it", model.assessment),
         ("Records held out, as the file states it", model.private_score),
     ]
     lines: list[str] = []
-    for head, values in told:
+    for head, values in parts:
         if values is not None:
             statement = values.get("statement")
             found = statement if isinstance(statement, list) else []

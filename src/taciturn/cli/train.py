@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +16,12 @@ from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_record
 from taciturn.cli.cluster import OPTIONS as CLUSTER_OPTIONS
 from taciturn.cli.cluster import check_among, join
 from taciturn.cli.console import (
+    TABLE_OPTIONS,
+    Force,
+    Json,
+    Quiet,
+    Seed,
     bar,
-    form_options,
     interruptible,
     path,
     read_text,
@@ -36,7 +39,7 @@ from taciturn.errors import InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
-from taciturn.tables import Report, read_files
+from taciturn.tables import read_files
 from taciturn.training import (
     DividedData,
     Division,
@@ -58,69 +61,48 @@ def _printable(text: str) -> str:
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
 
 
-@takes({**all_options(), **form_options(), **ACCOUNT_OPTIONS, **CLUSTER_OPTIONS})
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    **all_options(),
+    "rounds": (int, rounds_help()),
+    **TABLE_OPTIONS,
+    **ACCOUNT_OPTIONS,
+    **CLUSTER_OPTIONS,
+}
+
+
+@takes(_OPTIONS)
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
         str,
         typer.Argument(
             callback=_printable,
-            help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder with one file per "
-            "agent.",
+            help=f"{', '.join(FACTS)}; a CSV or Parquet file; or a folder, a file per agent.",
         ),
     ],
     proposal: Annotated[
         Path | None,
         typer.Option(parser=path, help="A file from taciturn plan --out, in place of its options."),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
-    bounds: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="Tables: TOML file of public facts; see taciturn bounds."),
-    ] = None,
-    agent_column: Annotated[
-        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
-    ] = None,
-    person_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Tables: the column that says which person a row is about, with --rows-per-person."
-        ),
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
-    ] = None,
+    seed: Seed = None,
     out: Annotated[
         Path | None, typer.Option(parser=path, help="A new folder for the report.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    force: Force = False,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Non-private optimum for large data too.")
+        bool, typer.Option("--reference", help="Compute the non-private optimum of large data too.")
     ] = False,
     oracle_metrics: Annotated[
         bool,
-        typer.Option("--oracle-metrics", help="Tables: metrics on private records, in a file."),
+        typer.Option("--oracle-metrics", help="Tables: write metrics on private records."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
-    tables: dict[str, Any] = {
-        "target": target,
-        "bounds": bounds,
-        "agent_column": agent_column,
-        "person_column": person_column,
-        "test": test,
-    }
-    tables |= {name: given.pop(name) for name in form_options()}
+    tables: dict[str, Any] = {name: given.pop(name) for name in TABLE_OPTIONS}
     output = Output(out, force, reference, oracle_metrics, json)
-    given = {**given, "rounds": rounds}
     if seed is not None:
         check_seed("seed", seed)
     processes = join(given)
@@ -133,9 +115,8 @@ def train(  # noqa: PLR0913 - one parameter per option
     shown = sys.stderr.isatty() and not (json or quiet) and processes.first
     with reading_bar(shown=shown and is_table(data)) as reading:
         output = replace(output, reading=reading)
-        prepared = interruptible(
-            lambda: _prepared(data, tables, given, output, proposal, account, seed, processes)
-        )
+        asked = _Asked(data, tables, given, output, proposal, seed, processes)
+        prepared = interruptible(lambda: _prepared(asked, account))
     try:
         if not json:
             say(_heading(prepared, seed))
@@ -164,108 +145,86 @@ class Prepared:
     account: Account | Reservation | None = None
 
 
-def _prepared(  # noqa: PLR0913, PLR0917 - what was typed, and who pays
-    data: str,
-    tables: dict[str, Any],
-    given: dict[str, Any],
-    output: Output,
-    proposal: Path | None,
-    account: Account | None,
-    seed: int | None,
-    processes: Processes,
-) -> Prepared:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was typed, and the processes that were asked."""
+
+    data: str
+    tables: dict[str, Any]
+    given: dict[str, Any]
+    output: Output
+    proposal: Path | None
+    seed: int | None
+    processes: Processes
+
+
+def _prepared(asked: _Asked, account: Account | None) -> Prepared:
     """Return records and proposal after every check that precedes training.
 
-    With an account, cells of tables are read after the reservation. Data sets are published.
+    Cells of tables are read after the proposal is made and the account is charged. Data sets are
+    published.
     """
-    if output.out is not None and processes.first:  # which writes it
+    output, given, alone = asked.output, asked.given, asked.processes.count == 1
+    if output.out is not None and asked.processes.first:  # which writes it
         check_out(output.out, force=output.force)
-    if is_table(data) and (account is not None or processes.count > 1):
-        check_output(output, public=False, name=data)
-        reading = output.reading
-        return _charged(data, tables, given, proposal, account, reading, seed, processes)
-    draw = partial(_draw, seed=seed, processes=processes)
-    prepared = _uncharged(data, tables, given, output, proposal, draw)
-    if processes.count > 1:
-        processes.agree({"proposal": prepared.proposal.digest})
-        prepared = replace(prepared, records=local_part(prepared.records, Devices()))
-    return replace(prepared, account=account)
-
-
-def _charged(  # noqa: PLR0913, PLR0917 - as `_prepared`
-    data: str,
-    tables: dict[str, Any],
-    given: dict[str, Any],
-    file: Path | None,
-    account: Account | None,
-    reading: Report | None,
-    seed: int | None,
-    processes: Processes,
-) -> Prepared:
-    """Return the records of a table, whose cells are looked at once the run is charged.
-
-    Among several processes it is the first that charges, if any does.
-    """
-    if file is None:
+    proposal = options = None
+    if asked.proposal is None:
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
-        files = read_files(source_of(data, tables, None), None, reading)
-        division = _division(options, given["features"])
-        proposed = proposal_of_files(files, division, options.request, options.structure)
     else:
-        proposed, methods = _read_proposal(file, tables, given)
-        known = None if proposed.data.table is None else proposed.data.table.bounds
-        files = read_files(source_of(data, tables, known), known, reading)
+        proposal, methods = _read_proposal(asked.proposal, asked.tables, given)
+    if is_table(asked.data):
+        return _of_files(asked, proposal, options, methods, account)
+    records, proposal = _of_records(asked, proposal, options)
+    if not alone:
+        asked.processes.agree({"proposal": proposal.digest})
+        records = local_part(records, Devices())
+    return Prepared(records, proposal, methods, account)
+
+
+def _of_files(
+    asked: _Asked,
+    proposal: Proposal | None,
+    options: RunOptions | None,
+    methods: Mapping[str, Method],
+    account: Account | None,
+) -> Prepared:
+    """Return the records of a table: counted, proposed, charged, then read."""
+    reading = asked.output.reading
+    check_output(asked.output, public=False, name=asked.data)
+    known = None if proposal is None or proposal.data.table is None else proposal.data.table.bounds
+    files = read_files(source_of(asked.data, asked.tables, known), known, reading)
+    if options is not None:
+        division = _division(options, asked.given["features"])
+        proposal = proposal_of_files(files, division, options.request, options.structure)
+    assert proposal is not None
     records, reservation = charged_records(
-        files, proposed, methods, account, reading, processes, seed=seed
+        files, proposal, methods, account, reading, asked.processes, seed=asked.seed
     )
-    return Prepared(records, proposed, methods, reservation)
+    return Prepared(records, proposal, methods, reservation)
 
 
-def _uncharged(
-    data: str,
-    tables: dict[str, Any],
-    given: dict[str, Any],
-    output: Output,
-    proposal: Path | None,
-    draw: Callable[[int], Draw],
-) -> Prepared:
+def _of_records(
+    asked: _Asked, proposal: Proposal | None, options: RunOptions | None
+) -> tuple[DividedData, Proposal]:
+    """Return a published data set, divided, with the proposal for it."""
+    dataset = loaded(asked.data, asked.tables, asked.output)
+
+    def draw(split_seed: int) -> Draw:  # the same in every process of the run
+        return asked.processes.share_draw(Draw.for_noise(asked.seed, split_seed))
+
     if proposal is not None:
-        return _from_file(data, tables, given, output, proposal, draw)
-    options = run_options(given, rounds=given["rounds"])
-    division = _division(options, given["features"])
-    ahead = partial(
-        proposal_of_files,
-        division=division,
-        request=options.request,
-        structure=options.structure,
-    )
-    dataset = loaded(data, tables, output, ahead=ahead)
-    records = divide_records(dataset, division, draw(options.request.split_seed))
-    proposed = proposal_for(records, options.request, options.structure)
-    return Prepared(records, proposed, options.request.methods)
-
-
-def _from_file(
-    data: str,
-    tables: dict[str, Any],
-    given: dict[str, Any],
-    output: Output,
-    file: Path,
-    draw: Callable[[int], Draw],
-) -> Prepared:
-    proposal, methods = _read_proposal(file, tables, given)
-    known = None if proposal.data.table is None else proposal.data.table.bounds
-    dataset = loaded(data, tables, output, known, ahead=lambda _: proposal)
-    division = Division.of_proposal(proposal, owned=dataset.owners is not None)
-    records = divide_records(dataset, division, draw(proposal.split_seed))
-    check_data(records, proposal)
-    return Prepared(records, proposal, methods)
-
-
-def _draw(split_seed: int, *, seed: int | None, processes: Processes) -> Draw:
-    """Return what deals records out and holds some out, the same in every process of the run."""
-    return processes.share_draw(Draw.for_noise(seed, split_seed))
+        records = divide_records(
+            dataset,
+            Division.of_proposal(proposal, owned=dataset.owners is not None),
+            draw(proposal.split_seed),
+        )
+        check_data(records, proposal)
+        return records, proposal
+    assert options is not None
+    request, division = options.request, _division(options, asked.given["features"])
+    records = divide_records(dataset, division, draw(request.split_seed))
+    return records, proposal_for(records, request, options.structure)
 
 
 def _read_proposal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,13 @@ import typer
 from taciturn.budget import Account, Reservation
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
 from taciturn.cli.console import (
+    TABLE_OPTIONS,
+    Force,
+    Json,
+    Quiet,
+    Seed,
     bar,
     emit,
-    form_options,
     interruptible,
     path,
     printable,
@@ -69,12 +74,6 @@ def candidates_in(file: Path) -> list[dict[str, Any]]:
 
     Either options with lists, as in ``rounds = [20, 50]``, of which every combination is a
     candidate, the last option varying fastest; or one table ``[[candidates]]`` for each.
-
-    Raises
-    ------
-    InputError
-        If the file is no such TOML, has an option that candidates do not have, or too many
-        candidates.
     """
     try:
         values = tomllib.loads(read_text(file))
@@ -98,14 +97,11 @@ def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
             raise InputError(
                 f"{file}: {name} is no list; give its values in brackets, as in {name} = [...]"
             )
-    number = 1
-    for value in values.values():
-        number *= len(value)
-        if number > MOST_CANDIDATES:
-            raise InputError(
-                f"{file} has more than {MOST_CANDIDATES} combinations; give fewer values, since "
-                "each candidate adds to the noise of all"
-            )
+    if math.prod(map(len, values.values())) > MOST_CANDIDATES:
+        raise InputError(
+            f"{file} has more than {MOST_CANDIDATES} combinations; give fewer values, since each "
+            "candidate adds to the noise of all"
+        )
     return [
         dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
     ]
@@ -160,10 +156,11 @@ _OPTIONS = {
     **all_options(),
     "evaluate": (
         float,
-        "Share of each agent's records, or persons, that is held out of all trainings and picks; "
-        f"{SHARE:g} if not given.",
+        "Share of each agent's records, or persons, that is held out of all trainings and picks. "
+        f"[default: {SHARE:g}]",
     ),
-    **form_options(),
+    "rounds": (int, rounds_help()),
+    **TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
 }
 
@@ -179,45 +176,21 @@ def tune(  # noqa: PLR0913 - one parameter per option
         Path,
         typer.Option(parser=path, help="TOML: lists of options, or a table for each candidate."),
     ],
-    target: Annotated[str | None, typer.Option(help="Tables: the column to predict.")] = None,
-    bounds: Annotated[
-        Path | None, typer.Option(parser=path, help="Tables: TOML file of public facts.")
-    ] = None,
-    agent_column: Annotated[
-        str | None, typer.Option(help="Tables: the column that says whose record a row is.")
-    ] = None,
-    person_column: Annotated[
-        str | None, typer.Option(help="Tables: the column of persons, with --rows-per-person.")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="Tables: a file of test records, which are public."),
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
-    ] = None,
+    seed: Seed = None,
     out: Annotated[
         Path | None,
         typer.Option(parser=path, help="A new folder for the report of the picked one."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
+    force: Force = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Pick among candidates by records that are held out of all trainings, within one budget."""
-    tables = {
-        "target": target,
-        "bounds": bounds,
-        "agent_column": agent_column,
-        "person_column": person_column,
-        "test": test,
-        **{name: given.pop(name) for name in form_options()},
-    }
+    tables = {name: given.pop(name) for name in TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)
     if seed is not None:
@@ -226,7 +199,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
         check_chargeable(seed=seed, conditional=False)
     if out is not None:
         check_out(out, force=force)
-    asked = _asked({**given, "rounds": rounds}, candidates_in(candidates))
+    asked = _asked(given, candidates_in(candidates))
     shown = sys.stderr.isatty() and not (json or quiet)
     prepared = interruptible(lambda: _prepared(data, tables, asked, output, account))
     if plan and json:
@@ -251,17 +224,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for.
-
-    Attributes
-    ----------
-    default
-        Without any candidate's options.
-    each
-        The options of each candidate beside those, and all of them checked.
-    features
-        The feature map of the default, then of each candidate.
-    """
+    """Checked options of the default and of each candidate, by name, and feature maps of all."""
 
     default: RunOptions
     each: tuple[tuple[str, RunOptions], ...]
@@ -281,7 +244,7 @@ class Prepared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the candidates."""
+        """Of the candidates."""
         return tuple(candidate.name for candidate in self.proposal.candidates)
 
 
@@ -379,8 +342,7 @@ def _lines(found: Tuned, prepared: Prepared) -> list[str]:
     """Return what was picked, and what is known of whether it was worth its price."""
     names, price = found.names, prepared.price
     votes = [found.picks.count(place) for place in range(len(names))]
-    ahead = f"{max(votes)} of {len(found.picks)} agents" if len(found.picks) > 1 else "the agent"
-    said = [f"Picked: {names[found.picked]} (by {ahead})"]
+    voters = f"{max(votes)} of {len(found.picks)} agents" if len(found.picks) > 1 else "the agent"
     risk = price.risks[found.picked]
     worth = "whether picking was worth its price, theory does not say here"
     if price.alone is not None and risk is not None:
@@ -389,5 +351,7 @@ def _lines(found: Tuned, prepared: Prepared) -> list[str]:
             "by itself at the whole budget; picking was worth it if, without noise, its loss would "
             f"be lower by more than {max(0.0, risk - price.alone):.3g}"
         )
-    said.append(f"Worth: {worth}. To measure it would be another question to these records")
-    return said
+    return [
+        f"Picked: {names[found.picked]} (by {voters})",
+        f"Worth: {worth}. To measure it would be another question to these records",
+    ]

@@ -6,12 +6,11 @@ import abc
 import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
@@ -20,11 +19,18 @@ from sklearn.utils.validation import check_is_fitted
 from taciturn import checks
 from taciturn.algorithms import METHODS
 from taciturn.budget import Account
-from taciturn.engine import Plan, Run, run
+from taciturn.engine import Plan, Run, check_chargeable, run
 from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators.charged import charged_fit, last_question, proposed, proposed_ahead, scored
+from taciturn.estimators.charged import (
+    Division,
+    account_of,
+    charged_fit,
+    names_of,
+    scored,
+    shape_of,
+)
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for, persons_of
+from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for
 from taciturn.estimators.validation import (
     RowsLike,
     column_names,
@@ -34,38 +40,21 @@ from taciturn.estimators.validation import (
     validated,
     validated_rows,
 )
+from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap
 from taciturn.privacy import delta_warning
 from taciturn.problems import Draw, Persons, Shards
 from taciturn.proposal import (
     WEIGHTS_ARE_PUBLIC,
     Named,
+    Proposal,
     Request,
     Structure,
     feature_conditions,
+    propose,
 )
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
-
-
-def options_of(estimator: Any, fields: AbstractSet[str]) -> dict[str, Any]:
-    """Return the options of the method by name; None for fields that were not given.
-
-    They are `estimator.options`, and those of `fields` that have the name of an option in
-    `METHODS`.
-
-    Raises
-    ------
-    InputError
-        If an option is given both ways.
-    """
-    known = {one.name for method in METHODS.values() for one in method.options}
-    given = dict(estimator.options or {})
-    twice = sorted(name for name in fields & set(given) if getattr(estimator, name) is not None)
-    if twice:
-        raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
-    return {name: getattr(estimator, name) for name in sorted(fields & known)} | given
-
 
 _OF_RECORDS = "the number of records of each agent, and who owns which, is public"
 _OF_PERSONS = (
@@ -87,32 +76,49 @@ def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
     return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
 
 
-def fact_condition(what: str, setting: str, public: bool, rows_per_person: int | None) -> str:
-    """Return the condition that a fact is public, or that it does not depend on the records."""
-    if public:
-        return f"{what} are public, as the caller declares ({setting}=)"
-    one = "record says" if rows_per_person is None else "person's rows say"
-    return (
-        f"{what} were read off the records themselves ({setting}=None): the certificate holds only "
-        f"if they would be the same whatever one {one}"
-    )
+class Fact(NamedTuple):
+    """What is taken for public, the setting that states it, and whether the caller did."""
+
+    what: str
+    setting: str
+    public: bool
+
+    def condition(self, rows_per_person: int | None) -> str:
+        """Return the condition that it is public, or that it does not depend on the records."""
+        if self.public:
+            return f"{self.what} are public, as the caller declares ({self.setting}=)"
+        one = "record says" if rows_per_person is None else "person's rows say"
+        return (
+            f"{self.what} were read off the records themselves ({self.setting}=None): the "
+            f"certificate holds only if they would be the same whatever one {one}"
+        )
 
 
 def fit_warnings(
-    facts: Iterable[tuple[str, str, bool]], delta: float, units: int | Persons
+    facts: Iterable[Fact], delta: float, units: int | Persons
 ) -> list[tuple[type[Warning], str]]:
     """Return the warnings about facts that were read off the records, and about delta."""
     from_data: list[tuple[type[Warning], str]] = [
         (
             PublicFactsWarning,
-            f"the certificate is conditional: {what} were read off the records; pass {setting}= "
-            "with what was public beforehand",
+            f"the certificate is conditional: {fact.what} were read off the records; pass "
+            f"{fact.setting}= with what was public beforehand",
         )
-        for what, setting, public in facts
-        if not public
+        for fact in facts
+        if not fact.public
     ]
     counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
     return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
+
+
+class Design(NamedTuple):
+    """What a fit does with its records."""
+
+    facts: tuple[Fact, ...]
+    encoding: Encoding
+    targets: Targets
+    division: Division
+    proposal: Proposal
 
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
@@ -128,38 +134,33 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
 
     where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
-    followed by the indicators of missing cells, if any, and the constant 1, and t is the encoded
-    target. The regulariser acts on w as a whole, the intercept included, and w is per *encoded*
-    column. Settings are plain attributes, which are checked by `fit` only.
+    then the indicators of missing cells and the constant 1, and t is the encoded target. The
+    regulariser acts on all of w, the intercept included. `fit` checks the settings.
 
     Parameters
     ----------
     epsilon, delta
-        The total budget of one fit. No number is right for everybody, so there is no default: fit
-        raises until both are set. `epsilon=float("inf")` fits without noise and says "no privacy".
+        The total budget of one fit, both needed. `epsilon=float("inf")` fits without noise.
     bounds
         What is *public* about the features: a pair (min, max), each one number for all columns or
         one per column; or, for data frames, a mapping that names every column, as in
         {"age": (0, 120), "sex": (0, 1)}. None reads them off the records: a `PublicFactsWarning`,
         and a condition in the certificate.
     missing
-        Which columns may have missing cells (NaN): "indicator" for all, or a *public* list of names
-        or numbers; None for none, and a missing cell is an error. It counts as the middle of the
-        column's bounds, and one more encoded column says that it is missing. That takes no more
-        noise per answer, since the row's norm stays as it is, and a further weight per column.
-        "fill" does without that column; a mapping, as in {"age": "fill"}, says which is meant.
+        Which columns may have missing cells (NaN): None for none; "indicator" or "fill" for all; a
+        *public* list of names or numbers (with an indicator); or a mapping, as in {"age": "fill"}.
+        A missing cell counts as the middle of its bounds; an indicator column says that it is
+        missing, at one more weight and no more noise per answer.
     features
-        A public feature map (`taciturn.features`) by name, as after `taciturn train --features`,
-        such as "bins:10", for encoded rows; a condition of the certificate names it. None for no
-        map.
+        A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
     relation
         The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
     observer
         What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
-        which trusts secure aggregation. A guarantee against the first holds against the second.
+        which trusts secure aggregation.
     rows_per_person, agents_per_person
-        Given to protect persons, whom `fit` is told of, in place of single rows: how many rows of a
-        person count, at most, and at how many agents one has rows. Public numbers.
+        To protect persons (see `fit`) and not single rows: the most rows of a person that count,
+        and the most agents who have rows of one. Public.
     algorithm, rounds
         The method, see `taciturn.algorithms.METHODS`, and its number of rounds.
     sampling_rate, batches, rho, local_updates
@@ -167,11 +168,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
     options
-        Further options of the algorithm by name, such as those of a method that was added to
-        `METHODS`; None for none.
+        Further options of the algorithm by name.
     evaluate
-        The share of each agent's rows, as in 0.1, that is held out and asked how good the model is
-        (`private_score_`): it costs those rows, and no budget besides.
+        The share of each agent's rows, as in 0.1, that is held out and scores the model
+        (`private_score_`). It costs those rows and no further budget.
     l2
         Weight of the regulariser.
     clip
@@ -179,43 +179,41 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
         robust loss is minimised (`taciturn.problems.ClippedLoss`).
     split_seed
-        With `random_state`: the public seed by which rows are dealt to agents and held out. Without
-        it a secret draw does both.
+        With `random_state`: the public seed that deals rows to agents and holds rows out. Without
+        `random_state` a secret draw does both.
     random_state
-        None draws the noise from the operating system's entropy. A whole number makes the fit
-        repeatable, and its certificate says "reproduction, not private".
+        None draws the noise from the operating system. A whole number makes the fit repeatable, and
+        its certificate says "reproduction, not private".
     account
-        The account that every fit is charged to: its name, or a `taciturn.budget.Account`; None
-        charges it nowhere. Bounds, and labels or the range of the target, must then be given, and
-        `random_state` may not. The charge precedes the first look at a cell, and stays.
+        The account that every fit is charged to: its name, or a `taciturn.budget.Account`. It needs
+        bounds, and labels or the range of the target, and no `random_state`. The charge precedes
+        the first look at a cell, and stays.
 
     Attributes
     ----------
     coef_, intercept_
         In the units of the features (and of a regression's target), in scikit-learn's shapes. With
-        `features` per feature of `feature_map_`, the constant excepted.
+        `features` per feature of `feature_map_`, without the constant.
     missing_coef_
         In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
-        middle of the bounds; 0 for columns without an indicator, and with `features`, where
-        indicators are among the features.
+        middle of the bounds; 0 without an indicator, and with `features`.
     indicators_, filled_
         The numbers of the columns whose cells may be missing, with an indicator and without.
     feature_map_
         The map that `features` names; None without.
     bounds_
-        The pair (a, b) of arrays (k,) that features are clipped to, before predictions too; read
-        off the records, it is a fact about them without noise.
+        The pair (a, b) of arrays (k,) that features are clipped to. Read off the records, it is a
+        fact about them without noise.
     loss_
         The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
     certificate_
         The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`.
     private_score_
-        The `taciturn.evaluation.PrivateScore` of the rows held out by `evaluate`; None without.
+        The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, or None.
     plan_
-        The `taciturn.engine.Plan` that was carried out, without `evaluate`.
+        The `taciturn.engine.Plan` of the fit, without `evaluate`.
     charged_
-        The `taciturn.engine.Charged` of this fit, with the account before and after; None without
-        one.
+        The `taciturn.engine.Charged` of this fit, with the account before and after, or None.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -224,16 +222,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `taciturn.plan` and `taciturn.run`. Coefficients are
-    post-processing of the released weights by bounds and labels, so this rests on bounds, labels,
-    counts and owners of rows being public, and on X and y being as they were collected. The
-    certificate does not cover a step before this one that computes something from the records, such
-    as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
+    post-processing. It rests on bounds, labels, counts and owners of rows being public, and on X
+    and y being as they were collected. It does not cover an earlier step that computes something
+    from the records, such as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
-    most n times both. `certificate_` speaks of one fit, and scores on private records are not
-    covered at all. Weights of records are not offered: they would change the sensitivity. Public
-    weights of classes are, see `PrivateClassifier`.
+    most n times both. Scores on private records are not covered at all. Weights of records are not
+    offered, since they would change the sensitivity; public weights of classes are, see
+    `PrivateClassifier`.
     """
 
     # a name for the public facts about the target, and the setting that states them
@@ -274,18 +271,17 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Parameters
         ----------
         X, y
-            (N, k) features and (N,) targets. A sparse matrix of scipy.sparse is read with 0 in
-            every cell that it does not store, which is a number like any other and no missing
-            cell: bounds have to contain it. All cells are needed at once, and at most 10^8.
+            (N, k) features and (N,) targets. A cell that a sparse matrix does not store is 0, not
+            missing, so bounds have to contain 0; at most 10^8 cells.
         agents
-            Whose record each row is: None for one agent who holds all, a number of agents who
-            share the rows at random, or one label per row. Who owns which row is public, and the
-            certificate does not cover it: labels that follow the target, or a feature, disclose it
-            for every row. Give owners that were known before anybody looked at the records.
+            Whose record each row is: None for one agent who holds all, a number of agents among
+            whom rows are dealt at random, or one label per row. Labels are public and the
+            certificate does not cover them: those that follow the target, or a feature, disclose
+            it for every row.
         persons
-            With `rows_per_person`: one label per row, which says whom it is about. Labels that
-            read as one number are one person, others are compared as text. Labels are private. All
-            rows of a person then go to one of the agents.
+            With `rows_per_person`: one private label per row, which says whom it is about. Labels
+            that read as one number are one person, others are compared as text. All rows of a
+            person then go to one of the agents.
 
         Raises
         ------
@@ -299,11 +295,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         PublicFactsWarning
             If bounds, labels or the range of the target are read off the records.
         PrivacyWarning
-            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as a
-            `StandardScaler` leaves it: shown, without noise, to whoever holds the records alone.
+            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as
+            behind a `StandardScaler` (a function of the records without noise, for their holder).
         UtilityWarning
-            If the evaluation fails, whose `private_score_` is then None; or if the excess risk to
-            expect, from public facts alone, is above the risk of the model 0, see `taciturn plan`.
+            If the evaluation fails, or the excess risk to expect, from public facts alone, is above
+            that of the model 0 (see `taciturn plan`).
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -314,58 +310,109 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta = checks.delta(self.delta)
         seed = self.random_state
         seed = None if seed is None else checks.at_least("random_state", seed, 0)
-        with charged_fit(
-            self.account, seed, lambda: proposed_ahead(self, X, agents, persons)
-        ) as paid:
-            stored, answers = validated(self, X, y, missing=self.missing is not None)
-            rows = dense(stored)
-            ranges = self._ranges(rows, sparse=issparse(stored))
-            targets = self._targets(answers)
-            people = persons_of(persons, len(rows), self.rows_per_person, self._draw())
-            shown = fit_warnings(self._facts(ranges, targets), delta, people or len(rows))
-            told = [*shown, *scaling_warnings(rows, column_names(self))]
-            encoding = Encoding(ranges, self._feature_map(ranges))
-            shards, proposal, held = proposed(self, rows, encoding, targets, agents, people)
-            plan = proposal.plan()
-            last = last_question(proposal, plan)
-            # targets are encoded in [-1, 1], whichever range they have
-            risk = risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
-            told += [(UtilityWarning, text) for text in risk]
-            finished = run(plan, shards, runtime="simulate", seed=seed, account=paid)
-        plan = self._keep(finished, encoding, targets)
+        account = account_of(self.account, seed)
+        if account is None:
+            rows, answers = self._read(X, y)
+            design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
+        else:  # charge before the first cell is read
+            design = self._design(X, shape_of(X), names_of(X), agents, persons)
+        proposal, plan = design.proposal, design.proposal.plan()
+        last = evaluation_plan(proposal, plan).certificate if proposal.asks else None
+        with charged_fit(account, proposal, X) as reservation:
+            if account is not None:
+                rows, answers = self._read(X, y)
+            messages: list[tuple[type[Warning], str]] = [
+                *fit_warnings(design.facts, delta, design.division.persons or len(rows)),
+                *scaling_warnings(rows, column_names(self)),
+                # targets are encoded in [-1, 1], whichever range they have
+                *(
+                    (UtilityWarning, text)
+                    for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+                ),
+            ]
+            shards, held = self._records(design, rows, answers)
+            finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
+        plan = self._keep(finished, design)
         self.loss_ = proposal.clipped_loss
-        score = scored(proposal, plan, last, finished, held, targets, seed)
+        score = scored(proposal, plan, last, finished, held, design.targets, seed)
         self.private_score_, self.certificate_, failed = score
-        told += [(UtilityWarning, failed)] if failed else []
-        for category, text in told:  # a filter may raise them, and the fit is paid for by now
+        messages += [(UtilityWarning, failed)] if failed else []
+        for category, text in messages:  # a filter may raise them, and the fit is paid for by now
             warnings.warn(text, category, stacklevel=2)
         return self
 
-    @abc.abstractmethod
-    def _public_answers(self, rows: int) -> HostArray:
-        """Return targets that the public facts allow; `InputError` where they are not given."""
+    def _read(self, X: RowsLike, y: ArrayLike) -> tuple[Float[HostArray, "N k"], HostArray]:
+        """Return every cell as a number, and the targets, checked by scikit-learn."""
+        rows, answers = validated(self, X, y, missing=self.missing is not None)
+        return dense(rows), answers
 
-    @abc.abstractmethod
-    def _targets(self, answers: HostArray) -> Targets:
-        """Return the encoded targets."""
+    def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records
+        self,
+        X: Any,
+        shape: tuple[int, ...],
+        names: tuple[str, ...] | None,
+        agents: ArrayLike | None,
+        persons: ArrayLike | None,
+        rows: Float[HostArray, "N k"] | None = None,
+        answers: HostArray | None = None,
+    ) -> Design:
+        """Return what is done with the records.
 
-    def _ranges(self, rows: Float[HostArray, "N k"], *, sparse: bool) -> Ranges:
-        """Return the ranges of the columns, which suit the rows."""
-        names = column_names(self)
-        marked, filled = missing_in(self.missing, rows.shape[1], names)
+        **Guarantee.** Without `rows` and `answers` it is a function of public facts and of who owns
+        which row. Of X only the type is looked at.
+
+        Raises
+        ------
+        InputError
+            If bounds, labels or the range of the target, or the structure, are not given, and
+            there are no rows; or a setting does not suit.
+        """
+        count, columns = shape
+        marked, filled = missing_in(self.missing, columns, names)
+        facts = self._facts(marked)
+        if rows is None:
+            check_chargeable(seed=None, conditional=not all(fact.public for fact in facts))
         if self.bounds is None:
+            assert rows is not None
             ranges = ranges_seen(rows)
         else:
-            ranges = ranges_for(self.bounds, rows.shape[1], names=names)
+            ranges = ranges_for(self.bounds, columns, names=names)
+            if issparse(X):
+                ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
-        ranges.check_filled(rows, names)
-        if sparse and ranges.public:
-            ranges.check_zero(names)
-        return ranges
+        if rows is not None:
+            ranges.check_filled(rows, names)
+        targets = self._targets(answers)
+        encoding = Encoding(ranges, self._feature_map(ranges, names))
+        division = Division.of(self, count, agents, persons)
+        proposal = propose(
+            targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
+            division.counts,
+            self._request(targets),
+            self._structure(columns, encoding),
+            dealt=division.dealt,
+        )
+        return Design(facts, encoding, targets, division, proposal)
 
-    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+    def _records(
+        self, design: Design, rows: Float[HostArray, "N k"], answers: HostArray
+    ) -> tuple[Shards, Shards | None]:
+        """Return the records that are trained on, and those held out, if any."""
+        design.encoding.ranges.check_filled(rows, column_names(self))
+        values = self._encode(answers, design.targets)
+        return design.division.pack(design.encoding, rows, values)
+
+    @abc.abstractmethod
+    def _targets(self, answers: HostArray | None) -> Targets:
+        """Return how targets are encoded; answers are needed where it is not declared."""
+
+    @abc.abstractmethod
+    def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
+        """Return -1 and 1, class numbers, or numbers in [-1, 1]."""
+
+    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         """Return the feature map for rows encoded with these ranges, if there is one."""
-        return feature_map_for(self.features, ranges, column_names(self))
+        return feature_map_for(self.features, ranges, names)
 
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
@@ -375,7 +422,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
 
     def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
-        ranges = Ranges(*self.bounds_, True, self.indicators_, self.filled_)
+        ranges = Ranges(*self.bounds_, self.indicators_, self.filled_)
         ranges.check_filled(rows, column_names(self))
         slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
         model = Coefficients(slopes, missing, np.asarray(self.intercept_))
@@ -413,41 +460,47 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return None
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of the method; None where not given.
+        """Return `options`, and the settings that name an option in `METHODS`; None if not given.
 
-        They are `options`, and the fields of this class that have the name of an option in
-        `METHODS`.
+        Raises `InputError` if an option is given both ways.
         """
-        return options_of(self, {field.name for field in dataclasses.fields(PrivateLinearModel)})
+        known = {one.name for method in METHODS.values() for one in method.options}
+        settings = known & {field.name for field in dataclasses.fields(PrivateLinearModel)}
+        given = dict(self.options or {})
+        twice = sorted(name for name in settings & set(given) if getattr(self, name) is not None)
+        if twice:
+            raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
+        return {name: getattr(self, name) for name in sorted(settings)} | given
 
-    def _structure(self, shards: Shards) -> Structure | None:
-        """Return the structure of the weights; here there is none."""
-        del shards
+    def _structure(self, columns: int, encoding: Encoding) -> Structure | None:
+        """Return the structure of the weights of so many columns of X; here there is none."""
+        del columns, encoding
         return None
 
-    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
-        """Return the facts taken for public: their name, their setting, whether it was given."""
-        facts = (("feature bounds", "bounds", ranges.public), (*self._target_facts, targets.public))
-        if not ranges.indicators or isinstance(self.missing, str):
+    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
+        """Return the facts taken for public."""
+        settings = (("feature bounds", "bounds"), self._target_facts)
+        facts = tuple(Fact(what, name, getattr(self, name) is not None) for what, name in settings)
+        if not indicators or isinstance(self.missing, str):
             return facts
-        return (*facts, ("the columns that may have missing cells", "missing", True))
+        return (*facts, Fact("the columns that may have missing cells", "missing", True))
 
-    def _keep(self, finished: Run, encoding: Encoding, targets: Targets) -> Plan:
+    def _keep(self, finished: Run, design: Design) -> Plan:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
+        encoding, targets, facts = design.encoding, design.targets, design.facts
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
-        facts = self._facts(ranges, targets)
         weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
         certificate = finished.certificate.under(
             (
-                *(fact_condition(*fact, self.rows_per_person) for fact in facts),
+                *(fact.condition(self.rows_per_person) for fact in facts),
                 *weighted,
                 *feature_conditions(self.features),
                 owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
                 AS_THEY_ARE,
             ),
-            conditional=not all(public for _, _, public in facts),
+            conditional=not all(fact.public for fact in facts),
         )
         if targets.labels is None:
             self.coef_ = slopes[:, 0]

@@ -1,30 +1,23 @@
-"""The charge of a fit, made from the shape of the data and public settings alone."""
+"""A fit: how its rows are divided, its charge before they are read, and its private score."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
-import pandas as pd
-from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
-from sklearn.base import clone
+from jaxtyping import Float, Int, Num
 
 from taciturn import checks
 from taciturn.budget import Account, Reservation
 from taciturn.engine import Plan, Run, check_chargeable, reserve, returned_on_error
 from taciturn.errors import AccountError, InputError, reason
-from taciturn.estimators.ranges import ranges_for
 from taciturn.estimators.records import Encoding, Targets, owned_rows, persons_of
-from taciturn.estimators.validation import validated
 from taciturn.evaluation import (
     PrivateScore,
     ask_held_out,
     check_covered,
-    evaluation_plan,
     score_of_totals,
     score_units,
     with_evaluation,
@@ -40,7 +33,7 @@ from taciturn.problems import (
     origin_of,
     pack,
 )
-from taciturn.proposal import Proposal, propose
+from taciturn.proposal import Proposal
 from taciturn.typing import HostArray
 
 
@@ -58,11 +51,6 @@ def divided(
     return kept, Parts([part for part in held if len(part)], origin_of(held))
 
 
-def last_question(proposal: Proposal, plan: Plan) -> Certificate | None:
-    """Return the certificate of the evaluation of a fit, before a record is asked; None without."""
-    return evaluation_plan(proposal, plan).certificate if proposal.asks else None
-
-
 def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
     proposal: Proposal,
     plan: Plan,
@@ -72,19 +60,10 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
     targets: Targets,
     seed: int | None,
 ) -> tuple[PrivateScore | None, Certificate, str]:
-    """Return the private score of the weights that a fit released, and the certificate of both.
+    """Return the private score of a fitted model, the certificate of both, and what failed.
 
-    An evaluation that fails has no score, and a line that says so, else empty; the certificate
-    covers it all the same, since it may have answered.
-
-    Parameters
-    ----------
-    plan
-        Of the fit, with its certificate.
-    last
-        That of the evaluation alone; None for none, and no score.
-    held_out
-        The rows that were held out of the fit.
+    `last` is the certificate of the evaluation alone. An evaluation that fails has no score; the
+    certificate covers it all the same, since it may have answered.
     """
     if last is None or held_out is None:
         return None, plan.certificate, ""
@@ -104,126 +83,102 @@ def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
         return None, both, line
 
 
-class Proposed(NamedTuple):
-    """Records that are trained on, the proposal for them, and records that are held out."""
+class Division(NamedTuple):
+    """Which rows each agent trains on and which it holds out; a function of no cell.
 
-    shards: Shards
-    proposal: Proposal
-    held_out: Shards | None
-
-
-def proposed_ahead(
-    estimator: Any, X: Any, agents: Any, persons: Any = None
-) -> tuple[Proposal, bool, tuple[str, ...]]:
-    """Return the proposal of a fit, whether all that it takes for public is given, and the columns.
-
-    Columns without names are numbered, as scikit-learn does.
-
-    Raises
-    ------
-    InputError
-        If bounds, labels or the range of the target are not given, or a setting does not suit.
-
-    Notes
-    -----
-    **Guarantee.** Of X, only shape and names of the columns are looked at: the proposal is made for
-    as many rows in the middle of the bounds, with public targets. So it is a function of what is
-    public.
+    Attributes
+    ----------
+    counts
+        Records of each agent, those held out included; with persons, K places for each of them.
+    dealt
+        Whether a secret draw dealt the rows out.
     """
-    (count, columns), names = _shape(X), _names(X)
-    check_chargeable(seed=None, conditional=estimator.bounds is None)
-    middle = ranges_for(estimator.bounds, columns, names=names).middle
-    rows = np.tile(middle, (count, 1))
-    stand_in = clone(estimator)
-    validated(stand_in, _like(X, rows), np.zeros(count), missing=False)
-    ranges = stand_in._ranges(rows, sparse=False)
-    targets = stand_in._targets(estimator._public_answers(count))
-    public = all(public for _, _, public in stand_in._facts(ranges, targets))
-    encoding = Encoding(ranges, stand_in._feature_map(ranges))
-    people = persons_of(persons, count, estimator.rows_per_person, estimator._draw())
-    proposal = proposed(stand_in, rows, encoding, targets, agents, people).proposal
-    return proposal, public, names or tuple(f"x{k}" for k in range(columns))
+
+    parts: Sequence[Int[HostArray, "_m"]]
+    held: Sequence[Int[HostArray, "_h"]]
+    counts: list[int]
+    dealt: bool
+    persons: Persons | None
+
+    @classmethod
+    def of(cls, estimator: Any, rows: int, agents: Any, persons: Any) -> Division:
+        """Return the division of so many rows by the settings of an estimator."""
+        draw = estimator._draw()
+        people = persons_of(persons, rows, estimator.rows_per_person, draw)
+        everyone = owned_rows(agents, rows, people, draw=draw)
+        if people is not None:
+            people.check_agents(everyone, estimator.agents_per_person)
+        parts, held = divided(everyone, estimator.evaluate, people, draw=draw)
+        check_held_out(parts, held, people)
+        counts = [len(part) if people is None else people.places_of(part) for part in everyone]
+        return cls(parts, held, counts, origin_of(everyone).dealt, people)
+
+    def pack(
+        self, encoding: Encoding, rows: Float[HostArray, "N k"], values: Num[HostArray, "N"]
+    ) -> tuple[Shards, Shards | None]:
+        """Return the records that are trained on, and those held out, if any."""
+        encoded = encoding.rows(rows)
+
+        def packed(owned: Sequence[HostArray]) -> Shards:
+            return pack(
+                encoded,
+                values,
+                owned,
+                record_norm=encoding.record_norm,
+                precision="float64",
+                enforce="clip",
+                persons=self.persons,
+            )
+
+        return packed(self.parts), packed(self.held) if self.held else None
 
 
-def proposed(
-    estimator: Any,
-    rows: Float[HostArray, "N k"],
-    encoding: Encoding,
-    targets: Targets,
-    agents: ArrayLike | None,
-    persons: Persons | None,
-) -> Proposed:
-    """Return the records of a fit as they are trained on and held out, and their proposal."""
-    draw = estimator._draw() if persons is None else persons.draw
-    everyone = owned_rows(agents, len(rows), persons, draw=draw)
-    if persons is not None:
-        persons.check_agents(everyone, estimator.agents_per_person)
-    parts, held = divided(everyone, estimator.evaluate, persons, draw=draw)
-    check_held_out(parts, held, persons)
-    encoded = encoding.rows(rows)
-
-    def packed(owned: Sequence[HostArray]) -> Shards:
-        return pack(
-            encoded,
-            targets.values,
-            owned,
-            record_norm=encoding.record_norm,
-            precision="float64",
-            enforce="clip",
-            persons=persons,
-        )
-
-    shards = packed(parts)
-    data = targets.facts(columns=shards.dimension, record_norm=shards.record_norm)
-    structure = estimator._structure(shards)
-    counts = [len(part) if persons is None else persons.places_of(part) for part in everyone]
-    proposal = propose(
-        data, counts, estimator._request(targets), structure, dealt=origin_of(everyone).dealt
-    )
-    return Proposed(shards, proposal, packed(held) if held else None)
-
-
-def _shape(rows: Any) -> tuple[int, int]:
+def shape_of(rows: Any) -> tuple[int, int]:
     """Return the number of rows and columns, which is public; no cell is looked at."""
-    shape = tuple(rows.shape) if hasattr(rows, "shape") else _listed(rows)
+    if hasattr(rows, "shape"):
+        shape = tuple(rows.shape)
+    else:
+        try:
+            shape = (len(rows), len(rows[0]))
+        except (TypeError, IndexError, KeyError) as error:
+            raise InputError("X must be a list of rows, an array or a data frame") from error
     if len(shape) != 2 or min(shape) < 1:
         raise InputError("X must have rows and columns, at least one of each")
     return int(shape[0]), int(shape[1])
 
 
-def _listed(rows: Any) -> tuple[int, ...]:
-    try:
-        return (len(rows), len(rows[0]))
-    except (TypeError, IndexError, KeyError) as error:
-        raise InputError("X must be a list of rows, an array or a data frame") from error
-
-
-def _like(rows: Any, cells: HostArray) -> Any:
-    """Return cells as a data frame with the columns of `rows`, if it is one."""
-    return pd.DataFrame(cells, columns=rows.columns) if hasattr(rows, "columns") else cells
-
-
-def _names(rows: Any) -> tuple[str, ...] | None:
+def names_of(rows: Any) -> tuple[str, ...] | None:
     """Return the names of the columns as scikit-learn takes them; None if there are none."""
-    columns = getattr(rows, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
+    names = tuple(getattr(rows, "columns", ()))
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) and not all(texts):
+        raise InputError("some names of the columns of X are no text; name every column by a text")
+    return names if any(texts) else None
+
+
+def account_of(account: Account | str | None, seed: int | None) -> Account | None:
+    """Return the account that a fit charges; None for none.
+
+    Raises
+    ------
+    InputError
+        If it is none of the three, or the fit has a seed.
+    """
+    if account is None:
         return None
-    return tuple(columns)
+    if not isinstance(account, Account | str):
+        raise InputError("account must be the name of an account, or a taciturn.budget.Account")
+    check_chargeable(seed=seed, conditional=False)
+    return Account(account) if isinstance(account, str) else account
 
 
 @contextmanager
 def charged_fit(
-    account: Account | str | None,
-    seed: int | None,
-    ahead: Callable[[], tuple[Proposal, bool, tuple[str, ...]]],
+    account: Account | None, proposal: Proposal, rows: Any
 ) -> Iterator[Reservation | None]:
     """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
 
-    Parameters
-    ----------
-    ahead
-        Returns the proposal of the fit, made without the records, whether all is public, and the
-        columns, to which the account is bound.
+    The account is bound to the columns of `rows`; those without names are numbered.
 
     Raises
     ------
@@ -234,13 +189,8 @@ def charged_fit(
     if account is None:
         yield None
         return
-    charged = Account(account) if isinstance(account, str) else account
-    if not isinstance(charged, Account):
-        raise InputError("account must be the name of an account, or a taciturn.budget.Account")
-    check_chargeable(seed=seed, conditional=False)
-    proposal, public, columns = ahead()
-    charged = charged.for_table(columns)
-    reservation = _reserved(charged, proposal, proposal.plan(), conditional=not public)
+    columns = names_of(rows) or tuple(f"x{k}" for k in range(shape_of(rows)[1]))
+    reservation = _reserved(account.for_table(columns), proposal)
     try:
         with returned_on_error(reservation):
             reservation.begin()
@@ -249,9 +199,8 @@ def charged_fit(
         reservation.close(released=False)  # nothing, if the run has closed it
 
 
-def _reserved(
-    account: Account, proposal: Proposal, plan: Plan, *, conditional: bool
-) -> Reservation:
+def _reserved(account: Account, proposal: Proposal) -> Reservation:
+    plan = proposal.plan()
     check_covered(proposal, plan)
     rows = f"{proposal.units:,} rows"
     if proposal.budget.unit == "person":
@@ -264,7 +213,7 @@ def _reserved(
             seed=None,
             what=what,
             proposal=proposal.digest,
-            conditional=conditional or proposal.conditional,
+            conditional=proposal.conditional,
         )
     except AccountError as error:
         runs = account.state().charged

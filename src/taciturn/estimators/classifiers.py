@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Num, Shaped
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.estimators.base import PrivateLinearModel
 from taciturn.estimators.records import Targets
@@ -75,7 +74,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         labels: HostArray = self.classes_[chosen]
         return labels
 
-    def _targets(self, answers: HostArray) -> Targets:
+    @override
+    def _targets(self, answers: HostArray | None) -> Targets:
         labels = labels_in(answers, self.classes)
         if len(labels) < 2:
             raise InputError(
@@ -87,19 +87,16 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 "Only binary classification is supported. The type of the target is multiclass; "
                 "use PrivateLogisticRegression for more than two classes"
             )
-        loss = self._loss(len(labels))
-        number = {label: code for code, label in enumerate(labels.tolist())}
+        return Targets(self._loss(len(labels)), 1.0, 0.0, labels)
+
+    @override
+    def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
+        assert targets.labels is not None
+        number = {label: code for code, label in enumerate(targets.labels.tolist())}
         codes = np.array([number.get(label, -1) for label in answers.tolist()])
         if np.any(codes < 0):
             raise InputError("a label of y is not in classes; list every public label there")
-        values = 2.0 * codes - 1 if len(labels) == 2 else codes
-        return Targets(values, loss, 1.0, 0.0, labels, self.classes is not None)
-
-    @override
-    def _public_answers(self, rows: int) -> HostArray:
-        check_chargeable(seed=None, conditional=self.classes is None)
-        labels: HostArray = np.resize(np.unique(np.asarray(self.classes)), rows)
-        return labels
+        return 2.0 * codes - 1 if len(number) == 2 else codes
 
     @override
     def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:

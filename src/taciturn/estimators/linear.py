@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
 from typing_extensions import override
 
-from taciturn.engine import check_chargeable
 from taciturn.estimators.base import PrivateLinearModel
-from taciturn.estimators.ranges import ranges_for, ranges_seen
+from taciturn.estimators.ranges import Ranges, ranges_for, ranges_seen
 from taciturn.estimators.records import Targets
 from taciturn.estimators.validation import RowsLike, numbers_in
 from taciturn.proposal import Named
@@ -59,16 +57,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return self._scores(X)
 
     @override
-    @override
-    def _public_answers(self, rows: int) -> HostArray:
-        check_chargeable(seed=None, conditional=self.target_bounds is None)
-        middle: HostArray = np.full(rows, ranges_for(self.target_bounds, 1).middle[0])
-        return middle
-
-    def _targets(self, answers: HostArray) -> Targets:
-        column = numbers_in(answers)[:, None]
-        given = self.target_bounds
-        ranges = ranges_seen(column, "the target") if given is None else ranges_for(given, 1)
+    def _targets(self, answers: HostArray | None) -> Targets:
+        ranges = self._target_ranges(answers)
         half, middle = float(ranges.width[0]) / 2, float(ranges.middle[0])
-        values = ranges.encoded(column)[:, 0]
-        return Targets(values, Named(name="squared", numbers=()), half, middle, None, ranges.public)
+        return Targets(Named(name="squared", numbers=()), half, middle, None)
+
+    @override
+    def _encode(self, answers: HostArray, targets: Targets) -> Float[HostArray, "N"]:
+        column = numbers_in(answers)[:, None]
+        values: HostArray = self._target_ranges(answers).encoded(column)[:, 0]
+        return values
+
+    def _target_ranges(self, answers: HostArray | None) -> Ranges:
+        if self.target_bounds is not None:
+            return ranges_for(self.target_bounds, 1)
+        assert answers is not None
+        return ranges_seen(numbers_in(answers)[:, None], "the target")

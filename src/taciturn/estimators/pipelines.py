@@ -31,19 +31,9 @@ _BY_ROW = (
 def check_pipeline(estimator: Any) -> tuple[str, ...]:
     """Return one sentence for each part around a private estimator that its certificate excludes.
 
-    No record is read: the parts are known by their class and settings. A step that is not known to
-    change every row by itself, by public numbers, is reported, whether it has been fitted or not.
-
-    Parameters
-    ----------
-    estimator
-        A `Pipeline`, or whatever else of scikit-learn has a private estimator inside.
-
-    Returns
-    -------
-    tuple of str
-        Empty if nothing was found. Steps that were taken before the pipeline, by hand, cannot be
-        seen here.
+    Parts of a `Pipeline`, or of anything else of scikit-learn with a private estimator inside, are
+    known by class and settings; no record is read. A step is reported unless it is known to change
+    every row by itself, by public numbers. Steps before the pipeline cannot be seen here.
 
     Examples
     --------
@@ -60,7 +50,7 @@ def check_pipeline(estimator: Any) -> tuple[str, ...]:
 
 
 def _around(part: Any, name: str) -> Iterator[str]:
-    """Yield what is to be said about a part that should have a private estimator inside."""
+    """Yield sentences about a part that should have a private estimator inside."""
     if isinstance(part, PrivateLinearModel):
         return
     if isinstance(part, Pipeline):
@@ -88,7 +78,7 @@ def _around(part: Any, name: str) -> Iterator[str]:
 
 
 def _learns(step: Any, name: str) -> Iterator[str]:
-    """Yield what is to be said about a step before a private estimator."""
+    """Yield sentences about a step before a private estimator."""
     parts = _parts(step)
     if parts is not None:
         for inner, part in parts:

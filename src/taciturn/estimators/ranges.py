@@ -30,8 +30,6 @@ class Ranges:
     ----------
     minimum, maximum
         (k,) each, with a_j < b_j; in the units of the columns.
-    public
-        Whether they were given; False if they were read off the records.
     indicators
         The q columns that get an indicator of missing cells, by number.
     filled
@@ -40,7 +38,6 @@ class Ranges:
 
     minimum: Float[HostArray, "k"]
     maximum: Float[HostArray, "k"]
-    public: bool
     indicators: tuple[int, ...] = ()
     filled: tuple[int, ...] = ()
 
@@ -119,14 +116,6 @@ class Ranges:
 def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None) -> Ranges:
     """Return the ranges that `bounds` states for so many columns.
 
-    Parameters
-    ----------
-    bounds
-        A pair (a, b), each one number for all columns or one per column; or a mapping from the name
-        of every column to a pair.
-    names
-        The names of the columns, if they have any.
-
     Raises
     ------
     InputError
@@ -157,16 +146,13 @@ def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None)
         except InputError as error:
             column = repr(names[number]) if names else number
             raise InputError(f"bounds of column {column}: {error}") from error
-    return _ranges(facts, public=True)
+    return _ranges(facts)
 
 
 def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
-    """Return the ranges that the columns span; no public facts, so a certificate is conditional.
+    """Return the ranges that the columns span, on which a certificate is conditional.
 
-    Parameters
-    ----------
-    what
-        What a column is called in an error message, with {} for its number.
+    Error messages call a column `what`, with {} for its number.
 
     Raises
     ------
@@ -181,12 +167,12 @@ def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> 
                 f"every cell of {what.format(number)} is missing; state its bounds, or leave it out"
             )
         facts.append(range_of(filled, what.format(number)))
-    return _ranges(facts, public=False)
+    return _ranges(facts)
 
 
-def _ranges(facts: Sequence[Numeric], *, public: bool) -> Ranges:
+def _ranges(facts: Sequence[Numeric]) -> Ranges:
     ends = np.array([(fact.minimum, fact.maximum) for fact in facts]).reshape(-1, 2)
-    return Ranges(ends[:, 0], ends[:, 1], public)
+    return Ranges(ends[:, 0], ends[:, 1])
 
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
@@ -229,16 +215,12 @@ def missing_in(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the columns whose cells may be missing, with an indicator and without, by number.
 
-    Parameters
-    ----------
-    missing
-        None for no column; "indicator" or "fill" for all of them; a list of names or numbers, which
-        get an indicator; or a mapping from names or numbers to one of the two words.
+    For `missing` see `PrivateLinearModel`.
 
     Raises
     ------
     InputError
-        If it is none of these, or names a column that X does not have.
+        If it is of no such form, or names a column that X does not have.
 
     Examples
     --------
@@ -278,27 +260,15 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     """Map columns from their declared bounds to [-1, 1]; a scaler that may stand in pipelines.
 
     A cell x of a column with bounds [a, b] becomes 2 (min(max(x, a), b) - a) / (b - a) - 1; a
-    missing cell (NaN) stays one. This takes the place of `StandardScaler` and `MinMaxScaler`, which
-    compute means and ends from the records without noise.
-
-    Parameters
-    ----------
-    bounds
-        What is *public* about the columns: a pair (min, max), each one number for all columns or
-        one per column, or for data frames a mapping such as {"age": (0, 120)} with every column.
-
-    Attributes
-    ----------
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    missing cell (NaN) stays one. It replaces `StandardScaler` and `MinMaxScaler`, which compute
+    means and ends from the records without noise. `bounds` are *public*, as in
+    `PrivateLinearModel`; an estimator behind this step has the bounds (-1, 1).
 
     Notes
     -----
-    **Guarantee.** `fit` keeps the number of columns and their names, and nothing else: what
-    `transform` makes of a row is a function of that row and of the bounds. So a record changes one
-    row of the result, as it does of the table, and an estimator behind this step is as private as
-    one without it. The estimators of this package scale by their own `bounds` already; behind this
-    step they are (-1, 1).
+    **Guarantee.** `fit` keeps the number of columns and their names, and nothing else: a row of
+    the result is a function of one row and the bounds. So an estimator behind this step is as
+    private as one without it.
 
     Examples
     --------

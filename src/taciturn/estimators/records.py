@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -24,26 +24,18 @@ from taciturn.typing import HostArray, Task
 def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
     """Return whose row each row is; None where rows are protected one by one.
 
-    Parameters
-    ----------
-    labels
-        One per row, or None.
-    rows_per_person
-        K, or None.
-    draw
-        What chooses the K rows of a person.
+    The draw chooses the K = `rows_per_person` rows of a person that count.
 
     Raises
     ------
     InputError
-        If only one of the two is given, K is not a whole number of at least 1, or there is not one
-        label for every row; no label is repeated.
+        If only labels or only K are given, K is not a whole number of at least 1, or there is not
+        one label for every row; no label is quoted.
 
     Notes
     -----
     **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
-    a program that reads a column in parts may hold a person's label as a number in one part and as
-    text in another, where somebody else's label is text.
+    a program that reads a column in parts may hold one label as a number and as text.
     """
     if (labels is None) != (rows_per_person is None):
         missing = "persons= in fit" if labels is None else "rows_per_person="
@@ -71,13 +63,8 @@ def owned_rows(
 ) -> list[Int[HostArray, "_m"]]:
     """Return the row indices of each agent.
 
-    Parameters
-    ----------
-    agents
-        None for one agent who holds all rows; a whole number A to deal the rows out at random, by
-        the draw; or one label per row that names its owner, compared as text.
-    persons
-        Given, rows are divided by person.
+    `agents` is None for one agent who holds all rows; a whole number A to deal rows, or persons
+    if given, out by the draw; or one label per row that names its owner, compared as text.
 
     Raises
     ------
@@ -107,28 +94,20 @@ def owned_rows(
 
 
 class Targets(NamedTuple):
-    """Encoded targets, and the map from scores of the encoded problem to the user's units.
+    """How targets are encoded, and the map from encoded scores to the user's units.
 
     Attributes
     ----------
-    values
-        (N,): -1 and 1, class numbers, or numbers in [-1, 1].
-    loss
-        The loss that suits them.
     scale, offset
         A score z of the encoded problem is `offset + scale * z` in the user's units.
     labels
         The classes in the order of the scores, sorted; None for a regression.
-    public
-        Whether labels or range were given; False if they were read off the records.
     """
 
-    values: Num[HostArray, "N"]
     loss: Named
     scale: float
     offset: float
     labels: HostArray | None
-    public: bool
 
     def facts(self, *, columns: int, record_norm: float) -> DataFacts:
         """Return the public facts about records of so many encoded columns."""
@@ -177,6 +156,14 @@ class Encoding:
         """The largest norm of a row."""
         return (self.features or self.ranges).record_norm
 
+    @property
+    def columns(self) -> int:
+        """D, the number of entries of a row."""
+        ranges = self.ranges
+        if self.features is not None:
+            return len(self.features.names)
+        return len(ranges.minimum) + len(ranges.indicators) + 1
+
     def rows(self, cells: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
         """Return the rows that agents hold."""
         encoded = self.ranges.encoded(cells)
@@ -220,10 +207,7 @@ class Encoding:
 def feature_map_for(named: Any, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
     """Return the feature map that an estimator names, for rows with these ranges; None for none.
 
-    Raises
-    ------
-    InputError
-        If the name is none of a map, or the map does not suit the columns.
+    Raises `InputError` if there is no such map, or it does not suit the columns.
     """
     if named is None:
         return None

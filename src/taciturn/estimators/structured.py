@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -12,11 +13,11 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
+from taciturn.estimators.base import Fact
 from taciturn.estimators.classifiers import PrivateLogisticRegression
 from taciturn.estimators.ranges import Ranges
-from taciturn.estimators.records import Targets
+from taciturn.estimators.records import Encoding
 from taciturn.features import FeatureMap
-from taciturn.problems import Shards
 from taciturn.proposal import Structure, chain_of
 from taciturn.proposal.parts import GraphSource, StructureName
 from taciturn.typing import HostArray
@@ -41,8 +42,6 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     Parameters
     ----------
-    structure
-        "lasso", "fused-lasso" or "generalized-lasso".
     graph
         The *public* relation between columns. For the fused lasso "chain", which joins
         neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
@@ -77,13 +76,13 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     smoothing: float = 0.0
 
     @override
-    def _feature_map(self, ranges: Ranges) -> FeatureMap | None:
+    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         if self.features is not None and self.structure != "lasso":
             raise InputError(
                 f"features={self.features!r} and the structure {self.structure!r}, which is one of "
                 'the columns, do not go together; leave one out, or use structure="lasso"'
             )
-        return super()._feature_map(ranges)
+        return super()._feature_map(ranges, names)
 
     @override
     def _options(self) -> dict[str, Any]:
@@ -91,17 +90,16 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return super()._options() | given
 
     @override
-    def _structure(self, shards: Shards) -> Structure:
+    def _structure(self, columns: int, encoding: Encoding) -> Structure:
         """Return the structure; indicators and the constant are in no edge and no row of A."""
-        edges, rows = np.empty((0, 2), int), np.empty((0, shards.dimension))
+        edges, rows = np.empty((0, 2), int), np.empty((0, encoding.columns))
         name = self.structure
         if name == "fused-lasso":
-            edges = self._edges(self.n_features_in_)
+            edges = self._edges(columns)
             name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
-            # columns of indicators, and the constant, are in no row of A
-            rows = self._rows(self.n_features_in_)
-            rows = np.pad(rows, ((0, 0), (0, shards.dimension - rows.shape[1])))
+            rows = self._rows(columns)
+            rows = np.pad(rows, ((0, 0), (0, encoding.columns - rows.shape[1])))
         elif name != "lasso":
             raise InputError(
                 f"structure is {self.structure!r}; choose from {', '.join(get_args(StructureName))}"
@@ -141,8 +139,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
         return rows
 
     @override
-    def _facts(self, ranges: Ranges, targets: Targets) -> tuple[tuple[str, str, bool], ...]:
-        facts = super()._facts(ranges, targets)
+    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
+        facts = super()._facts(indicators)
         if self._source() == "chain":
             return facts
-        return (*facts, ("edges or rows of the structure", "graph", True))
+        return (*facts, Fact("edges or rows of the structure", "graph", True))

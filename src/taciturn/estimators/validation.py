@@ -37,10 +37,7 @@ def validated(
 ) -> tuple[Float[HostArray, "N k"] | Sparse, HostArray]:
     """Return features as numbers, and targets, as `sklearn.utils.validation.validate_data` does.
 
-    Parameters
-    ----------
-    missing
-        Whether cells may be missing (NaN).
+    `missing`: whether cells may be missing (NaN).
 
     Raises
     ------
@@ -52,7 +49,7 @@ def validated(
     rows, answers = told_anew(
         lambda: validate_data(estimator, X, y, accept_sparse="csr", **_numbers(missing)),
         _KINDS,
-        lambda error: _told(error, X),
+        lambda error: _without_cells(error, X),
     )
     return rows, answers
 
@@ -60,20 +57,15 @@ def validated(
 def validated_rows(
     estimator: Any, X: Any, *, missing: bool, reset: bool = False, sparse: bool = False
 ) -> Float[HostArray, "N k"] | Sparse:
-    """Return features as numbers; errors as for `validated`.
+    """Return features as numbers, which may be `sparse`; errors as for `validated`.
 
-    Parameters
-    ----------
-    reset
-        Whether number and names of the columns are kept; else they are compared.
-    sparse
-        Whether X may be sparse; if not, a sparse one is a TypeError.
+    With `reset` number and names of the columns are kept, else they are compared.
     """
     known = {"reset": reset, "accept_sparse": "csr" if sparse else False, **_numbers(missing)}
     rows: HostArray = told_anew(
         lambda: validate_data(estimator, X, **known),
         _KINDS,
-        lambda error: _told(error, X),
+        lambda error: _without_cells(error, X),
     )
     return rows
 
@@ -89,13 +81,7 @@ def column_names(estimator: Any) -> tuple[str, ...] | None:
 
 
 def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
-    """Return rows with every cell, those that a sparse matrix does not store as 0.
-
-    Raises
-    ------
-    InputError
-        If there would be more than 10^8 cells (0.8 GB).
-    """
+    """Return rows with every cell; `InputError` for a sparse matrix of more than 10^8 (0.8 GB)."""
     if not issparse(rows):
         return rows
     if math.prod(rows.shape) > MOST_CELLS:
@@ -155,14 +141,15 @@ def _standardised(rows: Float[HostArray, "N k"]) -> list[int]:
     return [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
 
 
-def labels_in(answers: HostArray, classes: Any) -> HostArray:
+def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
     """Return the sorted labels of a classifier: the public `classes`, or those in `answers`."""
 
     def labels() -> HostArray:
-        check_classification_targets(answers)
-        return np.unique(answers if classes is None else np.asarray(classes))
+        if answers is not None:
+            check_classification_targets(answers)
+        return np.unique(np.asarray(answers if classes is None else classes))
 
-    return told_anew(labels, _KINDS, lambda error: _told(error, None))
+    return told_anew(labels, _KINDS, lambda error: _without_cells(error, None))
 
 
 def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
@@ -174,7 +161,7 @@ def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
     return found
 
 
-def _told(error: Exception, rows: Any) -> Exception:
+def _without_cells(error: Exception, rows: Any) -> Exception:
     """Return an error that says what is wrong without a cell of `rows`."""
     text = str(error)
     if "contains NaN" in text and text.startswith("Input X"):

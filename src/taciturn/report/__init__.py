@@ -1,11 +1,6 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
-from taciturn.report.accounts import (
-    charged_line,
-    charged_values,
-    promise,
-)
-from taciturn.report.certificates import FIRST_CERTIFICATE, numbered
+from taciturn.report.accounts import charged_line, charged_values, promise
 from taciturn.report.figures import (
     BLUE,
     GREY,
@@ -35,7 +30,15 @@ from taciturn.report.results import (
     results,
     strict,
 )
-from taciturn.report.save import ORACLE, check_out, save, save_released, write_folder
+from taciturn.report.save import (
+    FIRST_CERTIFICATE,
+    ORACLE,
+    check_out,
+    numbered,
+    save,
+    save_released,
+    write_folder,
+)
 from taciturn.report.sections import (
     NOT_PROTECTED,
     UNPROTECTED,

@@ -9,7 +9,7 @@ from taciturn.budget import Balance, Charge, ChargedRun, Guarantee, State, Total
 from taciturn.budget.sums import totals
 from taciturn.engine import Charged
 
-NOWHERE = "charged nowhere: no account was given, so nothing remembers what this run cost"
+NOWHERE = "This run was charged nowhere (see taciturn budget open)."
 _WIDTH = 40
 
 
@@ -116,13 +116,7 @@ def bar(state: State) -> str:
 
 
 def export(state: State, *, entries: bool) -> dict[str, Any]:
-    """Return an account as JSON-safe values.
-
-    Parameters
-    ----------
-    entries
-        Whether the events of every run are among them.
-    """
+    """Return an account as JSON-safe values, with the `entries` of every run if asked for."""
     caps = state.caps
     return {
         "account": state.name,
@@ -156,11 +150,8 @@ def _balance(balance: Balance) -> dict[str, Any]:
 
 
 def _sums(total: Total) -> dict[str, float]:
-    return {
-        "mu": math.sqrt(total.squares),
-        "divergence": total.divergence,
-        "values": total.values,
-    }
+    mu = math.sqrt(total.squares)
+    return {"mu": mu, "divergence": total.divergence, "values": total.values}
 
 
 def _run(state: State, run: ChargedRun, *, entries: bool) -> dict[str, Any]:
@@ -185,7 +176,7 @@ def _finite(value: Any) -> Any:
 def charged_line(charged: Charged | None) -> str:
     """Return one line about where a run was charged."""
     if charged is None:
-        return f"Account: none; this run was {NOWHERE}"
+        return f"Account: none. {NOWHERE}"
     after = charged.after
     return (
         f"Account: {charged.account} ({promise(after.guarantee)} for all of its runs); left before "

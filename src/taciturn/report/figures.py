@@ -40,12 +40,9 @@ _REFERENCE, _BASELINE = "#b45309", "#59626d"
 
 
 def drawing(label: str, height: float, draw: Callable[[Figure], object]) -> Drawing:
-    """Return what `draw` puts on a figure of the width of a page, with a label for screen readers.
+    """Return what `draw` puts on a figure of 8.2 by `height` inches.
 
-    Parameters
-    ----------
-    height
-        Inches; the width is 8.2.
+    Screen readers read the label.
     """
     import matplotlib  # noqa: PLC0415 - as said above
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415

@@ -29,14 +29,9 @@ class Items(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of texts; the first cell of each row names it.
+    """Rows of texts, of which the first cell is the name, and a head for each column, if any.
 
-    Attributes
-    ----------
-    heads
-        The name of each column, if any.
-    look
-        "pairs" of a name and a text; "numbers", which stand to the right; or "texts".
+    `look`: "pairs" of a name and a text; "numbers", which stand to the right; or "texts".
     """
 
     rows: Sequence[Sequence[str]]
@@ -71,14 +66,9 @@ Part = str | Note | Items | Table | Drawing | Bars | Details
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a heading.
+    """Parts under a heading, with a headline in large print.
 
-    Attributes
-    ----------
-    headline
-        One line in large print above all parts.
-    frame
-        "box" for a frame, "box open" for one with a red edge.
+    `frame`: "box" for a frame, "box open" for one with a red edge.
     """
 
     title: str
@@ -89,16 +79,9 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page.
+    """A page: paragraphs below the title, warnings in red frames, sections.
 
-    Attributes
-    ----------
-    story
-        Paragraphs below the title, the first in larger print.
-    stamps
-        Warnings in red frames.
-    footer
-        What follows the version of the library at the end of the page.
+    The footer follows the version of the library at the end.
     """
 
     title: str

@@ -20,14 +20,8 @@ _SENTENCE = re.compile(r"epsilon = (\d+(?:\.\d+)?)")
 class Recomputed(NamedTuple):
     """An epsilon that was computed again, and whether it differs from what the file states.
 
-    Attributes
-    ----------
-    what
-        What it was computed from.
-    epsilon
-        None where it cannot be computed.
-    differs
-        Why it does not support what the file states; empty if it does.
+    `what` it was computed from; `epsilon` is None where it cannot be computed; `differs` is the
+    reason why it does not support what the file states, or empty.
     """
 
     what: str
@@ -48,17 +42,12 @@ def recomputed(model: Model, folder: Path | None) -> tuple[Recomputed, ...]:
     """Return the epsilon of a model's certificate, computed again in each way that is open.
 
     From mu and delta by the Gaussian curve; from the sentence that people read; from the ledger,
-    which the proposal in the same report is planned for anew.
-
-    Parameters
-    ----------
-    folder
-        The folder of the report; None where the model file stands alone.
+    which the proposal in the folder of the report, if given, is planned for anew.
 
     Notes
     -----
-    A certificate may state more than the ledger of the training: that of an evaluation, or of a
-    choice, is in it. One that states less promises what was not kept.
+    A certificate may state more than the ledger of the training: it covers an evaluation, or a
+    choice, too. One that states less is wrong.
     """
     stated = model.certificate
     epsilon, delta = _number(stated.get("epsilon")), _number(stated.get("delta"))
@@ -98,11 +87,7 @@ def _of_ledger(folder: Path, epsilon: float, delta: float) -> list[Recomputed]:
     try:
         proposal = Proposal.from_json((folder / "proposal.json").read_text(encoding="utf-8"))
         certificate = proposal.plan().certificate
-    except (
-        OSError,
-        ValueError,
-        TaciturnError,
-    ):  # no proposal, or one for a method of someone's own
+    except (OSError, ValueError, TaciturnError):  # no proposal, or a method of the user's own
         return []
     again = certificate.epsilon
     differs = ""

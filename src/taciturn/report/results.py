@@ -48,10 +48,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     (`taciturn.training.Assessment`). `seconds` is wall time, an infinite epsilon is the text
     "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
 
-    Parameters
-    ----------
-    out
-        Where the report lies; None if none was written.
+    The report lies in `out`, if one was written.
 
     Notes
     -----
@@ -163,11 +160,10 @@ def _answered(training: Training) -> dict[str, Any]:
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
-    None where all agents hear one public value, which is what the certificate is for, without
-    privacy, where answers have no mu, for one of several trainings (neighbours heard those that
-    lost, too), or where nobody knows which agent has a record. None also for more than 1,000
-    agents: pairs grow with their square, and what one agent learns is at most what the certificate
-    says.
+    None where all agents receive one public value (the certificate is for that), without privacy,
+    where answers have no mu, for one of several trainings (neighbours received the others, too),
+    where nobody knows which agent has a record, and for more than 1,000 agents: pairs grow with
+    their square, and one agent learns at most what the certificate says.
     """
     plan, certificate = training.plan, training.certificate
     several = training.choice is not None or plan.spec.agents > _MOST_PAIRED
@@ -238,15 +234,8 @@ def strict(value: Any) -> Any:
 def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
     """Return the file of the certificate of a run: what was run, and what it promises.
 
-    Parameters
-    ----------
-    plan
-        With the certificate of the run.
-    certificate
-        What the run promises together with its evaluation, or with those that it was picked from;
-        None for that of the plan.
-    about
-        What the run is known by: its data, its proposal.
+    The certificate is that of the plan, unless an evaluation or a choice belongs to the run; what
+    is `about` the run, such as its data, comes first.
     """
     counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
     what = "records" if rows is None else "persons"

@@ -1,6 +1,8 @@
 """The report of a training as a folder of files.
 
 What a run released is written first, whole or not at all, and everything else beside it later.
+Certificates are never replaced: the privacy losses of runs on the same records add up, whichever of
+their models is kept.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +23,6 @@ import numpy as np
 from taciturn.budget import private_opener
 from taciturn.errors import InputError
 from taciturn.models import model_text
-from taciturn.report.certificates import add_certificate
 from taciturn.report.results import (
     certificate_text,
     curves,
@@ -36,18 +38,14 @@ from taciturn.training import Attempts, Training, released
 FILES = ("results.json", "proposal.json", "plan.json", "model.json", "trace.npz", "report.html")
 ORACLE, CURVES = "oracle_metrics.json", "curves.csv"
 _ALL = (*FILES, ORACLE, CURVES)
+FIRST_CERTIFICATE = "certificate-1.json"
+_NAME = re.compile(r"certificate-(\d+)\.json")
 
 
 def save_released(training: Training, out: Path, *, force: bool) -> Path:
-    """Write what a run released: model.json, trace.npz and the certificate.
+    """Write model.json, trace.npz and the certificate of a run; return the certificate's file.
 
-    With `force`, the other files of an earlier report are deleted, certificates excepted: they are
-    about another run.
-
-    Returns
-    -------
-    Path
-        The file of the certificate, for `save`.
+    With `force`, the other files of an earlier report are deleted, but for certificates.
     """
     added = write_folder(
         _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
@@ -68,10 +66,9 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 ) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
-    They are written whole or not at all, see `write_folder`. With `force` only these files are
-    replaced, and the further files of an earlier report are deleted, but for certificates: that of
-    every run stays, in a file with a number of its own. A file that cannot be computed, other than
-    those of `save_released`, is left out, and the results say so.
+    They are written whole or not at all, and replaced with `force`, see `write_folder`; the
+    certificate of every run stays. A file that cannot be computed, other than those of
+    `save_released`, is left out; the results say so, and `warn` is called with a line.
 
     Parameters
     ----------
@@ -81,8 +78,6 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         Values that are added to the results.
     certificate
         What `save_released` returned for this run; the rest is then written beside it.
-    warn
-        Called with a line for each file that is left out.
 
     Returns
     -------
@@ -161,23 +156,12 @@ def write_folder(
     obsolete: tuple[str, ...] = (),
     certificate: str | None = None,
 ) -> Path | None:
-    """Write files, given as name and text (or bytes), into the folder `out`.
+    """Write texts, or bytes, by file name into the folder `out`; return the certificate's file.
 
     The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
     it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
-    adds a certificate. With `force` only these files are replaced; other files in the folder stay.
-
-    Parameters
-    ----------
-    obsolete
-        Files of an earlier report that are deleted if they are not among `texts`.
-    certificate
-        That of the run which the files are about; see `taciturn.report.certificates`.
-
-    Returns
-    -------
-    Path or None
-        The file of the certificate; None without one.
+    adds the certificate of the run (`add_certificate`). With `force` these files are replaced and
+    `obsolete` ones, of an earlier report, deleted; others stay.
 
     Raises
     ------
@@ -253,3 +237,46 @@ def _as_input_error(what: str, out: Path) -> Iterator[None]:
         raise InputError(
             f"{out} cannot be {what} ({reason}); name another folder, or make room"
         ) from error
+
+
+def add_certificate(text: str, folder: Path) -> str:
+    """Write a certificate into a folder under the next number and return the name of its file.
+
+    Notes
+    -----
+    **Guarantee.** No file that exists is opened for writing, renamed or deleted: a file is created
+    under a name that must be free, by a call of the operating system that fails otherwise. So no
+    certificate is lost if the process ends at any moment, or if two write at once.
+    """
+    part = folder / f".certificate.{os.getpid()}.part"
+    try:
+        with open(part, "w", encoding="utf-8", opener=private_opener) as file:
+            file.write(text)
+        number = max(numbered(folder), default=0) + 1
+        while True:
+            name = f"certificate-{number}.json"
+            try:
+                _named(part, folder / name, text)
+            except FileExistsError:  # another process took the number meanwhile
+                number += 1
+            else:
+                return name
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def numbered(folder: Path) -> dict[int, Path]:
+    """Return the certificates in a folder by their number, in the order of the runs."""
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return dict(sorted((int(match[1]), path) for match, path in matches if match))
+
+
+def _named(part: Path, file: Path, text: str) -> None:
+    """Give a written file its name; raise `FileExistsError` if the name is taken."""
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; an interrupt may leave the new file cut short
+        with open(file, "x", encoding="utf-8", opener=private_opener) as new:
+            new.write(text)

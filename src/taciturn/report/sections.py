@@ -15,7 +15,7 @@ from taciturn.evaluation.score import percent as percent_with_interval
 from taciturn.privacy import Certificate
 from taciturn.proposal import Named, Proposal, centre_text, network_rows
 from taciturn.report.accounts import NOWHERE, promise, shares
-from taciturn.report.page import Bars, Items, Note, Page, Part, Section, Table, percent, spread
+from taciturn.report.page import Bars, Items, Note, Page, Part, Section, Table, spread
 from taciturn.training import Training
 
 NOT_PROTECTED = "What is not protected"
@@ -27,10 +27,6 @@ UNPROTECTED = (
     "or not a given record was used.",
     "The metrics on test records on this page, which are computed without noise.",
 )
-_OBSERVERS = {
-    "messages": "messages: reads every message of every agent",
-    "sum": "sum: sees the sum over all agents only",
-}
 _NAMES = {
     "step_size": "step size",
     "momentum": "momentum",
@@ -52,16 +48,9 @@ def run_page(  # noqa: PLR0913 - the parts of a page, from top to bottom
     holds: str,
     took: str = "",
 ) -> Page:
-    """Return the page of a run: what it was, its certificate and charge, and further sections.
+    """Return the page of a run: its certificate and account, further sections, what is unprotected.
 
-    Parameters
-    ----------
-    unprotected
-        What the run does not protect.
-    holds
-        What the files of the folder hold beside the plan.
-    took
-        What took the seconds of the run.
+    The footer says what took its seconds, and what the folder holds beside the plan.
     """
     return Page(
         title=title,
@@ -92,23 +81,14 @@ def stamps(certificate: Certificate, warnings: Iterable[str]) -> tuple[str, ...]
 
 def certificate_section(certificate: Certificate) -> Section:
     """Return the certificate in a frame, red where nothing firm is promised."""
-    mu = "none: the noise is not exactly Gaussian"
-    if certificate.mu is not None:
-        mu = f"{certificate.mu:.4g}" if math.isfinite(certificate.mu) else "infinite"
-    rows = [
-        ("mu (exact Gaussian privacy)", mu),
-        (f"what one {certificate.unit} means", f"{certificate.relation}: {certificate.record}"),
-        *([] if certificate.persons is None else [("persons", certificate.persons)]),
-        ("observer", _OBSERVERS.get(certificate.observer, certificate.observer)),
-        ("taken on trust", certificate.trust),
-        ("best attack", _attacker(certificate)),
-        ("scope", certificate.scope),
-        *(("condition", text) for text in certificate.conditions),
-    ]
     noised = math.isfinite(certificate.epsilon)
     firm = noised and not certificate.reproduction and not certificate.conditional
+    attacker = Note(f"The attacker knows everything but one {certificate.unit}.")
     return Section(
-        "Privacy certificate", (Table(rows),), _budget(certificate), "box" if firm else "box open"
+        "Privacy certificate",
+        (Items(certificate.lines()), attacker),
+        _budget(certificate),
+        "box" if firm else "box open",
     )
 
 
@@ -122,21 +102,10 @@ def _budget(certificate: Certificate) -> str:
     return f"{first}epsilon = {epsilon:.4f}, delta = {certificate.delta:g}{only_if}"
 
 
-def _attacker(certificate: Certificate) -> str:
-    if math.isinf(certificate.epsilon):
-        return "100 %: there is no noise"
-    if certificate.reproduction:
-        return "100 % for whoever knows the seed"
-    return (
-        f"true-positive rate at most {percent(certificate.attacker_tpr)} at 1 % false "
-        f"positives, for an attacker who knows everything but one {certificate.unit}"
-    )
-
-
 def account_section(charged: Charged | None) -> Section:
     """Return the account before and after a run, with a bar for each of its caps."""
     if charged is None:
-        return Section("Account", (f"This run was {NOWHERE}.",))
+        return Section("Account", (NOWHERE,))
     before, after = charged.before, charged.after
     rows = [
         ("account", f"{charged.account}: {promise(after.guarantee)}, for all of its runs together"),
