@@ -70,7 +70,7 @@ def test_a_malformed_column_is_told_as_that_and_names_its_site(star, tmp_path, c
     )
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
     ended(hub, "coordinator", "abandoned", "sinai sent ")
-    assert "column" in coordinator.outcome.line.lower()
+    assert "ledger" in coordinator.outcome.line.lower()
 
 
 def test_a_column_of_another_ledger_names_its_site(star, tmp_path):

@@ -95,7 +95,7 @@ def _is_number(value: Any, most: float) -> bool:
 
 def _malformed(name: str, why: str) -> BreachError:
     return BreachError(
-        f"{name} sent no column of this run's ledger ({why}); its owner should look at its version "
+        f"{name} sent no ledger entries of this run ({why}); its owner should look at its version "
         "of taciturn"
     )
 
