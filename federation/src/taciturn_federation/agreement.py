@@ -97,8 +97,6 @@ class SignedProposal(Document):
 
     Attributes
     ----------
-    study
-        Its name.
     taciturn
         The version of the library that all parties must have.
     nonce
@@ -384,8 +382,6 @@ class Invitation(Signed):
         The bounds: what is public of every owner's columns.
     rows_per_person
         K where persons are protected, None where records are.
-    taciturn
-        The version that every party runs.
     """
 
     FORMAT: ClassVar[str] = "taciturn.invitation"
@@ -415,17 +411,12 @@ class JoinRequest(Signed):
 
     Attributes
     ----------
-    name
-        What the site is called in the study.
     invitation
         The digest of the invitation that it answers.
     count
         How many records there are; where persons are protected, how many places they have.
     nkey, certified
-        The public key with which the site connects, and its certification; see
-        `taciturn_federation.agreement.Member`.
-    taciturn
-        The version that the site runs.
+        As of `Member`.
     """
 
     FORMAT: ClassVar[str] = "taciturn.request"

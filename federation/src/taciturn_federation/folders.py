@@ -228,18 +228,10 @@ def new_study(
     hub: str,
     rows_per_person: int | None,
 ) -> StudyFolder:
-    """Make a study: keys, the hub's certificate and the invitation.
+    """Make a study in a new folder: keys, the hub's certificate and the invitation.
 
-    Parameters
-    ----------
-    folder
-        A new one.
-    hub
-        Host and port at which sites reach the hub.
-    rows_per_person
-        K where persons are protected; None where records are.
-
-    Raises `InputError` if the folder is there already, or the name or the address is none.
+    `hub`: host and port at which sites reach it. Raises `InputError` if the folder is there
+    already, or the name or the address is none.
     """
     check_party(name, "a study")
     check_address(hub)
@@ -344,12 +336,8 @@ def users_of(
 ) -> tuple[User, ...]:
     """Return the users of a hub: the coordinator, and whoever takes part in a proposal.
 
-    Parameters
-    ----------
-    coordinator
-        The coordinator's public nkey.
-    struck
-        Public nkeys that may not connect, whatever a proposal says.
+    `coordinator` and `struck` are public nkeys; those struck may not connect, whatever a proposal
+    says.
     """
     writes: dict[str, list[str]] = {coordinator: []}
     hears: dict[str, list[str]] = {coordinator: []}

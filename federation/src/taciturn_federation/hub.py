@@ -233,15 +233,7 @@ _STRUCK = 10.0
 
 
 def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None) -> str:
-    """Return the configuration of the hub of a study, as of now.
-
-    Parameters
-    ----------
-    host
-        The address that the server listens on.
-    port
-        That of the invitation if not given.
-    """
+    """Return the current configuration of a study's hub, by default at the invitation's port."""
     _, stated = check_address(study.invitation.hub)
     return configuration(study.users(), study.folder, host=host, port=port or stated)
 

@@ -140,8 +140,7 @@ def read_private(file: Path) -> bytes:
     except OSError as error:
         raise InputError(
             f"{file} cannot be read ({error.strerror}); it is made by taciturn study new or "
-            "taciturn "
-            "site join"
+            "taciturn site join"
         ) from None
 
 
@@ -213,20 +212,7 @@ def nkey_bytes(text: str) -> bytes:
 
 
 def certify_nkey(key: Ed25519PrivateKey, study: str, name: str, nkey: str) -> str:
-    """Return the signature by which a party says that it connects with an nkey.
-
-    Parameters
-    ----------
-    key
-        The party's signing key.
-    name
-        What the party is called in the study.
-
-    Returns
-    -------
-    str
-        128 hexadecimal digits.
-    """
+    """Return a party's signature that it connects with an nkey, 128 hexadecimal digits."""
     return sign_labelled(key, Label.NKEY, _certified(study, name, nkey)).hex()
 
 

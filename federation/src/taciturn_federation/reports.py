@@ -206,10 +206,6 @@ class Ended:
 
     Attributes
     ----------
-    outcome
-        How it ended; with a model, weights and certificate.
-    plan
-        As this party derived it.
     score
         How good the model is by noised counts of held-out records; None without an evaluation.
     seconds

@@ -360,8 +360,7 @@ def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
     if unknown:
         raise InputError(
             f"study {opened.name!r} has no site {unknown[0]!r} that may take part; see taciturn "
-            "study "
-            "status"
+            "study status"
         )
     found = [one for name, one in members.items() if not only or name in only]
     if not found:
