@@ -47,9 +47,9 @@ from taciturn_federation import (
     server_program,
     sign,
 )
-from taciturn_federation.answering import Entry
 from taciturn_federation.journal import Sent
 from taciturn_federation.keys import public_key
+from taciturn_federation.ledger_entries import Entry
 
 _FIRST = 10  # rounds that are not counted
 _ROWS, _CELLS = 200, 200_000
@@ -69,7 +69,7 @@ class Echo:
         del now
         return []
 
-    def heard(self, packet: Packet, now: float) -> list[Packet]:
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Return the answer."""
         del packet, now
         self._left -= 1
@@ -98,13 +98,13 @@ class Asks(Echo):
         self._sites, self._came, self._begun = sites, 0, 0.0
         self.times: list[float] = []
 
-    def heard(self, packet: Packet, now: float) -> list[Packet]:
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Return the next value once all have answered."""
         self._came += 1
         if self._came % self._sites:
             return []
         self.times.append(time.perf_counter())
-        return super().heard(packet, now)
+        return super().receive(packet, now)
 
     def tick(self, now: float) -> list[Packet]:
         """Return the first value, when the others listen."""
@@ -235,7 +235,7 @@ def _marks(study: Study, parties: Sequence[Any]) -> float:
     """Return the median of milliseconds a round, by when parties finish one."""
     times: dict[int, float] = {}
     for party in parties:
-        party.heard = _watched(party, times)
+        party.receive = _watched(party, times)
     try:
         outcomes = asyncio.run(_all(parties, study.links()))
     finally:
@@ -249,7 +249,7 @@ def _marks(study: Study, parties: Sequence[Any]) -> float:
 
 
 def _watched(party: Any, times: dict[int, float]) -> Any:
-    heard = party.heard
+    heard = party.receive
 
     def watched(packet: Packet, now: float) -> list[Packet]:
         said: list[Packet] = heard(packet, now)

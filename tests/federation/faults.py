@@ -9,7 +9,7 @@ from tests.federation.test_parties import all_finished, covers, guarded_accounts
 from tests.federation.wire import answers_seen, meet
 
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.party import Packet
+from taciturn_federation.interface import Packet
 
 WIRE = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign")
 # one of these befalls each run besides

@@ -50,7 +50,7 @@ class Fuzzer:
             Kind.PROPOSAL: {},
             Kind.ACCEPTANCE: {"digest": run, "taciturn": "0.1.0", "mask": "09" * 32},
             Kind.START: {"acceptances": self._accepted},
-            Kind.WISH: {
+            Kind.RESEND_REQUEST: {
                 "kind": int(draw.choice((Kind.HEADS, *ARRAYS))),
                 "sender": draw.choice((*range(self.agents), COORDINATOR)),
                 "round": draw.randrange(self.turns + 1),
@@ -60,7 +60,10 @@ class Fuzzer:
             Kind.REFUSAL: {"line": "no room"},
             Kind.DONE: {"ending": draw.choice(("finished", "abandoned"))},
             Kind.END: {"line": "over", "public": "00" * 48},
-            Kind.COLUMN: {"kinds": [[[0, 0, 1.5, 0, 1.0, 0]], []], "rounds": [0] * self.turns},
+            Kind.LEDGER_ENTRIES: {
+                "kinds": [[[0, 0, 1.5, 0, 1.0, 0]], []],
+                "rounds": [0] * self.turns,
+            },
             Kind.PROGRESS: {},
         }[kind]
 

@@ -136,7 +136,7 @@ class Talker:
     def start(self, now):
         return self._said()
 
-    def heard(self, packet, now):
+    def receive(self, packet, now):
         self.got.append(packet)
         if len(self.got) >= self.enough:
             self.outcome = Outcome("finished", f"heard {len(self.got)}")

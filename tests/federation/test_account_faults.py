@@ -12,7 +12,7 @@ from tests.federation.wire import KilledError, answers_seen, local_of, meet
 from taciturn.budget import Account
 from taciturn.budget import reservation as r
 from taciturn.errors import AccountError, InputError
-from taciturn_federation.paying import charged_account
+from taciturn_federation.site import charged_account
 
 
 def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_path):
@@ -41,7 +41,7 @@ def test_a_resumed_run_that_its_account_does_not_have_is_not_answered(star, tmp_
     hub = meet(star, tmp_path, seed=None, accounts=accounts)
     hub.run(until=lambda: hub.parties[1].progress().round >= 2)
     before = {t for who, t in answers_seen(hub, star) if who == 1}
-    hub.parties[1]._paying._reservation._held.close()
+    hub.parties[1]._run_account._reservation._held.close()
     hub.die(1)
     for file in accounts[1].file.parent.glob("body1.account*"):
         file.unlink()

@@ -19,7 +19,7 @@ from taciturn_federation import (
     renew_site,
     strike,
 )
-from taciturn_federation.joining import check_party
+from taciturn_federation.agreement import check_party
 from taciturn_federation.keys import fingerprint, public_key, read_private, write_key, write_private
 
 

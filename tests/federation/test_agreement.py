@@ -1,4 +1,4 @@
-"""The signed proposal: who asks, who takes part, and nothing that is believed."""
+"""The signed proposal: who asks, who takes part, and nothing that is verify_packet."""
 
 import json
 

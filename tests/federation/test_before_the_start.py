@@ -11,9 +11,9 @@ from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import coordinator_of, envelopes, meet, site_of
 
 from taciturn_federation import Coordinator, Journal, decline
-from taciturn_federation.declining import Declining
 from taciturn_federation.envelope import Kind
-from taciturn_federation.party import NOT_STARTED, Packet
+from taciturn_federation.interface import NOT_STARTED, Packet
+from taciturn_federation.transport import Declining
 
 
 def again(hub, study, folder, who, how=None):

@@ -31,9 +31,9 @@ from taciturn_federation.envelope import (
     Subjects,
     matches,
 )
+from taciturn_federation.interface import Packet
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import derive
-from taciturn_federation.party import Packet
 
 
 @pytest.fixture
@@ -183,12 +183,12 @@ def test_a_site_passes_over_its_own_words_when_the_hub_sends_them_back(ring, tmp
         site.tick(hub.now)
     waited = site.progress().seconds
     assert waited > 3
-    for kind, values in ((Kind.PROGRESS, {}), (Kind.WISH, {"kind": int(Kind.PUBLIC)})):
+    for kind, values in ((Kind.PROGRESS, {}), (Kind.RESEND_REQUEST, {"kind": int(Kind.PUBLIC)})):
         own = Packet(state(0), seal_of(study, 0).values(kind, 5, values))
-        assert site.heard(own, hub.now) == []
+        assert site.receive(own, hub.now) == []
         assert site.progress().seconds == waited
     others = Packet(state(1), seal_of(study, 1).values(Kind.PROGRESS, 5, {}))
-    site.heard(others, hub.now)
+    site.receive(others, hub.now)
     assert site.progress().seconds == 0
 
 
@@ -227,7 +227,7 @@ def test_no_site_accepts_a_model_if_the_heads_disagree(star, tmp_path):
 def _with_another_head(study, envelope):
     """The heads, with one that its site really signed, of another end."""
     heads = envelope.values()["heads"]
-    heads[2] = seal_of(study, 2).sealed(Kind.HEAD, 6, b"", heard=bytes(32)).hex()
+    heads[2] = seal_of(study, 2).sealed(Kind.HEAD, 6, b"", transcript=bytes(32)).hex()
     values = {"heads": heads}
     return Packet(study.signed.subjects.proposal, seal_of(study).values(Kind.HEADS, 0, values))
 
@@ -261,12 +261,12 @@ def test_a_start_without_every_acceptance_is_refused(star, tmp_path):
 def test_an_answer_that_a_site_gives_twice_ends_the_run_at_the_coordinator(half):
     study, hub, _ = half
     turn = hub.parties["coordinator"].progress().round
-    chain = next(e.heard for _, _, e in envelopes(hub, study) if e.round == turn - 1)
+    chain = next(e.transcript_digest for _, _, e in envelopes(hub, study) if e.round == turn - 1)
     coordinator = hub.parties["coordinator"]
     body = messages_of(hub, study)[0].body
-    chain = coordinator._conducting._chain
+    chain = coordinator._conductor._chain
     for content in (body, other(body)):
-        sealed = seal_of(study, 0).sealed(Kind.MESSAGE, turn, content, heard=chain)
+        sealed = seal_of(study, 0).sealed(Kind.MESSAGE, turn, content, transcript=chain)
         hub.tell("coordinator", Packet(study.signed.subjects.answer(0), sealed))
     ended(hub, "coordinator", "abandoned", "mercy answered round 3 twice with different content")
 
@@ -442,7 +442,7 @@ def test_a_run_is_not_begun_again_with_a_new_journal(star, tmp_path):
 
 def test_an_envelope_opens_as_what_was_sealed_and_no_bit_may_change():
     seal = Seal(bytes(range(32)), 3, key_of(3))
-    sealed = seal.sealed(Kind.MESSAGE, 5, b"numbers", heard=bytes(32))
+    sealed = seal.sealed(Kind.MESSAGE, 5, b"numbers", transcript=bytes(32))
     opener = Opener(seal.run, {3: "mercy"}, {3: key_of(3).public_key()})
     opened = opener.opened(sealed)
     assert (opened.kind, opened.round, opened.body) == (Kind.MESSAGE, 5, b"numbers")

@@ -79,7 +79,7 @@ def test_nothing_is_signed_but_by_the_function_that_takes_a_label():
                 names = [one.attr for one in calls if isinstance(one, ast.Attribute)]
                 found += [(file.name, node.name)] * names.count("sign")
     assert sorted(found) == [
-        ("credentials.py", "answer"), ("credentials.py", "new_hub"), ("keys.py", "sign_labelled"),
+        ("keys.py", "answer"), ("keys.py", "new_hub"), ("keys.py", "sign_labelled"),
     ]  # fmt: skip
 
 

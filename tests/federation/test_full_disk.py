@@ -12,7 +12,7 @@ from tests.federation.wire import meet, messages_of
 from taciturn_federation import Progress
 from taciturn_federation.commands.running import Events, Shown, _Lines, events_to
 from taciturn_federation.envelope import Kind
-from taciturn_federation.party import Packet
+from taciturn_federation.interface import Packet
 
 
 class Disk(io.RawIOBase):
@@ -97,9 +97,9 @@ def test_a_breach_on_a_full_disk_ends_the_run_once_there_is_room(star, tmp_path)
     hub.queue = []
     coordinator = hub.parties["coordinator"]
     stuffed(coordinator)
-    chain, body = coordinator._conducting._chain, messages_of(hub, star)[0].body
+    chain, body = coordinator._conductor._chain, messages_of(hub, star)[0].body
     for content in (body, other(body)):
-        sealed = seal_of(star, 0).sealed(Kind.MESSAGE, 3, content, heard=chain)
+        sealed = seal_of(star, 0).sealed(Kind.MESSAGE, 3, content, transcript=chain)
         hub.tell("coordinator", Packet(star.signed.subjects.answer(0), sealed))
     assert coordinator.outcome is None
     assert "cannot be written" in lines["coordinator"][-1]
@@ -114,7 +114,7 @@ def test_a_breach_on_a_full_disk_ends_the_run_once_there_is_room(star, tmp_path)
 def test_a_site_whose_disk_is_full_when_the_heads_come_ends_with_the_model_later(star, tmp_path):
     """It had ended without a model on its disk, and nobody was left to tell it the end again."""
     hub = meet(star, tmp_path)
-    hub.run(until=lambda: hub.parties["coordinator"]._conducting.head() is not None)
+    hub.run(until=lambda: hub.parties["coordinator"]._conductor.head() is not None)
     site = hub.parties[0]
     stuffed(site)
     hub.run(seconds=5)

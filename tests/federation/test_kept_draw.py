@@ -6,7 +6,7 @@ import pytest
 from tests.federation.studies import make_study
 from tests.federation.wire import KilledError, meet
 
-from taciturn_federation import records
+from taciturn_federation.answering import local_records
 from taciturn_federation.journal import Journal
 from taciturn_federation.site import Site
 
@@ -42,7 +42,7 @@ def killed_at(moments, died):
 def divisions_of(study, folder, moments):
     """Return the rows that each site trained on and held out at each of its starts, and deaths."""
     seen, died = {}, []
-    own, hub = records.own_records, None
+    own, hub = local_records, None
 
     def noted(files, proposal, agent, draw):
         data = own(files, proposal, agent, draw)
@@ -52,7 +52,7 @@ def divisions_of(study, folder, moments):
         seen.setdefault(agent, []).append(tuple(tuple(side.tolist()) for side in sides))
         return data
 
-    with killed_at(moments, died), mock.patch("taciturn_federation.local.own_records", noted):
+    with killed_at(moments, died), mock.patch("taciturn_federation.local.local_records", noted):
         hub = meet(study, folder, seed=None)
         hub.run()
     assert {party.outcome.ending for party in hub.parties.values()} == {"finished"}

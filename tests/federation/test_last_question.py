@@ -16,12 +16,10 @@ from taciturn.evaluation import ask_held_out, score_of_totals, score_units
 from taciturn.problems import Draw
 from taciturn.proposal import labels_of
 from taciturn.training import train
-from taciturn_federation import last_question as asking
-from taciturn_federation.closing import Closing
 from taciturn_federation.envelope import Kind
+from taciturn_federation.interface import Packet, Released
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
-from taciturn_federation.party import Packet
 
 RING = {"network": "ring"}
 STUDIES = [
@@ -138,7 +136,7 @@ def test_records_that_were_trained_on_are_not_asked_about_the_model(asked):
     local = local_of(asked, 0, 7)
     own = local.records(Draw.secret())
     every = dataclasses.replace(own, owners=own.held_out, held_out=own.owners)
-    model = asking.Released(np.zeros(asked.signed.proposal.facts.shape))
+    model = Released(np.zeros(asked.signed.proposal.facts.shape))
     with pytest.raises(PrivacyError, match="not as many as the proposal says"):
         local.last.answering(0, every, model, 7)
 
@@ -282,4 +280,3 @@ def test_the_last_question_is_written_down_before_it_is_told(asked, tmp_path):
     with mock.patch.object(Journal, "add", side_effect=InputError("the disk is full")):
         hub.run(seconds=2)
         assert not scores_seen(hub, asked)
-    assert Closing is not None

@@ -8,11 +8,11 @@ from tests.federation.test_secure_sums import on_disk, words
 from tests.federation.wire import envelopes, local_of, meet
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
-from taciturn_federation.closing import Closing
 from taciturn_federation.envelope import Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
 from taciturn_federation.masking import Masked
+from taciturn_federation.rounds import Rounds
 
 
 @pytest.fixture(scope="session")
@@ -155,9 +155,9 @@ def test_a_full_disk_leaves_the_same_last_answer_to_be_told(asked, tmp_path, mon
 @pytest.mark.slow
 def test_a_last_answer_that_is_drawn_anew_is_another(asked, tmp_path, monkeypatch):
     """The planted fault of the test above."""
-    tries, draw = full_disk(monkeypatch), Closing._draw
+    tries, draw = full_disk(monkeypatch), Rounds._draw
 
-    monkeypatch.setattr(Closing, "_drawn", property(draw, lambda *_: None), raising=False)
+    monkeypatch.setattr(Rounds, "_drawn", property(draw, lambda *_: None), raising=False)
     hub = meet(asked, tmp_path, seed=None)
     hub.run()
     assert len(set(tries)) == 3

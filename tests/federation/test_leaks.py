@@ -35,8 +35,8 @@ class Planting:
     def __getattr__(self, name):
         return getattr(self.site, name)
 
-    def heard(self, packet, now):
-        said = self.site.heard(packet, now)
+    def receive(self, packet, now):
+        said = self.site.receive(packet, now)
         if self.plants:
             sealed = self.site._seal.sealed(Kind.PROGRESS, 0, self.plants.pop())
             said = [*said, Packet(self.site._subjects.state(0), sealed)]

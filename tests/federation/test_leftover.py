@@ -9,7 +9,7 @@ from tests.federation.test_secure_sums import key_files
 from tests.federation.wire import meet
 
 from taciturn_federation.journal import Journal
-from taciturn_federation.masking import clear_masks
+from taciturn_federation.masking import remove_stale_keys
 
 DAY = 86_400.0
 
@@ -34,21 +34,21 @@ def test_a_key_goes_with_a_run_that_nobody_went_on_with_and_no_other(study, kill
     journal, file = killed
     digest = study.signed.digest
     now = file.stat().st_mtime
-    assert clear_masks(journal, now=now + DAY - 60) == []  # the machine may have been off
-    assert clear_masks(journal, now=now + 10 * DAY, but=digest) == []  # it is about to go on
+    assert remove_stale_keys(journal, now=now + DAY - 60) == []  # the machine may have been off
+    assert remove_stale_keys(journal, now=now + 10 * DAY, but=digest) == []  # it is about to go on
     assert file.exists()
-    (line,) = clear_masks(journal, now=now + DAY + 60)
+    (line,) = remove_stale_keys(journal, now=now + DAY + 60)
     assert "was given up" in line
     assert not file.exists()
     assert all(other.exists() for other in key_files(study)[1:])  # they are other sites'
     assert journal.run(digest).phase == "abandoned"
-    assert clear_masks(journal, now=now + 20 * DAY) == []
+    assert remove_stale_keys(journal, now=now + 20 * DAY) == []
 
 
 def test_a_key_that_a_killed_process_left_after_the_end_goes_at_once(study, killed):
     journal, file = killed
     journal.set_phase(study.signed.digest, "finished")
-    (line,) = clear_masks(journal)
+    (line,) = remove_stale_keys(journal)
     assert line.endswith("is over; the key of its masks was removed")
     assert not file.exists()
     assert journal.run(study.signed.digest).phase == "finished"
@@ -62,7 +62,7 @@ def test_a_run_that_was_given_up_is_not_gone_on_with(study, tmp_path):
     hub.die(0)
     journal = Journal(tmp_path / "site0.journal")
     before = journal.rounds(study.signed.digest)
-    clear_masks(journal, now=time.time() + 2 * DAY)
+    remove_stale_keys(journal, now=time.time() + 2 * DAY)
     journal.close()
     hub.join(0, hub.makers[0])
     assert hub.parties[0].outcome.ending == "abandoned"

@@ -10,10 +10,9 @@ from tests.federation.test_breaches import ended, seal_of
 from tests.federation.wire import envelopes, meet
 
 from taciturn.errors import TaciturnError
-from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, matches
-from taciturn_federation.hearing import check_columns, column_of
-from taciturn_federation.messages import Grammar, one_line
-from taciturn_federation.party import Packet
+from taciturn_federation.envelope import COORDINATOR, Envelope, Grammar, Kind, matches, one_line
+from taciturn_federation.interface import Packet
+from taciturn_federation.ledger_entries import check_entries, entries_from_json
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000
@@ -30,7 +29,7 @@ def near_the_end(study, folder, lines=None):
         return whole(sender, receiver, packet)
 
     hub.spoil = held
-    hub.run(until=lambda: hub.parties["coordinator"]._conducting.head() is not None)
+    hub.run(until=lambda: hub.parties["coordinator"]._conductor.head() is not None)
     hub.queue = []
     return hub
 
@@ -66,10 +65,12 @@ def test_a_malformed_column_is_told_as_that_and_names_its_site(star, tmp_path, c
     """The first three had ended the coordinator's process; others counted as no answer."""
     hub = near_the_end(star, tmp_path)
     coordinator = hub.parties["coordinator"]
-    sealed = seal_of(star, 1).sealed(Kind.COLUMN, 6, column_with(star, coordinator.plan, **changed))
+    sealed = seal_of(star, 1).sealed(
+        Kind.LEDGER_ENTRIES, 6, column_with(star, coordinator.plan, **changed)
+    )
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
     ended(hub, "coordinator", "abandoned", "sinai sent ")
-    assert "column" in coordinator.outcome.line.lower()
+    assert "ledger" in coordinator.outcome.line.lower()
 
 
 def test_a_column_of_another_ledger_names_its_site(star, tmp_path):
@@ -77,9 +78,9 @@ def test_a_column_of_another_ledger_names_its_site(star, tmp_path):
     coordinator = hub.parties["coordinator"]
     subject, seal = star.signed.subjects.state(1), seal_of(star, 1)
     body = column_with(star, coordinator.plan, scale=0.1)
-    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.COLUMN, 6, body)))
-    head = coordinator._conducting.head()
-    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.HEAD, 6, b"", heard=head)))
+    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.LEDGER_ENTRIES, 6, body)))
+    head = coordinator._conductor.head()
+    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.HEAD, 6, b"", transcript=head)))
     hub.spoil = lambda sender, receiver, packet: [(0.0, packet)] if sender != 1 else []
     hub.run(seconds=5)
     ended(hub, "coordinator", "abandoned", "sinai answered otherwise than planned")
@@ -91,11 +92,11 @@ def test_a_request_for_a_round_that_is_none_names_who_sent_it(ring, tmp_path, tu
     hub = meet(ring, tmp_path)
     hub.run(until=lambda: hub.parties[0].progress().round >= 2)
     body = f'{{"kind":17,"sender":0,"round":{turn}}}'.encode()
-    sealed = seal_of(ring, 1).sealed(Kind.WISH, 2, body)
+    sealed = seal_of(ring, 1).sealed(Kind.RESEND_REQUEST, 2, body)
     hub.tell(0, Packet(ring.signed.subjects.edge(1, 0), sealed))
-    ended(hub, 0, "refused", "sinai sent a message of the kind WISH")
+    ended(hub, 0, "refused", "sinai sent a message of the kind RESEND_REQUEST")
     (told,) = [e for who, _, e in envelopes(hub, ring, Kind.REFUSAL) if who == 0]
-    assert "sinai sent a message of the kind WISH" in told.values()["line"]
+    assert "sinai sent a message of the kind RESEND_REQUEST" in told.values()["line"]
 
 
 def test_numbers_that_overflow_in_a_sum_name_their_sender_and_not_the_coordinator(star, tmp_path):
@@ -103,10 +104,10 @@ def test_numbers_that_overflow_in_a_sum_name_their_sender_and_not_the_coordinato
     hub.run(until=lambda: hub.parties["coordinator"].progress().round == 3)
     hub.queue = []
     coordinator = hub.parties["coordinator"]
-    chain, subjects = coordinator._conducting._chain, star.signed.subjects
+    chain, subjects = coordinator._conductor._chain, star.signed.subjects
     for agent in range(star.agents):
         content = np.full(6, 1.3e154 if agent == 1 else 0.25 * 1.3e154, "<f8").tobytes()
-        sealed = seal_of(star, agent).sealed(Kind.MESSAGE, 3, content, heard=chain)
+        sealed = seal_of(star, agent).sealed(Kind.MESSAGE, 3, content, transcript=chain)
         hub.tell("coordinator", Packet(subjects.answer(agent), sealed))
     outcome = coordinator.outcome
     if outcome is None:  # the step was small enough
@@ -124,7 +125,7 @@ def test_numbers_from_which_a_site_computes_none_name_their_sender(ring, tmp_pat
             if envelope.kind == Kind.MESSAGE and envelope.round >= 1:
                 body = np.full(6, -1.3e154, "<f8").tobytes()
                 sealed = seal_of(ring, 1).sealed(
-                    Kind.MESSAGE, envelope.round, body, heard=envelope.heard
+                    Kind.MESSAGE, envelope.round, body, transcript=envelope.transcript_digest
                 )
                 return [(0.0, Packet(packet.subject, sealed))]
         return [(0.0, packet)]
@@ -203,18 +204,18 @@ def fuzzed(study, folder, seed, number):
         ("coordinator", 1): [subjects.state(1), subjects.ask(1), subjects.answer(1)],
     }
     fuzzer = Fuzzer(study, hub.parties["coordinator"].plan, seed)
-    chain = hub.parties["coordinator"]._conducting._chain if star else bytes(32)
+    chain = hub.parties["coordinator"]._conductor._chain if star else bytes(32)
     for (who, sender), known in places.items():
         party, name = hub.parties[who], study.signed.opener.names[sender]
         heard = [p for p in known if any(matches(one, p) for one in party.subjects)]
         for kind in Kind if heard else ():
             for _ in range(number):
                 sealed = seal_of(study, sender).sealed(
-                    kind, fuzzer.turn(), fuzzer.body(kind), heard=chain
+                    kind, fuzzer.turn(), fuzzer.body(kind), transcript=chain
                 )
                 party._verdict = None
                 before = len(noted)
-                party.heard(Packet(fuzzer.random.choice(heard), sealed), hub.now)
+                party.receive(Packet(fuzzer.random.choice(heard), sealed), hub.now)
                 for line, told in noted[before:]:
                     assert name in line, (kind, line)
                     assert name in told, (kind, told)
@@ -253,10 +254,10 @@ def test_many_thousand_control_messages_of_each_kind_name_their_sender(star, kin
 def checked(envelope, grammar, plan):
     """What a coordinator does with a control message before it uses it."""
     grammar.check(envelope)
-    if envelope.kind == Kind.COLUMN:
-        column = column_of(envelope.values(), [1] * plan.rounds, "sinai")
+    if envelope.kind == Kind.LEDGER_ENTRIES:
+        column = entries_from_json(envelope.values(), [1] * plan.rounds, "sinai")
         agents = plan.program.agents
-        check_columns(plan.ledger, [column] * agents, ["sinai"] * agents)
+        check_entries(plan.ledger, [column] * agents, ["sinai"] * agents)
 
 
 def told_of(work):

@@ -111,8 +111,10 @@ def test_sites_of_a_network_have_the_model_of_simulate_and_no_message_passes_the
         study, sites, signed, hub = given
         coordinator, found = parties(study, sites, signed, tmp_path)
         seen = []
-        heard = coordinator.heard
-        coordinator.heard = lambda packet, now: (seen.append(packet.subject), heard(packet, now))[1]
+        heard = coordinator.receive
+        coordinator.receive = lambda packet, now: (seen.append(packet.subject), heard(packet, now))[
+            1
+        ]
         outcomes, _ = over(hub, signed, sites, coordinator, found)
     check_outcomes(outcomes, simulated(signed, sites, tmp_path))
     assert seen

@@ -18,13 +18,13 @@ from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Sum, certify
 from taciturn_federation import journal as journal_module
-from taciturn_federation.checking import Check
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
+from taciturn_federation.interface import Packet
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for, masked_trust
 from taciturn_federation.masking import Masked, Unmasked, key_file
 from taciturn_federation.masks import MaskKey, Masks
-from taciturn_federation.party import Packet
+from taciturn_federation.reports import Check
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,8 @@ from taciturn_federation import (
     server_program,
     strike,
 )
+from taciturn_federation.hub import is_free
 from taciturn_federation.keys import write_key
-from taciturn_federation.server import is_free
 
 HUB = """
 import sys, pathlib, time
@@ -142,7 +142,7 @@ def test_the_command_fails_where_the_hub_does_not_take_the_configuration(
 ):
     made, _ = study
     proposed(made)
-    monkeypatch.setattr("taciturn_federation.server.Server.reload", lambda self: False)
+    monkeypatch.setattr("taciturn_federation.hub.Server.reload", lambda self: False)
     quickly = functools.partial(seen_struck, patience=1.0)
     monkeypatch.setattr("taciturn_federation.commands.study.seen_struck", quickly)
     with RunningHub(made) as hub:

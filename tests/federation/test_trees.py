@@ -12,9 +12,9 @@ from taciturn.engine import run
 from taciturn.errors import InputError
 from taciturn_federation.envelope import Kind
 from taciturn_federation.exchange import TreeExchange
+from taciturn_federation.interface import Packet
 from taciturn_federation.journal import Journal
 from taciturn_federation.masking import Masked
-from taciturn_federation.party import Packet
 
 __all__ = ["carried"]
 PATH = {"network": "path"}
@@ -208,7 +208,7 @@ def spoilt_total(study, turn, *, by, to):
             envelope = study.signed.opener.opened(packet.payload)
             if envelope.kind == Kind.TOTAL and envelope.round == turn:
                 body, seal = other(envelope.body), seal_of(study, by)
-                sealed = seal.sealed(Kind.TOTAL, turn, body, heard=envelope.heard)
+                sealed = seal.sealed(Kind.TOTAL, turn, body, transcript=envelope.transcript_digest)
                 return [(0.0, packet._replace(payload=sealed))]
         return [(0.0, packet)]
 
@@ -268,7 +268,9 @@ def test_a_node_that_says_two_things_in_a_round_is_refused(tree, tmp_path):
     hub = meet(tree, tmp_path)
     hub.run(until=lambda: hub.parties[1].progress().round >= 3)
     said = next(e for e in messages_of(hub, tree) if (e.sender, e.round) == (0, 1))
-    sealed = seal_of(tree, 0).sealed(Kind.MESSAGE, 1, other(said.body), heard=said.heard)
+    sealed = seal_of(tree, 0).sealed(
+        Kind.MESSAGE, 1, other(said.body), transcript=said.transcript_digest
+    )
     hub.tell(1, Packet(tree.signed.subjects.edge(0, 1), sealed))
     ended(hub, 1, "refused", "mercy sent round 1 twice with different content")
 
@@ -283,7 +285,9 @@ def test_a_root_that_ends_with_another_model_than_its_heads_say_gives_none(tree,
             envelope = tree.signed.opener.opened(packet.payload)
             if envelope.kind == Kind.FINAL:
                 seal, body = seal_of(tree, 2), other(envelope.body)
-                sealed = seal.sealed(Kind.FINAL, ROUNDS, body, heard=envelope.heard)
+                sealed = seal.sealed(
+                    Kind.FINAL, ROUNDS, body, transcript=envelope.transcript_digest
+                )
                 return [(0.0, packet._replace(payload=sealed))]
         return [(0.0, packet)]
 

@@ -61,7 +61,7 @@ class Hub:
 
     def tell(self, receiver, packet):
         """Hand a packet to one party, as if somebody had sent it."""
-        self.send(receiver, self.parties[receiver].heard(packet, self.clock(receiver)))
+        self.send(receiver, self.parties[receiver].receive(packet, self.clock(receiver)))
 
     def step(self):
         """Deliver all that is on its way now."""
@@ -70,7 +70,7 @@ class Hub:
             if receiver not in self.parties:
                 continue
             try:
-                packets = self.parties[receiver].heard(packet, self.clock(receiver))
+                packets = self.parties[receiver].receive(packet, self.clock(receiver))
             except KilledError:
                 self.die(receiver, back=2.0)
                 continue

@@ -14,7 +14,7 @@ from taciturn.report import page as page_room
 from taciturn.report.page import Bars, Details, Drawing, Items, Note, Page, Section, Table
 from taciturn.report.training import training_page
 from taciturn_federation import Ended
-from taciturn_federation.party import Outcome
+from taciturn_federation.interface import Outcome
 from taciturn_federation.reports import ended_page
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
 from taciturn_power.balance.flow import run_proposal

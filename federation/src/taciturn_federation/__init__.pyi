@@ -1,22 +1,32 @@
-from .agreement import Member, Participant, SignedProposal, sign
-from .checking import Check, check_proposal
+from .agreement import Invitation, JoinRequest, Member, Participant, SignedProposal, sign
 from .coordinator import Coordinator
-from .declining import decline
-from .hub import hub_configuration, run_hub, seen_struck
-from .joining import Invitation, JoinRequest
+from .folders import (
+    SiteFolder,
+    StudyFolder,
+    User,
+    admit,
+    found_site,
+    join,
+    keep_proposal,
+    new_study,
+    open_site,
+    open_study,
+    read_invitation,
+    renew_site,
+    site_folder,
+    sites_folder,
+    strike,
+    study_folder,
+)
+from .hub import Server, configuration, hub_configuration, run_hub, seen_struck, server_program
+from .interface import Outcome, Packet, Party, Progress
 from .journal import Journal
 from .keys import Nkey
-from .last_question import LastQuestion
-from .local import certificate_for, derive
-from .masking import clear_masks
-from .party import Outcome, Packet, Party, Progress
-from .places import found_site, site_folder, sites_folder, study_folder
-from .reports import Ended, ended_values, lines_of, save_ended
-from .server import Server, User, configuration, server_program
+from .local import LastQuestion, certificate_for, derive
+from .masking import remove_stale_keys
+from .reports import Check, Ended, check_proposal, ended_values, lines_of, save_ended
 from .site import Site
-from .sites import SiteFolder, join, open_site, read_invitation, renew_site
-from .study import StudyFolder, admit, keep_proposal, new_study, open_study, strike
-from .transport import Link, Watch, run_party, serve
+from .transport import Link, Watch, decline, run_party, serve
 
 __all__ = [
     "Check",
@@ -44,7 +54,6 @@ __all__ = [
     "admit",
     "certificate_for",
     "check_proposal",
-    "clear_masks",
     "configuration",
     "decline",
     "derive",
@@ -58,6 +67,7 @@ __all__ = [
     "open_site",
     "open_study",
     "read_invitation",
+    "remove_stale_keys",
     "renew_site",
     "run_hub",
     "run_party",

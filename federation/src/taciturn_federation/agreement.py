@@ -1,11 +1,15 @@
-"""What a study agrees on before a run: the proposal, who takes part, and the coordinator's word."""
+"""Signed public documents: invitation, request to join, and the proposal of a run.
+
+Owner and coordinator compare fingerprints by telephone. That of the invitation vouches for the
+hub's certificate and the coordinator's key, that of the request for the owner's keys and count.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
@@ -16,10 +20,11 @@ from pydantic import Field, model_validator
 import taciturn
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, install_with
-from taciturn.proposal import Document, Part, Proposal
+from taciturn.proposal import Document, Part, Proposal, TableFacts
 from taciturn_federation.envelope import COORDINATOR, Opener, Subjects, check_token, read_values
 from taciturn_federation.keys import (
     Label,
+    check_certificate,
     check_nkey,
     fingerprint,
     is_signed,
@@ -40,7 +45,7 @@ class Member(Part):
     key
         The Ed25519 key of the signatures, 32 bytes in hexadecimal digits.
     nkey
-        The public key with which it connects, as NATS writes it. Nothing that is believed rests on
+        The public key with which it connects, as NATS writes it. No signed message rests on
         it: envelopes are signed with `key`.
     certified
         The signature with `key` by which it says so, in hexadecimal digits.
@@ -81,10 +86,7 @@ class Member(Part):
 class Participant(Member):
     """The owner of an agent's records.
 
-    Attributes
-    ----------
-    count
-        How many records the file has; of persons, how many places.
+    `count`: how many records the file has; of persons, how many places.
     """
 
     count: Annotated[int, Field(ge=1, lt=2**53)]
@@ -95,8 +97,6 @@ class SignedProposal(Document):
 
     Attributes
     ----------
-    study
-        Its name.
     taciturn
         The version of the library that all parties must have.
     nonce
@@ -110,12 +110,9 @@ class SignedProposal(Document):
     signature
         Of the coordinator over the canonical JSON without it.
 
-    Raises
-    ------
-    InputError
-        If the counts are not those of the proposal, two participants share a name or a key, the
-        nkey of one is not certified by its signing key, the data are no table, or the model of an
-        abandoned run is to be released where no party has it.
+    Raises `InputError` if the counts are not those of the proposal, two participants share a name
+    or a key, the nkey of one is not certified by its signing key, the data are no table, or the
+    model of an abandoned run is to be released where no party has it.
 
     Notes
     -----
@@ -278,10 +275,7 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
 ) -> SignedProposal:
     """Return a proposal, signed with the coordinator's key.
 
-    Parameters
-    ----------
-    nonce
-        Fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
+    `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
     """
     unsigned = SignedProposal(
         study=study,
@@ -325,3 +319,173 @@ def check_network(proposal: Proposal) -> None:
 
 def _signed_part(signed: SignedProposal) -> bytes:
     return signed.model_copy(update={"signature": ""}).to_json().encode()
+
+
+S = TypeVar("S", bound="Signed")
+UNSIGNED = ""
+COORDINATOR_NAME = "coordinator"
+_PARTY = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
+
+class Signed(Document):
+    """A document with the signature of the key that it names.
+
+    Raises `InputError` if the signature is not that of the key.
+    """
+
+    LABEL: ClassVar[Label]  # of its signature
+
+    key: str  # the Ed25519 key of who signed it, in hexadecimal digits
+    signature: str  # over the canonical JSON of the document in which this is empty
+
+    @model_validator(mode="after")
+    def _by_its_key(self) -> Signed:
+        key, content = public_key(self.key), self._content()
+        if self.signature != UNSIGNED and not is_signed(key, self.LABEL, self.signature, content):
+            raise InputError(
+                f"the {self.FORMAT.removeprefix('taciturn.')} is not signed by its own key: it was "
+                "changed on its way; ask for it anew"
+            )
+        return self
+
+    def signed(self: S, key: Ed25519PrivateKey) -> S:
+        """Return the document with the signature of its key."""
+        named = self.model_copy(update={"key": public_text(key.public_key())})
+        signature = sign_labelled(key, self.LABEL, named._content()).hex()
+        return named.model_copy(update={"signature": signature})
+
+    def _content(self) -> bytes:
+        return self.model_copy(update={"signature": UNSIGNED}).to_json().encode()
+
+    def check_signed(self: S) -> S:
+        """Return the document; raise `InputError` if it has no signature."""
+        if self.signature == UNSIGNED:
+            raise InputError(f"the {self.FORMAT.removeprefix('taciturn.')} is not signed")
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """What is compared by telephone; see `taciturn_federation.keys.fingerprint`."""
+        return fingerprint(self.to_json().encode())
+
+
+class Invitation(Signed):
+    """What an owner needs to join a study; the key is the coordinator's.
+
+    Attributes
+    ----------
+    hub
+        Host and port.
+    certificate
+        Of the hub, PEM; parties accept no other.
+    table
+        The bounds: what is public of every owner's columns.
+    rows_per_person
+        K where persons are protected, None where records are.
+    """
+
+    FORMAT: ClassVar[str] = "taciturn.invitation"
+    VERSION: ClassVar[int] = 1
+    LABEL: ClassVar[Label] = Label.INVITATION
+
+    study: str
+    hub: str
+    certificate: str
+    table: TableFacts
+    rows_per_person: int | None
+    taciturn: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Invitation:
+        check_party(self.study, "a study")
+        check_address(self.hub)
+        check_certificate(self.certificate)
+        self.table.bounds  # noqa: B018 - checked
+        if self.rows_per_person is not None:
+            checks.at_least("rows-per-person", self.rows_per_person, 1)
+        return self
+
+
+class JoinRequest(Signed):
+    """What an owner asks a coordinator for; it holds the count, and no more of the file.
+
+    Attributes
+    ----------
+    invitation
+        The digest of the invitation that it answers.
+    count
+        How many records there are; where persons are protected, how many places they have.
+    nkey, certified
+        As of `Member`.
+    """
+
+    FORMAT: ClassVar[str] = "taciturn.request"
+    VERSION: ClassVar[int] = 1
+    LABEL: ClassVar[Label] = Label.REQUEST
+
+    study: str
+    name: str
+    invitation: str
+    count: int
+    nkey: str
+    certified: str
+    taciturn: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JoinRequest:
+        check_party(self.study, "a study")
+        check_party(self.name)
+        checks.at_least("count", self.count, 1)
+        self.participant.check_nkey(self.study)
+        return self
+
+    @property
+    def participant(self) -> Participant:
+        """The site as a proposal names it."""
+        return Participant(
+            name=self.name,
+            key=self.key,
+            nkey=self.nkey,
+            certified=self.certified,
+            count=self.count,
+        )
+
+    def check_for(self, invitation: Invitation) -> None:
+        """Raise `InputError` unless the request answers an invitation, with this version.
+
+        It must be signed, and the nkey certified by the same key.
+        """
+        self.check_signed()
+        self.participant.check_nkey(self.study)
+        if self.invitation != invitation.digest:
+            raise InputError(
+                f"the request of {self.name} answers another invitation than this study's; send "
+                "the owner this one"
+            )
+        check_version(self.taciturn, f"{self.name} runs")
+
+
+def check_party(name: str, what: str = "a site") -> str:
+    """Return the name of a party or study if it is one.
+
+    Raises `InputError` if it is not one to 32 small letters, digits and hyphens within, or a
+    reserved name.
+    """
+    if not _PARTY.fullmatch(name) or name == COORDINATOR_NAME:
+        raise InputError(
+            f"{name[:80]!r} is no name of {what}; use up to 32 small letters, digits and, between "
+            f"them, hyphens, and not {COORDINATOR_NAME!r}"
+        )
+    return name
+
+
+def check_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address such as hub.example.org:4222.
+
+    Raises `InputError` if it is no address.
+    """
+    host, colon, port = address.rpartition(":")
+    good = colon and host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65536
+    if not good or any(not c.isprintable() or c in ' /"\\' for c in host):
+        raise InputError(f"{address[:80]!r} is no address; give host:port, as hub.example.org:4222")
+    return host.strip("[]"), int(port)

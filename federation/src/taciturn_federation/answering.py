@@ -1,10 +1,12 @@
-"""One agent's rounds of a plan: the same step, door and noise as in a run on one machine."""
+"""One agent's records and its rounds of a plan, with the step, door and noise of `taciturn.run`."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import Turn
@@ -12,7 +14,7 @@ from taciturn.engine import Live, Plan, Private, Record, shapes_of
 from taciturn.engine.door import AheadOf, Prepared
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.protocol import agent_round, at
-from taciturn.engine.running import is_quick
+from taciturn.engine.running import check_shards, check_targets, is_quick, opened
 from taciturn.engine.supply import Supply
 from taciturn.errors import PrivacyError
 from taciturn.noise import Stream
@@ -23,24 +25,18 @@ from taciturn.privacy import (
     drawn_noise,
     noise_test,
 )
+from taciturn.problems import Draw, Shard, Shards, hold_out
+from taciturn.proposal import Proposal
+from taciturn.tables import Files, table_of
+from taciturn.training import DividedData, Division, divide_records, storage_precision
 from taciturn.typing import Array, HostArray, PyTree
 from taciturn_federation.envelope import Layout
+from taciturn_federation.ledger_entries import Entry
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
 _AHEAD = 2**18
 # the same on a relay, where most of a block belongs to others' hops and is never used
 _AHEAD_OF_TOKEN = 2**14
-
-
-class Entry(NamedTuple):
-    """One answer as the ledger has it: what a journal keeps of it, and no number of the answer."""
-
-    local: int
-    kind: int
-    scale: float
-    exponent: int
-    rate: float
-    batch: int
 
 
 class Answered(NamedTuple):
@@ -94,7 +90,7 @@ class Answering:
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """The rounds in which the agent is heard: all, or on a relay those of its token."""
+        """The rounds in which the agent answers: all, or on a relay those of its token."""
         return tuple(np.flatnonzero(self._holder == self.agent).tolist())
 
     def first_state(self) -> PyTree:
@@ -114,11 +110,8 @@ class Answering:
 
         A site asks again where it could not write the answer down, as on a full disk.
 
-        Raises
-        ------
-        PrivacyError
-            If the door's record is not what the plan says, the noise does not pass its test, or the
-            agent is not asked then, or a later round was answered.
+        Raises `PrivacyError` if the door's record is not what the plan says, the noise does not
+        pass its test, or the agent is not asked then, or a later round was answered.
         """
         if self._holder[turn] != self.agent:
             raise PrivacyError(f"agent {self.agent} is not asked in round {turn} of the plan")
@@ -258,3 +251,49 @@ def _check_column(ledger: Ledger, agent: int, kind: HostArray, scale: HostArray)
     enough = np.all(scale[asked] >= ledger.scale[agent][asked] * (1 - 1e-12))
     if not np.array_equal(kind, ledger.kind[agent]) or not enough:
         raise PrivacyError("the program's questions or scales are not those of its ledger")
+
+
+def local_records(files: Files, proposal: Proposal, agent: int, draw: Draw) -> DividedData:
+    """Return the records of the file as those of one agent, in the order of the file.
+
+    Those that the draw holds out for an evaluation are apart (`taciturn.problems.hold_out`), and it
+    chooses the rows of a person. A site that starts again uses the draw of its first start, or it
+    would train on records held out, and on more rows of a person than count.
+    """
+    division = Division.of_proposal(proposal, owned=False)
+    data = divide_records(
+        table_of(files, precision=storage_precision(proposal, files.source)),
+        dataclasses.replace(division, agents=1, evaluate=None),
+        draw,
+    )
+    rows = (np.arange(files.rows),)
+    if proposal.evaluation is None or not proposal.evaluation.counts[agent]:
+        return dataclasses.replace(data, owners=rows)
+    kept, held = hold_out(
+        rows,
+        proposal.evaluation.share,
+        draw=draw,
+        persons=data.persons,
+        first=agent,
+    )
+    return dataclasses.replace(data, owners=kept, held_out=held)
+
+
+def private_of(shards: Shards, plan: Plan) -> Private:
+    """Return one agent's records as its door takes them, in as many places as the largest has.
+
+    Padded like the largest agent's, its sums are those of a run on one machine.
+    """
+    check_shards(shards)
+    check_targets(plan, shards)
+    rows = max(plan.spec.counts)
+    stacked: Shard = jax.tree.map(lambda leaf: _padded(leaf, rows), shards.stacked)
+    shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)
+    both = opened(plan.program.oracles, plan.program.mechanism, shards)
+    one: Private = at(both, 0)
+    return one
+
+
+def _padded(leaf: jax.Array, rows: int) -> jax.Array:
+    missing = rows - leaf.shape[1]
+    return jnp.pad(leaf, [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)])

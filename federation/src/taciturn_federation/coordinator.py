@@ -2,47 +2,323 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Method
+from taciturn.engine.program import server_turns
+from taciturn.engine.protocol import at
 from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.privacy import Certificate, Ledger
+from taciturn.typing import PyTree
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.conducting import Conducting, conducting_of
-from taciturn_federation.envelope import COORDINATOR, BreachError, Envelope, Kind, Seal
-from taciturn_federation.exchange import exchange_of
-from taciturn_federation.hearing import (
-    Column,
-    Spacing,
-    Waiting,
-    accepted_by_all,
-    believed,
-    check_columns,
-    column_of,
+from taciturn_federation.envelope import (
+    COORDINATOR,
+    NOTHING,
+    BreachError,
+    Envelope,
+    Grammar,
+    Kind,
+    Opener,
+    Seal,
+    chained,
+    is_computable,
+    joint,
+    largest,
+    one_line,
+    with_scores,
 )
-from taciturn_federation.journal import Journal
-from taciturn_federation.last_question import last_question
-from taciturn_federation.local import certificate_for, check_runnable
-from taciturn_federation.messages import Grammar, one_line
-from taciturn_federation.party import (
+from taciturn_federation.exchange import Exchange, Need, StarExchange, exchange_of
+from taciturn_federation.inbox import accepted_by_all, verify_packet
+from taciturn_federation.interface import (
     NOT_STARTED,
+    BroadcastLimiter,
     Ending,
     Outcome,
     Packet,
     Progress,
     Released,
+    RetryTimer,
     outcome_of,
 )
+from taciturn_federation.journal import Journal
+from taciturn_federation.ledger_entries import Column, check_entries, entries_from_json
+from taciturn_federation.local import certificate_for, check_runnable, last_question
+from taciturn_federation.masking import check_total, first_link
+
+
+class Conductor(ABC):
+    """The coordinator's half of the rounds.
+
+    `turn`: the number of rounds that all agents have finished.
+    """
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        self.exchange, self.plan = exchange, exchange.plan
+        self.turn = 0
+        self._journal, self._seal, self._opener = journal, seal, opener
+        self._run = seal.run.hex()
+        self._scores = Collected(exchange.scores, exchange, opener)
+
+    @abstractmethod
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        """Return what starts the rounds, or what goes on where the journal ends."""
+
+    def accept(self, envelope: Envelope) -> list[Packet]:
+        """Return what follows from an agent's message."""
+        if envelope.kind == Kind.SCORE:
+            self._scores.accept(envelope)
+            return []
+        return self._accept_message(envelope)
+
+    @abstractmethod
+    def _accept_message(self, envelope: Envelope) -> list[Packet]:
+        """Return what follows from an agent's message of the training."""
+
+    @abstractmethod
+    def again(self) -> list[Packet]:
+        """Return what is repeated while somebody is waited for."""
+
+    def missing(self) -> tuple[int, ...]:
+        """Return the agents that are waited for."""
+        return self._waited_for() if self._trained() is None else self._scores.missing()
+
+    @abstractmethod
+    def _waited_for(self) -> tuple[int, ...]:
+        """Return the agents that are waited for in the training."""
+
+    def head(self) -> bytes | None:
+        """Return the head that every site must have signed; None while the run goes on."""
+        trained = self._trained()
+        if trained is None or self._scores.missing():
+            return None
+        return with_scores(trained, self._scores.digests())
+
+    @abstractmethod
+    def _trained(self) -> bytes | None:
+        """Return the head of the training; None while it goes on."""
+
+    def released(self) -> Released:
+        """Return what the run releases, once there is a head."""
+        return self.exchange.scored(self.model(), self._scores.values())
+
+    @abstractmethod
+    def model(self) -> Released:
+        """Return the model, once the training is over."""
+
+    def so_far(self) -> bytes | None:
+        """Return the last public value of a star, for a run that is abandoned; None for none."""
+        return None
+
+
+class Collected:
+    """Messages that agents send to all at the end, one each."""
+
+    def __init__(self, needs: tuple[Need, ...], exchange: Exchange, opener: Opener) -> None:
+        self._needs, self._exchange, self._opener = needs, exchange, opener
+        self._received: dict[Need, tuple[Envelope, PyTree]] = {}
+
+    def accept(self, envelope: Envelope) -> None:
+        """Keep an envelope, if it is one of those that are needed."""
+        need = Need(envelope.kind, envelope.sender, envelope.round)
+        if need not in self._needs:
+            return
+        name, before = self._opener.names[envelope.sender], self._received.get(need)
+        if before is not None and before[0].digest != envelope.digest:
+            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
+        self._received[need] = envelope, self._exchange.layout(need).received(envelope.body, name)
+
+    def missing(self) -> tuple[int, ...]:
+        """Return the agents whose message is missing."""
+        return tuple(need.sender for need in self._needs if need not in self._received)
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of the messages, in order, once none is missing."""
+        return [self._received[need][0].digest for need in self._needs]
+
+    def transcript(self) -> bytes:
+        """Return the transcript digest of the first sender, once no message is missing."""
+        return self._received[self._needs[0]][0].transcript_digest
+
+    def values(self) -> list[PyTree]:
+        """Return the messages, read, in order, once none is missing."""
+        return [self._received[need][1] for need in self._needs]
+
+
+class StarConductor(Conductor):
+    """It publishes a value, waits for every answer, and combines them.
+
+    The bytes of every value are in the journal before they are published: computed again they might
+    differ in the last place, and no site would answer.
+    """
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        super().__init__(exchange, journal, seal, opener)
+        program = self.plan.program
+        self._algorithm, self._network = program.executed, program.network
+        # on the host: on a device each leaf would be cut out by a program of its own
+        self._server = jax.tree.map(np.asarray, server_turns(program))
+        self._layouts = exchange.layouts
+        self._public: PyTree = None
+        self._sealed, self._chain = b"", NOTHING
+        self._answers: dict[int, tuple[bytes, PyTree]] = {}
+
+    @override
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        self._chain = first_link(self.plan, self._opener, accepted)
+        first = self._network.first_inboxes(self._algorithm, self.plan.program.template)
+        self._publish(0, first)
+        while self._journal.said(self._run, f"public.{self.turn + 1}") is not None:
+            self._publish(self.turn + 1, None)
+        return self.again()
+
+    def _publish(self, turn: int, value: PyTree) -> None:
+        """Write a value and go on to its round; a value that was written stands."""
+        sealed = self._journal.said(self._run, f"public.{turn}")
+        if sealed is None:
+            body = self._layouts.inbox.packed(value)
+            sealed = self._seal.sealed(Kind.PUBLIC, turn, body, transcript=self._chain)
+            sealed = self._journal.say(self._run, f"public.{turn}", sealed)
+        envelope = self._opener.opened(sealed)
+        self._public = self._layouts.inbox.unpacked(envelope.body, "the coordinator's journal")
+        self._chain = chained(self._chain, envelope.digest)
+        self._sealed, self.turn, self._answers = sealed, turn, {}
+
+    @override
+    def _accept_message(self, envelope: Envelope) -> list[Packet]:
+        name = self._opener.names[envelope.sender]
+        if envelope.kind != Kind.MESSAGE or envelope.round > self.turn:
+            return []
+        if envelope.round < self.turn or self.turn == self.plan.rounds:
+            return []  # a repetition of what was used
+        if envelope.transcript_digest != self._chain:
+            raise BreachError(
+                f"{name} answered round {envelope.round} having heard something else than was "
+                "published; ask its owner, and compare notes by telephone"
+            )
+        before = self._answers.get(envelope.sender)
+        if before is not None:
+            if before[0] != envelope.digest:
+                raise BreachError(
+                    f"{name} answered round {envelope.round} twice with different content; its "
+                    "owner should look for a second process or a restored journal"
+                )
+        else:
+            message = self._layouts.message.received(envelope.body, name)
+            self._answers[envelope.sender] = envelope.digest, message
+        # repetitions count: when all had come the disk may have been full
+        return self._combined() if len(self._answers) == self.plan.program.agents else []
+
+    def _combined(self) -> list[Packet]:
+        messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        if self.plan.program.summed:
+            check_total(np.add.reduce([np.asarray(one) for one in messages]), len(messages))
+        value = _delivered(
+            self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
+        )
+        if not is_computable(value):  # the sites would refuse it, and name the coordinator
+            loudest = max(range(len(messages)), key=lambda agent: largest(messages[agent]))
+            raise BreachError(
+                f"{self._opener.names[loudest]} answered round {self.turn} with numbers so large "
+                "that nothing can be computed from them; its owner should look at its version of "
+                "taciturn"
+            )
+        self._publish(self.turn + 1, value)
+        return self.again()
+
+    @override
+    def again(self) -> list[Packet]:
+        return [Packet(self.exchange.subjects.public(self.turn), self._sealed)]
+
+    @override
+    def _waited_for(self) -> tuple[int, ...]:
+        agents = range(self.plan.program.agents)
+        return tuple(agent for agent in agents if agent not in self._answers)
+
+    @override
+    def _trained(self) -> bytes | None:
+        return self._chain if self.turn == self.plan.rounds else None
+
+    @override
+    def model(self) -> Released:
+        return self.exchange.model([self._public])
+
+    @override
+    def so_far(self) -> bytes | None:
+        return None if self._public is None else self._layouts.inbox.packed(self._public)
+
+
+class PeerWatcher(Conductor):
+    """It receives the agents' progress and the end of the run, and no message of a round."""
+
+    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+        super().__init__(exchange, journal, seal, opener)
+        self._rounds = dict.fromkeys(range(self.plan.program.agents), 0)
+        self._finals = Collected(exchange.finals, exchange, opener)
+
+    @override
+    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
+        return []
+
+    @override
+    def _accept_message(self, envelope: Envelope) -> list[Packet]:
+        sender = envelope.sender
+        if envelope.kind == Kind.PROGRESS:
+            self._rounds[sender] = max(self._rounds[sender], envelope.round)
+            self.turn = min(self._rounds.values())
+        self._finals.accept(envelope)
+        return []
+
+    @override
+    def again(self) -> list[Packet]:
+        return []
+
+    @override
+    def _waited_for(self) -> tuple[int, ...]:
+        last = min(self._rounds.values())
+        return tuple(agent for agent, turn in self._rounds.items() if turn == last)
+
+    @override
+    def _trained(self) -> bytes | None:
+        if self._finals.missing():
+            return None
+        self.turn = self.plan.rounds
+        # every site compares this chain with its own, in the head that it signs
+        before = self._finals.transcript() if self.exchange.one_chain else NOTHING
+        return chained(before, joint(self._finals.digests()))
+
+    @override
+    def model(self) -> Released:
+        return self.exchange.model(self._finals.values())
+
+
+@jax.jit
+def _delivered(
+    network: Any, algorithm: Any, public: PyTree, messages: list[PyTree], server: Any
+) -> PyTree:
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *messages)
+    return network.deliver(algorithm, public, stacked, server)
+
+
+def conductor_of(exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> Conductor:
+    """Return the coordinator's half for the network of a plan."""
+    conducting = StarConductor if isinstance(exchange, StarExchange) else PeerWatcher
+    return conducting(exchange, journal, seal, opener)
+
 
 # seconds in which sites that accepted hear that the run does not start
 _NOT_STARTED = 10.0
 
 
 class Coordinator:
-    """The coordinator of a run, as a party (`taciturn_federation.party.Party`).
+    """The coordinator of a run, as a party (`taciturn_federation.interface.Party`).
 
     Parameters
     ----------
@@ -73,15 +349,15 @@ class Coordinator:
         self.last = last_question(signed.proposal, self.plan)
         self._grammar = Grammar(self._opener.names, self.plan.rounds)
         exchange = exchange_of(self.plan, self._subjects, COORDINATOR, self.last)
-        self._conducting: Conducting = conducting_of(exchange, journal, self._seal, self._opener)
+        self._conductor: Conductor = conductor_of(exchange, journal, self._seal, self._opener)
         self._layout = exchange.released
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
         self._columns: dict[int, Column] = {}
         self._done: set[int] = set()
-        self._waiting, self._leaving = Waiting(), Waiting()
-        self._spacing, self._now = Spacing(), 0.0
+        self._waiting, self._leaving = RetryTimer(), RetryTimer()
+        self._spacing, self._now = BroadcastLimiter(), 0.0
         self._phase, self._outcome = "inviting", None  # type: str, Outcome | None
         self._verdict: str | None = None
         self._given_up: bytes | None = None
@@ -108,7 +384,7 @@ class Coordinator:
             missing, most = set(self._agents) - self._done, self.signed.patience
         else:  # who has not accepted by then waits for a next attempt
             missing, most = set(self._acceptances) - self._done, _NOT_STARTED
-        return bool(missing) and self._leaving.seconds < min(most, self.signed.patience)
+        return bool(missing) and self._leaving.elapsed < min(most, self.signed.patience)
 
     @property
     def certificate(self) -> Certificate:
@@ -117,44 +393,44 @@ class Coordinator:
 
     def progress(self) -> Progress:
         """Return where the run stands."""
-        names = tuple(self._opener.names[agent] for agent in self._late())
+        names = tuple(self._opener.names[agent] for agent in self._waited_for())
         rounds = self.plan.rounds
-        return Progress(self._conducting.turn, rounds, names, self._waiting.seconds)
+        return Progress(self._conductor.turn, rounds, names, self._waiting.elapsed)
 
     def start(self, now: float) -> list[Packet]:
         """Return the invitation, or what a run that was under way goes on with."""
-        self._waiting.look(now)
+        self._waiting.tick(now)
         return self._guarded(self._resumed)
 
     def tick(self, now: float) -> list[Packet]:
         """Return what is repeated, once a second; a run that nobody goes on with is abandoned."""
-        self._waiting.look(now)
+        self._waiting.tick(now)
         if self._outcome is not None:
-            self._leaving.look(now)
-        elif self._waiting.seconds > self.signed.patience:
-            names = ", ".join(self._opener.names[agent] for agent in self._late())
+            self._leaving.tick(now)
+        elif self._waiting.elapsed > self.signed.patience:
+            names = ", ".join(self._opener.names[agent] for agent in self._waited_for())
             what, then = ("accept", "") if not self._started else (
                 "answer", "; see to it, then propose again"
             )  # fmt: skip
             line = f"{names} did not {what} for {self.signed.patience:g} s{then}"
             return self._guarded(lambda: self._abandon(line))
-        if not self._waiting.again():
+        if not self._waiting.due():
             return []
         ending = self._verdict is not None and self._outcome is None
         return self._condemned() if ending else self._guarded(self._again)
 
-    def heard(self, packet: Packet, now: float) -> list[Packet]:
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Return what is said to a packet."""
-        self._waiting.look(now)
+        self._waiting.tick(now)
         self._now = now
         if self._verdict is not None and self._outcome is None:
             return []  # nothing more is used; `tick` writes the end once there is room
         try:
-            envelope = believed(packet, self._opener, self._subjects, self.subjects)
+            envelope = verify_packet(packet, self._opener, self._subjects, self.subjects)
         except InputError as error:
             self._report(str(error))
             return []
-        return self._guarded(lambda: self._take(envelope))
+        return self._guarded(lambda: self._dispatch(envelope))
 
     def close(self) -> None:
         """Let go of the journal."""
@@ -176,11 +452,11 @@ class Coordinator:
             self._end("abandoned", one_line(values["line"]))
         return [*self._again(), *packets]
 
-    def _take(self, envelope: Envelope) -> list[Packet]:
+    def _dispatch(self, envelope: Envelope) -> list[Packet]:
         if envelope.sender == COORDINATOR:
             return []
         self._grammar.check(envelope)
-        if envelope.kind == Kind.WISH:
+        if envelope.kind == Kind.RESEND_REQUEST:
             return self._again() if self._spacing.allows(self._now) else []
         if envelope.kind == Kind.REFUSAL and self._is_late(envelope):
             return []
@@ -193,7 +469,7 @@ class Coordinator:
             Kind.ACCEPTANCE: self._accepted,
             Kind.REFUSAL: self._refused,
         }
-        return steps.get(envelope.kind, self._rounds)(envelope)
+        return steps.get(envelope.kind, self._accept_round)(envelope)
 
     def _refused(self, envelope: Envelope) -> list[Packet]:
         name = self._opener.names[envelope.sender]
@@ -207,7 +483,7 @@ class Coordinator:
         if self._phase != "inviting":
             return self._again() if self._spacing.allows(self._now) else []
         if envelope.sender not in self._acceptances:  # who is there already says so every second
-            self._waiting.came()
+            self._waiting.reset()
         self._acceptances[envelope.sender] = envelope.sealed
         if len(self._acceptances) < len(self._agents):
             return []
@@ -219,33 +495,33 @@ class Coordinator:
 
     def _begun(self) -> list[Packet]:
         start = self._opener.opened(self._said("start") or b"")
-        return self._conducting.begin(accepted_by_all(start, self._opener))
+        return self._conductor.begin(accepted_by_all(start, self._opener))
 
-    def _rounds(self, envelope: Envelope) -> list[Packet]:
+    def _accept_round(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""
         if self._phase != "running":
             return []
-        before = self._conducting.turn, len(self._conducting.lacks()), len(self._heads)
+        before = self._conductor.turn, len(self._conductor.missing()), len(self._heads)
         if envelope.kind == Kind.HEAD:
             self._heads[envelope.sender] = envelope
-        elif envelope.kind == Kind.COLUMN:
+        elif envelope.kind == Kind.LEDGER_ENTRIES:
             name = self._opener.names[envelope.sender]
-            column = column_of(envelope.values(), self._questions(), name)
+            column = entries_from_json(envelope.values(), self._questions(), name)
             self._columns[envelope.sender] = column
-        packets = self._conducting.take(envelope)
+        packets = self._conductor.accept(envelope)
         packets += self._closing()
-        after = self._conducting.turn, len(self._conducting.lacks()), len(self._heads)
+        after = self._conductor.turn, len(self._conductor.missing()), len(self._heads)
         if after != before:
-            self._waiting.came()
+            self._waiting.reset()
         return packets
 
     def _closing(self) -> list[Packet]:
-        """Release the model, once every site has signed what it heard and sent its column."""
-        head, agents = self._conducting.head(), set(self._agents)
+        """Release the model, once every site has signed its head and sent its ledger entries."""
+        head, agents = self._conductor.head(), set(self._agents)
         if head is None or set(self._heads) != agents or set(self._columns) != agents:
             return []
         names = self._opener.names
-        other = [names[a] for a in self._agents if self._heads[a].heard != head]
+        other = [names[a] for a in self._agents if self._heads[a].transcript_digest != head]
         if other:
             raise BreachError(
                 f"{', '.join(other)} heard something else than was published, so somebody on the "
@@ -253,27 +529,24 @@ class Coordinator:
             )
         self.ledger = self._observed([self._columns[agent] for agent in self._agents])
         # before the heads are told: a site that has them ends with this model
-        self._journal.say(self._run, "model", self._layout.packed(self._conducting.released()))
+        self._journal.say(self._run, "model", self._layout.packed(self._conductor.released()))
         heads = {"heads": [self._heads[agent].sealed.hex() for agent in self._agents]}
         sealed = self._journal.say(self._run, "heads", self._seal.values(Kind.HEADS, 0, heads))
-        self._end("finished", "the run is finished", model=self._conducting.released())
+        self._end("finished", "the run is finished", model=self._conductor.released())
         return [self._packet(sealed)]
 
     def _observed(self, columns: list[Column]) -> Ledger:
         """Return the ledger of the training, once it and that of the last question are as planned.
 
-        Raises
-        ------
-        PrivacyError
-            If a site answered otherwise than planned.
+        Raises `PrivacyError` if a site answered otherwise than planned.
         """
         turns, names = self.plan.rounds, [self._opener.names[agent] for agent in self._agents]
         trained = [column[:turns] for column in columns]
-        observed = check_columns(self.plan.ledger, trained, names)
+        observed = check_entries(self.plan.ledger, trained, names)
         asked = () if self.last is None else self.last.agents
         if self.last is not None:
             scores = [columns[agent][turns:] for agent in asked]
-            check_columns(self.last.planned.ledger, scores, [names[agent] for agent in asked])
+            check_entries(self.last.planned.ledger, scores, [names[agent] for agent in asked])
         for agent, column in enumerate(columns):
             if agent not in asked and any(column[turns:]):
                 raise PrivacyError(f"{names[agent]} answered a question of nobody")
@@ -297,7 +570,7 @@ class Coordinator:
             self._given_up = self._seal.values(Kind.END, 0, {**values, "started": False})
             self._end("abandoned", line + NOT_STARTED)
             return [self._packet(self._given_up)]
-        so_far = self._conducting.so_far() if self.signed.release_abandoned else None
+        so_far = self._conductor.so_far() if self.signed.release_abandoned else None
         if so_far is not None:
             values["public"] = so_far.hex()
         sealed = self._journal.say(self._run, "end", self._seal.values(Kind.END, 0, values))
@@ -310,8 +583,8 @@ class Coordinator:
         return self._said("start") is not None
 
     def _end(self, ending: Ending, line: str, *, model: Released | None = None) -> None:
-        if ending == "abandoned" and self.signed.release_abandoned and self._conducting.so_far():
-            model = self._conducting.model()
+        if ending == "abandoned" and self.signed.release_abandoned and self._conductor.so_far():
+            model = self._conductor.model()
         self._phase = "ended"
         self._outcome = outcome_of(ending, line, model, self.certificate)
         self._report(line)
@@ -327,16 +600,16 @@ class Coordinator:
         if last is not None and self._outcome is not None:
             return [self._packet(last)]
         start = self._packet(self._said("start") or b"")
-        return [start, *self._conducting.again()]
+        return [start, *self._conductor.again()]
 
-    def _late(self) -> tuple[int, ...]:
+    def _waited_for(self) -> tuple[int, ...]:
         if self._outcome is not None:
             return ()
         if self._phase == "inviting":
             return tuple(a for a in self._agents if a not in self._acceptances)
-        if self._conducting.head() is not None:
+        if self._conductor.head() is not None:
             return tuple(a for a in self._agents if a not in self._heads or a not in self._columns)
-        return self._conducting.lacks()
+        return self._conductor.missing()
 
     def _packet(self, sealed: bytes) -> Packet:
         return Packet(self._subjects.proposal, sealed)

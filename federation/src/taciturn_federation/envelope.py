@@ -1,6 +1,6 @@
 """Envelopes: a fixed header, a body and a signature over both, and nothing that is executed.
 
-    magic 4 | version 1 | kind 1 | reserved 2 | sender 4 | round 4 | run 32 | heard 32
+    magic 4 | version 1 | kind 1 | reserved 2 | sender 4 | round 4 | run 32 | transcript 32
             | digest of the body 32 | length of the body 8 | body | signature 64
 
 Numbers are little-endian. The signature is Ed25519 (RFC 8032) over a label and the header, which
@@ -14,7 +14,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -42,13 +42,13 @@ class Kind(IntEnum):
     PROPOSAL = 1
     ACCEPTANCE = 2
     START = 3
-    WISH = 4
+    RESEND_REQUEST = 4
     HEADS = 5
     HEAD = 6
     REFUSAL = 7
     DONE = 8
     END = 9
-    COLUMN = 10
+    LEDGER_ENTRIES = 10
     PROGRESS = 11
     PUBLIC = 16
     MESSAGE = 17
@@ -59,29 +59,16 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Envelope:
-    """What was in an envelope whose signature is right.
-
-    Attributes
-    ----------
-    sender
-        The agent's number; `COORDINATOR` for the coordinator.
-    round
-        Of the run, from 0.
-    heard
-        The chain of what the sender heard before it said this, 32 bytes.
-    digest
-        SHA-256 of the body.
-    sealed
-        All its bytes.
-    """
+    """What was in an envelope whose signature is right."""
 
     kind: Kind
-    sender: int
-    round: int
-    heard: bytes
+    sender: int  # the agent's number; `COORDINATOR` for the coordinator
+    round: int  # of the run, from 0
+    # of all that the sender had received before it sent this (`chained`), 32 bytes
+    transcript_digest: bytes
     body: bytes
-    digest: bytes
-    sealed: bytes
+    digest: bytes  # SHA-256 of the body
+    sealed: bytes  # all its bytes
 
     def values(self) -> dict[str, Any]:
         """Return the JSON object in the body; `InputError` if there is none."""
@@ -90,25 +77,28 @@ class Envelope:
 
 @dataclass(frozen=True)
 class Seal:
-    """What a party signs with: its number, its key, and the run that its envelopes are for.
+    """What a party signs with: its number, its key, and the run that its envelopes are for."""
 
-    Attributes
-    ----------
-    run
-        Digest of the signed proposal, 32 bytes.
-    """
-
-    run: bytes
+    run: bytes  # digest of the signed proposal, 32 bytes
     sender: int
     key: Ed25519PrivateKey
 
     def __repr__(self) -> str:
         return f"Seal(sender={self.sender})"
 
-    def sealed(self, kind: Kind, turn: int, body: bytes, *, heard: bytes = NOTHING) -> bytes:
+    def sealed(self, kind: Kind, turn: int, body: bytes, *, transcript: bytes = NOTHING) -> bytes:
         """Return the bytes of an envelope."""
         header = _HEADER.pack(
-            _MAGIC, _VERSION, kind, 0, self.sender, turn, self.run, heard, _sha(body), len(body)
+            _MAGIC,
+            _VERSION,
+            kind,
+            0,
+            self.sender,
+            turn,
+            self.run,
+            transcript,
+            _sha(body),
+            len(body),
         )
         return b"".join([header, body, sign_labelled(self.key, Label.ENVELOPE, header)])
 
@@ -120,31 +110,24 @@ class Seal:
 
 @dataclass(frozen=True)
 class Opener:
-    """Whose signatures a party believes, and for which run.
-
-    Attributes
-    ----------
-    names, keys
-        By number: what error messages call a sender, and its key.
-    """
+    """Whose signatures a party believes, and for which run."""
 
     run: bytes
-    names: Mapping[int, str]
+    names: Mapping[int, str]  # by number: what error messages call a sender, and its key
     keys: Mapping[int, Ed25519PublicKey]
 
     def opened(self, sealed: bytes) -> Envelope:
         """Return what is in an envelope.
 
-        Raises
-        ------
-        InputError
-            If it is cut short, of another version, for another run, of nobody who takes part, or
-            not signed by its sender's key.
+        Raises `InputError` if it is cut short, of another version, for another run, of nobody who
+        takes part, or not signed by its sender's key.
         """
         if len(sealed) < _HEADER.size + _SIGNATURE:
             raise InputError(f"a message has {len(sealed)} bytes and was cut short; it is not used")
         header, body = sealed[: _HEADER.size], sealed[_HEADER.size : -_SIGNATURE]
-        magic, version, kind, _, sender, turn, run, heard, digest, length = _HEADER.unpack(header)
+        magic, version, kind, _, sender, turn, run, transcript, digest, length = _HEADER.unpack(
+            header
+        )
         if magic != _MAGIC or version != _VERSION:
             raise InputError("a message is not one of this version of taciturn; it is not used")
         if sender not in self.keys:
@@ -159,7 +142,7 @@ class Opener:
                 f"a message in the name of {name} was not signed with the key of {name}; somebody "
                 "else sent it, or changed it on its way"
             )
-        return Envelope(_kind(kind, name), sender, turn, heard, body, digest, sealed)
+        return Envelope(_kind(kind, name), sender, turn, transcript, body, digest, sealed)
 
 
 def read_values(body: bytes) -> dict[str, Any]:
@@ -185,9 +168,19 @@ def from_hex(text: Any) -> bytes:
         raise InputError("a message holds no hexadecimal digits where it must") from None
 
 
-def chained(heard: bytes, digest: bytes) -> bytes:
-    """Return h_t = SHA-256(h_(t-1) | digest of what was heard in round t)."""
-    return _sha(heard + digest)
+def chained(transcript: bytes, digest: bytes) -> bytes:
+    """Return h_t = SHA-256(h_(t-1) | digest of what was received in round t)."""
+    return _sha(transcript + digest)
+
+
+def joint(digests: list[bytes]) -> bytes:
+    """Return the one digest as it is, or the digest of several."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+
+
+def with_scores(trained: bytes, digests: list[bytes]) -> bytes:
+    """Return the head of a run, from that of its training and the answers to its last question."""
+    return chained(trained, joint(digests)) if digests else trained
 
 
 def _kind(number: int, name: str) -> Kind:
@@ -203,19 +196,12 @@ def _sha(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Layout:
-    """The leaves of a tree: structure, shapes and dtypes.
-
-    Attributes
-    ----------
-    leaves
-        Of `jax.ShapeDtypeStruct`.
-    most
-        The largest magnitude of a floating number that others may send, where that is less than
-        `is_computable` allows.
-    """
+    """The leaves of a tree: structure, shapes and dtypes."""
 
     structure: Any
-    leaves: tuple[Any, ...]
+    leaves: tuple[Any, ...]  # of `jax.ShapeDtypeStruct`
+    # the largest magnitude of a floating number that others may send, where that is less than
+    # `is_computable` allows
     most: float = math.inf
 
     @classmethod
@@ -254,11 +240,8 @@ class Layout:
             Whether every number must be finite, and small enough to be computed with: at most the
             root of the largest of its type, so that no sum or product of a few overflows.
 
-        Raises
-        ------
-        InputError
-            If they are more or fewer than the plan announces, or a number is not finite or too
-            large.
+        Raises `InputError` if they are more or fewer than the plan announces, or a number is not
+        finite or too large.
         """
         if len(content) != self.size:
             raise InputError(
@@ -278,6 +261,13 @@ class Layout:
             arrays.append(flat.reshape(leaf.shape).astype(leaf.dtype))
             start += count * leaf.dtype.itemsize
         return jax.tree.unflatten(self.structure, arrays)
+
+    def received(self, content: bytes, sender: str) -> PyTree:
+        """Return the tree that a sender sent; raise `BreachError` where `unpacked` raises."""
+        try:
+            return self.unpacked(content, sender)
+        except InputError as error:
+            raise BreachError(str(error)) from None
 
 
 def largest(tree: PyTree) -> float:
@@ -317,21 +307,14 @@ def check_token(what: str, text: str) -> str:
 class Subjects:
     """The subjects of one run, all below `STUDY.RUN`.
 
-    Attributes
-    ----------
-    study
-        Its name.
-    run
-        The first 16 hexadecimal digits of the digest of the signed proposal.
-
     Examples
     --------
     >>> Subjects("diabetes", "0123456789abcdef").answer(3)
     'diabetes.0123456789abcdef.answer.3'
     """
 
-    study: str
-    run: str
+    study: str  # its name
+    run: str  # the first 16 hexadecimal digits of the digest of the signed proposal
 
     def __post_init__(self) -> None:
         check_token("study", self.study)
@@ -386,10 +369,7 @@ class Subjects:
     def sender(self, subject: str) -> int | None:
         """Return the agent whose subject this is; None for the coordinator.
 
-        Raises
-        ------
-        InputError
-            If it is no subject of this run.
+        Raises `InputError` if it is no subject of this run.
         """
         front, parts = f"{self.study}.{self.run}.", subject.split(".")[2:]
         known = {"proposal": 1, "public": 2, "ask": 2, "answer": 2, "edge": 3, "state": 2}
@@ -423,3 +403,112 @@ class UnreadableError(TaciturnError):
 
     The run stays charged whole, and the reason is told to the owner alone.
     """
+
+
+_HEX, _DIGEST = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}")
+_LONGEST_LINE, _LONGEST_READ = 300, 20_000
+_ARRAYS = 16
+# what a party may ask to be sent again
+_REQUESTED = (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE, Kind.TOTAL)
+
+
+def one_line(text: str) -> str:
+    r"""Return a text as one line without control characters, of 300 characters at most.
+
+    Every party cleans a line before it sends one and when it receives one: a terminal would obey
+    its escape sequences, and a line break in a log would look like another entry.
+
+    Examples
+    --------
+    >>> one_line("no\n\x1b[2Jroom")
+    'no \\x1b[2Jroom'
+    """
+    words = " ".join(text[:_LONGEST_READ].split())
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return shown[:_LONGEST_LINE]
+
+
+def is_whole(value: Any, least: int, most: int) -> bool:
+    """Whether a JSON value is a whole number in a range; a truth value and 1.0 are not."""
+    return type(value) is int and least <= value <= most
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The control messages of one run."""
+
+    names: Mapping[int, str]  # of all parties, by number
+    rounds: int  # T of the plan: no message is about a later round
+
+    def check(self, envelope: Envelope) -> None:
+        """Return if a message is one that the protocol knows.
+
+        Raises `BreachError` if a value of it is missing, of another type or out of range. Its
+        sender signed it, so the error names the sender.
+        """
+        kind = envelope.kind
+        if kind >= _ARRAYS:
+            return
+        if not (envelope.round <= self.rounds and self._is_right(envelope)):
+            raise BreachError(
+                f"{self.names[envelope.sender]} sent a message of the kind {kind.name} whose "
+                "values are not those of the protocol; its owner should look at its version of "
+                "taciturn"
+            )
+
+    def _is_right(self, envelope: Envelope) -> bool:
+        kind = envelope.kind
+        if kind == Kind.PROPOSAL:  # every party compares digests; this copy is not read
+            return True
+        if kind == Kind.HEAD:
+            return not envelope.body
+        try:
+            values = envelope.values()
+        except InputError:
+            return False
+        right: Callable[[dict[str, Any]], bool] = {
+            Kind.ACCEPTANCE: _is_acceptance,
+            Kind.START: lambda given: self._are_of_all(given.get("acceptances")),
+            Kind.RESEND_REQUEST: self._is_resend_request,
+            Kind.HEADS: lambda given: self._are_of_all(given.get("heads")),
+            Kind.REFUSAL: _is_line,
+            Kind.DONE: lambda given: given.get("ending") in ("finished", "abandoned"),
+            Kind.END: _is_end,
+            Kind.LEDGER_ENTRIES: lambda _: True,
+            Kind.PROGRESS: lambda given: not given,
+        }[kind]
+        return right(values)
+
+    def _is_resend_request(self, values: dict[str, Any]) -> bool:
+        kind, sender = values.get("kind"), values.get("sender")
+        if not is_whole(kind, 0, 255):
+            return False
+        if kind == Kind.HEADS:
+            return True
+        known = is_whole(sender, 0, COORDINATOR) and sender in self.names
+        return kind in _REQUESTED and known and is_whole(values.get("round"), 0, self.rounds)
+
+    def _are_of_all(self, given: Any) -> bool:
+        """Whether these are as many envelopes, in hexadecimal digits, as there are sites at most.
+
+        Which of them are missing is told by name where they are read.
+        """
+        few = isinstance(given, list) and len(given) < len(self.names)
+        return few and all(isinstance(one, str) and _HEX.fullmatch(one) for one in given)
+
+
+def _is_acceptance(values: dict[str, Any]) -> bool:
+    digest, version, mask = values.get("digest"), values.get("taciturn"), values.get("mask")
+    texts = isinstance(digest, str) and isinstance(version, str)
+    return texts and (mask is None or (isinstance(mask, str) and bool(_DIGEST.fullmatch(mask))))
+
+
+def _is_line(values: dict[str, Any]) -> bool:
+    """Whether these say why a party ends, and whether the run had started."""
+    return isinstance(values.get("line"), str) and values.get("started", True) in (True, False)
+
+
+def _is_end(values: dict[str, Any]) -> bool:
+    public = values.get("public")
+    right = public is None or (isinstance(public, str) and bool(_HEX.fullmatch(public)))
+    return right and _is_line(values)

@@ -1,7 +1,6 @@
 """How an agent's messages travel: what it needs before a round, and where its answer goes.
 
-One class for each kind of network, those without a coordinator's answer in `among`, `along_tree`.
-All of it follows from the plan.
+One class for each kind of network; all of it follows from the plan.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from taciturn.engine.tree import OnTree
 from taciturn.typing import PyTree
 from taciturn_federation.answering import Layouts, layouts_of
 from taciturn_federation.envelope import COORDINATOR, Kind, Layout, Subjects
-from taciturn_federation.last_question import LastQuestion
+from taciturn_federation.interface import Packet, Released
+from taciturn_federation.local import LastQuestion
 from taciturn_federation.masking import check_total
-from taciturn_federation.party import Packet, Released
 
 
 class Need(NamedTuple):
@@ -40,18 +39,10 @@ class Need(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What an agent still has of earlier rounds.
+    """What an agent still has of earlier rounds."""
 
-    Attributes
-    ----------
-    own
-        Returns the agent's message of a round.
-    heard
-        Its last inbox, if `Exchange.keeps` says so; else ().
-    """
-
-    own: Callable[[int], PyTree]
-    heard: PyTree
+    own: Callable[[int], PyTree]  # returns the agent's message of a round
+    inbox: PyTree  # its last inbox, if `Exchange.keeps` says so; else ()
 
 
 class Exchange(ABC):
@@ -60,7 +51,7 @@ class Exchange(ABC):
     Attributes
     ----------
     one_chain
-        Whether all agents hear the same in every round, so that there is one chain of it.
+        Whether all agents receive the same in every round, so that there is one chain of it.
     agent
         Whose view it is; `COORDINATOR` for the coordinator.
     last
@@ -84,10 +75,10 @@ class Exchange(ABC):
 
     @abstractmethod
     def needs(self, turn: int) -> tuple[Need, ...]:
-        """Return what must be heard before the agent answers in a round."""
+        """Return what must be received before the agent answers in a round."""
 
     def turn_of(self, need: Need) -> int | None:
-        """Return the round for which something is heard, or None if it is not due.
+        """Return the round for which something is received, or None if it is not due.
 
         T stands for the end of the training, T + 1 for that of the last question.
         """
@@ -97,33 +88,27 @@ class Exchange(ABC):
 
     @abstractmethod
     def _turn_of(self, need: Need) -> int | None:
-        """Return the round of the training for which something is heard."""
+        """Return the round of the training for which something is received."""
 
-    def heard_for(self, turn: int) -> tuple[Need, ...]:
+    def inputs_of(self, turn: int) -> tuple[Need, ...]:
         """Return `needs` of a round, or at T what the model follows from."""
         return self.finals if turn == self.plan.rounds else self.needs(turn)
 
     @abstractmethod
     def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
-        """Return what the agent hears in a round.
-
-        Parameters
-        ----------
-        bodies
-            What `needs` names, read.
-        """
+        """Return what the agent receives in a round."""
 
     @property
     def keeps(self) -> Layout:
-        """The layout of what the agent heard last, where the next round needs it; else of none."""
+        """The layout of what the agent received last, where the next round needs it."""
         return Layout.of(())
 
     def in_common(self, turn: int) -> tuple[Need, ...]:
-        """Return what of `needs` all agents hear that hear the same; here everything."""
+        """Return what of `needs` all agents receive alike; here everything."""
         return self.needs(turn)
 
     @property
-    def says(self) -> Kind:
+    def message_kind(self) -> Kind:
         """What the agent's message of a round is."""
         return Kind.MESSAGE
 
@@ -132,12 +117,12 @@ class Exchange(ABC):
         del bodies
         return message
 
-    def hands_on(self, turn: int) -> Need | None:
+    def to_forward(self, turn: int) -> Need | None:
         """Return what of `needs` is handed on as it was signed, before the round is answered."""
         del turn
         return None
 
-    def handed_on(self, sealed: bytes) -> list[Packet]:
+    def forward(self, sealed: bytes) -> list[Packet]:
         """Return what is handed on, on its way."""
         del sealed
         return []
@@ -156,7 +141,7 @@ class Exchange(ABC):
     def packets(self, turn: int, sealed: bytes) -> list[Packet]:
         """Return the agent's message of a round on its way."""
 
-    def wish(self, need: Need) -> str:
+    def request_subject(self, need: Need) -> str:
         """Return the subject on which the agent asks for what it needs."""
         del need
         return self.subjects.ask(self.agent)
@@ -164,7 +149,7 @@ class Exchange(ABC):
     @property
     @abstractmethod
     def finals(self) -> tuple[Need, ...]:
-        """What must be heard before the model is known."""
+        """What must be received before the model is known."""
 
     @property
     def scores(self) -> tuple[Need, ...]:
@@ -254,7 +239,7 @@ class StarExchange(Exchange):
         return model_of(self.plan, finals[0])
 
 
-class AmongAgents(Exchange):
+class PeerExchange(Exchange):
     """A network without aggregator: messages go along edges, and the end is told to all."""
 
     @property
@@ -273,13 +258,13 @@ class AmongAgents(Exchange):
 
     @abstractmethod
     def takes_part(self, turn: int) -> bool:
-        """Whether the agent is heard in a round."""
+        """Whether the agent answers in a round."""
 
     @override
-    def wish(self, need: Need) -> str:
+    def request_subject(self, need: Need) -> str:
         if need.kind == Kind.MESSAGE:
             return self.subjects.edge(self.agent, need.sender)
-        return super().wish(need)
+        return super().request_subject(need)
 
 
 def model_of(plan: Plan, public: PyTree) -> Released:
@@ -294,7 +279,7 @@ def model_of(plan: Plan, public: PyTree) -> Released:
     return Released(weights, np.asarray(centre, np.float64)[:-1])
 
 
-class TreeExchange(AmongAgents):
+class TreeExchange(PeerExchange):
     """Sums go up a spanning tree; the total goes down it as its root signed it.
 
     In round t an agent hears the total of round t - 1 and the sums of round t of those just below
@@ -339,10 +324,10 @@ class TreeExchange(AmongAgents):
         return need.round if due else None
 
     @override
-    def wish(self, need: Need) -> str:
+    def request_subject(self, need: Need) -> str:
         if need.kind == Kind.TOTAL:
             return self.subjects.edge(self.agent, self._parent or 0)
-        return super().wish(need)
+        return super().request_subject(need)
 
     @property
     @override
@@ -353,7 +338,7 @@ class TreeExchange(AmongAgents):
     def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
         if turn == 0:
             return self.network.first_inboxes(self.algorithm, self.plan.program.template)
-        return self._after(turn - 1, past.heard, bodies[0])
+        return self._after(turn - 1, past.inbox, bodies[0])
 
     def _after(self, turn: int, public: PyTree, total: PyTree) -> PyTree:
         return _combined(self.network, self.algorithm, public, total, at(self._server, turn))
@@ -364,7 +349,7 @@ class TreeExchange(AmongAgents):
 
     @property
     @override
-    def says(self) -> Kind:
+    def message_kind(self) -> Kind:
         return Kind.MESSAGE if self._parent is not None else Kind.TOTAL
 
     @override
@@ -381,15 +366,15 @@ class TreeExchange(AmongAgents):
     def packets(self, turn: int, sealed: bytes) -> list[Packet]:
         if self._parent is not None:
             return [Packet(self.subjects.edge(self.agent, self._parent), sealed)]
-        return [] if turn + 1 == self.plan.rounds else self.handed_on(sealed)
+        return [] if turn + 1 == self.plan.rounds else self.forward(sealed)
 
     @override
-    def hands_on(self, turn: int) -> Need | None:
+    def to_forward(self, turn: int) -> Need | None:
         inner = turn > 0 and self._parent is not None and self._below
         return self.in_common(turn)[0] if inner else None
 
     @override
-    def handed_on(self, sealed: bytes) -> list[Packet]:
+    def forward(self, sealed: bytes) -> list[Packet]:
         return [Packet(self.subjects.edge(self.agent, one), sealed) for one in self._below]
 
     @property
@@ -402,7 +387,7 @@ class TreeExchange(AmongAgents):
         if self._parent is not None:
             return None
         turn = self.plan.rounds - 1
-        return self.layouts.inbox.packed(self._after(turn, past.heard, past.own(turn)))
+        return self.layouts.inbox.packed(self._after(turn, past.inbox, past.own(turn)))
 
     @override
     def model(self, finals: Sequence[PyTree]) -> Released:
@@ -416,7 +401,7 @@ def _combined(
     return network.combined(algorithm, public, total, server)
 
 
-class RelayExchange(AmongAgents):
+class RelayExchange(PeerExchange):
     """The holder of the token hears it, and passes it on."""
 
     def __init__(
@@ -468,7 +453,7 @@ class RelayExchange(AmongAgents):
         return Released(np.asarray(self.algorithm.model(jax.tree.map(jnp.asarray, finals[0]))))
 
 
-class GossipExchange(AmongAgents):
+class GossipExchange(PeerExchange):
     """All agents send to their neighbours in every round, and hear how these differ from them."""
 
     def __init__(

@@ -32,32 +32,21 @@ from taciturn.budget import (
     write_head,
 )
 from taciturn.errors import InputError
-from taciturn_federation.answering import Entry
+from taciturn_federation.ledger_entries import Entry
 
 
 @dataclass
 class _Written:
-    """What the entries of a chain say was written; of blobs, their SHA-256.
+    """What the entries of a chain say was written; of blobs, their SHA-256."""
 
-    Attributes
-    ----------
-    runs
-        By digest, the row of `run`.
-    sent
-        By run and round, digests of what was heard, chain, message and state.
-    answers
-        By run, round and question, the row of `answer` after these.
-    said
-        By run and name, the digest of the content.
-    last
-        By run, the last round.
-    """
-
-    runs: dict[str, list[Any]] = field(default_factory=dict)
+    runs: dict[str, list[Any]] = field(default_factory=dict)  # by digest, the row of `run`
+    # by run and round, digests of inputs, chain, message and state
     sent: dict[tuple[str, int], tuple[str, str, str, str]] = field(default_factory=dict)
+    # by run, round and question, the row of `answer` after these
     answers: dict[tuple[str, int, int], list[Any]] = field(default_factory=dict)
+    # by run and name, the digest of the content
     said: dict[tuple[str, str], str] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)  # by run, the last round
 
     def add(self, content: Mapping[str, Any]) -> None:
         """Replay an entry."""
@@ -155,49 +144,25 @@ _FORMAT = "taciturn.journal 1"
 
 
 class RunRow(NamedTuple):
-    """A run as the journal has it.
-
-    Attributes
-    ----------
-    data
-        Salted digest of the file of records.
-    reserved
-        What the account calls it; empty without an account.
-    phase
-        "accepted", "running", "finished", "abandoned" or "refused".
-    line
-        How it ended, in one line.
-    """
+    """A run as the journal has it."""
 
     digest: str
     proposal: str
     agent: int
-    data: str
-    reserved: str
-    phase: str
-    line: str
+    data: str  # salted digest of the file of records
+    reserved: str  # what the account calls it; empty without an account
+    phase: str  # "accepted", "running", "finished", "abandoned" or "refused"
+    line: str  # how it ended, in one line
 
 
 class Sent(NamedTuple):
-    """A round that was answered.
-
-    Attributes
-    ----------
-    heard
-        Digests of what it was computed from, one after the other.
-    message
-        The envelope that was sent.
-    state
-        The method's state afterwards.
-    chain
-        That of what was heard, this round included.
-    """
+    """A round that was answered."""
 
     round: int
-    heard: bytes
-    message: bytes
-    state: bytes
-    chain: bytes
+    inputs: bytes  # digests of the messages it was computed from, 32 bytes each
+    message: bytes  # the envelope that was sent
+    state: bytes  # the method's state afterwards
+    chain: bytes  # transcript digest, this round included
 
 
 class Journal:
@@ -207,16 +172,13 @@ class Journal:
     chain with the operating system. If it raises, the journal is as it was before, or ahead of its
     head.
 
-    Raises
-    ------
-    InputError
-        If another process has it, it cannot be used, was edited in any row, or is older than its
-        head.
+    Raises `InputError` if another process has it, it cannot be used, was edited in any row, or is
+    older than its head.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        with told(file), ExitStack() as stack:
+        with journal_errors(file), ExitStack() as stack:
             private_folder(file.parent)
             self._connection = stack.enter_context(closing(_connection(file)))
             first = self._first()
@@ -246,19 +208,17 @@ class Journal:
 
     def masked(self) -> list[str]:
         """Return the digests of the runs for which keys of masks were made."""
-        with self._told():
+        with journal_errors(self.file):
             rows = self._connection.execute("SELECT run FROM said WHERE what = 'mask'").fetchall()
         return [str(run) for (run,) in rows]
 
     def begin(self, row: RunRow) -> None:
         """Write a run that was accepted.
 
-        Raises
-        ------
-        InputError
-            If another journal of this user began it: what that one said would be said anew.
+        Raises `InputError` if another journal of this user began it: what that one said would be
+        said anew.
         """
-        with self._told():
+        with journal_errors(self.file):
             marker = self._head.with_name(f"run-{row.digest}-{row.agent}.journal")
             if not _claimed(marker, self._identity):
                 raise InputError(
@@ -290,7 +250,7 @@ class Journal:
             "kind": "sent",
             "run": digest,
             "round": sent.round,
-            "heard": sent.heard.hex(),
+            "heard": sent.inputs.hex(),
             "chain": sent.chain.hex(),
             "message": _sha_of(sent.message),
             "state": _sha_of(sent.state),
@@ -326,7 +286,7 @@ class Journal:
     def answers(self, digest: str) -> dict[int, list[Entry]]:
         """Return the entries of every round that has some."""
         found: dict[int, list[Entry]] = {}
-        with self._told():
+        with journal_errors(self.file):
             rows = self._connection.execute(
                 "SELECT round, local, kind, scale, exponent, rate, batch FROM answer "
                 "WHERE run = ? ORDER BY round, local",
@@ -359,19 +319,14 @@ class Journal:
     # the file
 
     def _one(self, query: str, *values: Any) -> Any:
-        with self._told():
+        with journal_errors(self.file):
             return self._connection.execute(query, values).fetchone()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        with told(self.file):
-            yield
 
     @contextmanager
     def _written(self, content: Mapping[str, Any]) -> Iterator[None]:
         """Write what the body writes, and an entry of the chain, in one transaction."""
         link = following(self._last, content)
-        with self._told():
+        with journal_errors(self.file):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -428,7 +383,7 @@ class Journal:
 
 
 @contextmanager
-def told(file: Path) -> Iterator[None]:
+def journal_errors(file: Path) -> Iterator[None]:
     """Raise errors of the database and of the system as `InputError`."""
     try:
         yield

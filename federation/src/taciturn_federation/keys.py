@@ -68,10 +68,7 @@ def sign_labelled(key: Ed25519PrivateKey, label: Label, content: bytes) -> bytes
 def is_signed(key: Ed25519PublicKey, label: Label, signature: bytes | str, content: bytes) -> bool:
     """Return whether a signature is that of a key over a label and some content.
 
-    Parameters
-    ----------
-    signature
-        64 bytes, or as many in hexadecimal digits.
+    `signature`: 64 bytes, or as many in hexadecimal digits.
     """
     try:
         given = bytes.fromhex(signature) if isinstance(signature, str) else signature
@@ -89,10 +86,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 def public_key(text: str) -> Ed25519PublicKey:
     """Return the key of which `public_text` is the text.
 
-    Raises
-    ------
-    InputError
-        If the text is no such key.
+    Raises `InputError` if the text is no such key.
     """
     if not _KEY.fullmatch(text):
         raise InputError("a signing key is not 64 hexadecimal digits; ask for the file anew")
@@ -116,10 +110,7 @@ def fingerprint(content: bytes) -> str:
 def write_private(file: Path, content: bytes) -> None:
     """Write a file that only its user can read; it must be new.
 
-    Raises
-    ------
-    InputError
-        If there is such a file, or it cannot be written.
+    Raises `InputError` if there is such a file, or it cannot be written.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
@@ -137,10 +128,7 @@ def write_private(file: Path, content: bytes) -> None:
 def read_private(file: Path) -> bytes:
     """Return the content of a file that only its user can read.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or others can read it too.
+    Raises `InputError` if it cannot be read, or others can read it too.
     """
     try:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
@@ -152,8 +140,7 @@ def read_private(file: Path) -> bytes:
     except OSError as error:
         raise InputError(
             f"{file} cannot be read ({error.strerror}); it is made by taciturn study new or "
-            "taciturn "
-            "site join"
+            "taciturn site join"
         ) from None
 
 
@@ -183,10 +170,7 @@ _UNTIL = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 class Nkey:
     """The key with which a party connects.
 
-    Attributes
-    ----------
-    key
-        The secret half; it signs nothing but challenges of the hub.
+    `key`: the secret half; it signs nothing but challenges of the hub.
     """
 
     key: Ed25519PrivateKey
@@ -209,10 +193,7 @@ class Nkey:
 def nkey_text(public: bytes) -> str:
     """Return the public key of a user as NATS writes it.
 
-    Parameters
-    ----------
-    public
-        32 bytes.
+    `public`: 32 bytes.
     """
     content = bytes([_USER]) + public
     # CRC-16/XMODEM, least significant byte first
@@ -222,10 +203,7 @@ def nkey_text(public: bytes) -> str:
 def nkey_bytes(text: str) -> bytes:
     """Return the 32 bytes of which `nkey_text` is the text.
 
-    Raises
-    ------
-    InputError
-        If the text is no public nkey of a user.
+    Raises `InputError` if the text is no public nkey of a user.
     """
     public = base64.b32decode(text)[1:33] if _NKEY.fullmatch(text) else b""
     if nkey_text(public) != text:
@@ -234,20 +212,7 @@ def nkey_bytes(text: str) -> bytes:
 
 
 def certify_nkey(key: Ed25519PrivateKey, study: str, name: str, nkey: str) -> str:
-    """Return the signature by which a party says that it connects with an nkey.
-
-    Parameters
-    ----------
-    key
-        The party's signing key.
-    name
-        What the party is called in the study.
-
-    Returns
-    -------
-    str
-        128 hexadecimal digits.
-    """
+    """Return a party's signature that it connects with an nkey, 128 hexadecimal digits."""
     return sign_labelled(key, Label.NKEY, _certified(study, name, nkey)).hex()
 
 
@@ -291,13 +256,7 @@ def check_certificate(pem: str) -> None:
 
 
 def client_context(certificate: str) -> ssl.SSLContext:
-    """Return the TLS of a party: version 1.3, and a hub with this very certificate alone.
-
-    Parameters
-    ----------
-    certificate
-        Of the invitation, PEM.
-    """
+    """Return the TLS of a party: version 1.3, and a hub with this very certificate alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     # The certificate is the only one that is trusted, so the name in it says nothing further.

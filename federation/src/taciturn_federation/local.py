@@ -1,67 +1,180 @@
-"""What a site derives for itself from a signed proposal and its own file; it believes nobody."""
+"""What a site derives for itself from a signed proposal and its own file.
+
+The last question of a run is a second leg with a plan and a ledger of its own: every agent that
+holds records out answers it once, after the training.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from jaxtyping import Float
 
 from taciturn.algorithms import METHODS, Method
 from taciturn.budget import Charge
 from taciturn.engine import Plan, charge_of
 from taciturn.engine.credit import alone_among, with_claims
 from taciturn.engine.running import check_bounds, check_certificate, check_machine
-from taciturn.errors import InputError
-from taciturn.evaluation import larger_of
-from taciturn.privacy import Certificate, Ledger, Sum
+from taciturn.errors import InputError, PrivacyError
+from taciturn.evaluation import (
+    PrivateScore,
+    evaluation_plan,
+    evaluation_seed,
+    larger_of,
+    score_of_totals,
+    score_units,
+    with_evaluation,
+)
+from taciturn.features import CONSTANT
+from taciturn.privacy import Certificate, Sum
 from taciturn.problems import Draw
 from taciturn.proposal import (
     Budget,
     DataFacts,
     Proposal,
+    labels_of,
 )
-from taciturn.tables import Files, Source, read_files, table_conditions
+from taciturn.tables import Files, Numeric, Source, read_files, table_conditions
 from taciturn.training import (
     DividedData,
     Division,
     check_known,
 )
+from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.answering import Answering
-from taciturn_federation.last_question import LastQuestion, last_question
-from taciturn_federation.party import Released
-from taciturn_federation.records import own_records, private_of
+from taciturn_federation.answering import Answering, layouts_of, local_records, private_of
+from taciturn_federation.envelope import BreachError, Layout
+from taciturn_federation.interface import Released
+from taciturn_federation.ledger_entries import ledger_of_agent
+from taciturn_federation.masks import opened
+
+# intervals are roots of polynomials in fourth powers of totals
+_MOST_TOTAL = 1e50
+
+
+@dataclass(frozen=True, eq=False)
+class LastQuestion:
+    """What the agents of a proposal with an evaluation are asked in the end.
+
+    **Guarantee.** A site asks its own held-out records about the model that follows from what it
+    received itself; its answer is that of `Answering` under the plan that it derived. Which records
+    these are the site's own secret draw decides, so no record is in both legs
+    (`taciturn.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
+    Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
+    leave under masks, and the sum over all who answer is the only thing that anybody can read.
+
+    Attributes
+    ----------
+    training
+        The plan of the training.
+    agents
+        Those who answer, in order: the ones that hold records out.
+    """
+
+    proposal: Proposal
+    training: Plan
+    agents: tuple[int, ...]
+
+    @cached_property
+    def planned(self) -> Plan:
+        """The plan for a model of zeros: for others only the question differs, and no scale."""
+        return self._plan(np.zeros(self.proposal.facts.shape))
+
+    @property
+    def summed(self) -> bool:
+        """Whether only the sum of the answers may be read."""
+        return self.planned.program.summed
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of an answer."""
+        return dataclasses.replace(layouts_of(self.planned.program).message, most=_MOST_TOTAL)
+
+    def _plan(self, weights: HostArray) -> Plan:
+        norm = math.hypot(1.0, CONSTANT) if self.proposal.centre else None
+        return evaluation_plan(self.proposal, self.training, weights, record_norm=norm)
+
+    def check(self, seed: int | None) -> None:
+        """Raise unless the plan keeps its bounds and this machine can draw its noise."""
+        check_bounds(self.planned)
+        check_certificate(self.planned)
+        check_machine(self.planned.program, evaluation_seed(seed))
+
+    def certificate(self, training: Certificate) -> Certificate:
+        """Return the certificate of a training with this question after it."""
+        return with_evaluation(self.proposal, training, self.planned.certificate)
+
+    def answering(
+        self, agent: int, data: DividedData, released: Released, seed: int | None
+    ) -> Answering:
+        """Return what answers for an agent once the model is known.
+
+        Raises `PrivacyError` if its file does not hold out as many records as the proposal says.
+        """
+        evaluation = self.proposal.evaluation
+        assert evaluation is not None
+        around = data if released.centre is None else data.around(released.centre)
+        shards = around.evaluated()
+        if shards.counts != (evaluation.counts[agent],):
+            raise PrivacyError("the records held out are not as many as the proposal says")
+        planned = self._plan(released.weights)
+        number = self.agents.index(agent)
+        private = private_of(shards, planned)
+        return Answering(planned, number, private, seed=evaluation_seed(seed))
+
+    def totals(self, answers: Sequence[HostArray]) -> Float[HostArray, "S"]:
+        """Return the sum of the agents' answers, of which masks cancel in it.
+
+        Raises `BreachError` if masks do not cancel.
+        """
+        if not self.summed:
+            return np.asarray(np.sum(np.stack(list(answers)), axis=0, dtype=np.float64))
+        words = [np.asarray(answer).view(np.uint64) for answer in answers]
+        try:
+            steps = opened(words, len(self.agents))
+        except InputError as error:
+            raise BreachError(f"of the last question, {error}") from None
+        exponent = int(np.asarray(self.planned.program.exponents)[0, 0, 0])
+        return np.ldexp(steps.astype(np.float64), exponent)
+
+    def score(self, totals: Float[HostArray, "S"]) -> PrivateScore:
+        """Return the figures, post-processing of the answers alone."""
+        proposal = self.proposal
+        bounds = proposal.data.table.bounds if proposal.data.table is not None else None
+        numbers = bounds is not None and isinstance(bounds.target, Numeric)
+        unit = bounds.half_range if bounds is not None and numbers else 1.0
+        scale = score_units(proposal, labels_of(proposal.data), unit)
+        return score_of_totals(proposal, self.planned, totals, scale)
+
+
+def last_question(proposal: Proposal, training: Plan) -> LastQuestion | None:
+    """Return the last question of a proposal; None if nothing is held out, or not asked about."""
+    if proposal.evaluation is None or not proposal.asks:
+        return None
+    agents = tuple(np.flatnonzero(proposal.evaluation.counts).tolist())
+    return LastQuestion(proposal, training, agents)
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A site's own view of a run, derived before anything is answered.
-
-    Attributes
-    ----------
-    agent
-        Its number.
-    last
-        What held-out records are asked after the training; None if none are.
-    files
-        Its file, of which no cell has been looked at.
-    content
-        SHA-256 of the bytes of its file, which leaves the site in no form.
-    certificate
-        Of the whole run, with all conditions; stamped as a reproduction if there is a seed.
-    """
+    """A site's own view of a run, derived before anything is answered."""
 
     signed: SignedProposal
-    agent: int
+    agent: int  # its number
     plan: Plan
+    # what held-out records are asked after the training; None if none are
     last: LastQuestion | None
-    files: Files
-    content: bytes
+    files: Files  # its file, of which no cell has been looked at
+    content: bytes  # SHA-256 of the bytes of its file, which leaves the site in no form
+    # of the whole run, with all conditions; stamped as a reproduction if there is a seed
     certificate: Certificate
     seed: int | None
 
@@ -89,21 +202,15 @@ class Local:
     def records(self, draw: Draw) -> DividedData:
         """Return the records; the cells of the file are looked at here, and nowhere before.
 
-        Parameters
-        ----------
-        draw
-            What holds records out, the same at every start of a run; in a reproduction, whose noise
-            has a seed, the public split seed takes its place.
+        `draw`: what holds records out, the same at every start of a run; in a reproduction, whose
+        noise has a seed, the public split seed takes its place.
 
-        Raises
-        ------
-        InputError
-            If a cell is not what the bounds declare: a fact about the records.
+        Raises `InputError` if a cell is not what the bounds declare: a fact about the records.
         """
         proposal = self.signed.proposal
         if self.seed is not None:
             draw = Draw(seed=proposal.split_seed)
-        return own_records(self.files, proposal, self.agent, draw)
+        return local_records(self.files, proposal, self.agent, draw)
 
     def answering(self, records: DividedData) -> Answering:
         """Return what answers in the rounds of the training."""
@@ -112,8 +219,8 @@ class Local:
         private = private_of(shards, self.plan)
         return Answering(self.plan, self.agent, private, seed=self.seed)
 
-    def asked(self, records: DividedData) -> Callable[[Released], Answering] | None:
-        """Return what makes of a released model that which answers the last question about it."""
+    def evaluator(self, records: DividedData) -> Callable[[Released], Answering] | None:
+        """Return a function from a released model to this site's evaluation, or None."""
         last, agent, seed = self.last, self.agent, self.seed
         if last is None:
             return None
@@ -125,10 +232,10 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
 
     Notes
     -----
-    **Guarantee.** Those of `charge_of` for this agent, of the rounds that were answered. Where
-    others end a run early, or a public fact does, the rounds left out were not answered, and events
-    that did not happen cost nothing: the sums of a filter are over the events that did. An observer
-    of sums learns of a round only if all answered it, so the noise of the others is in it.
+    **Guarantee.** A filter composes the events that occurred. Rounds that this agent did not
+    answer, because another site or a public fact ended the run, produced no event and are not
+    charged. An observer of sums learns of a round only if all answered it, so the noise of the
+    others is in it.
 
     A person who may be at M sites is in the answers of all of them: each is charged what M have
     together (`charge_of`), and that of the whole run, since a site does not know in which rounds
@@ -139,18 +246,7 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     asked = np.where(answered, ledger.kind, -1)
-    own = slice(agent, agent + 1)
-    column = Ledger(
-        asked[own],
-        ledger.sensitivity[own],
-        ledger.scale[own],
-        ledger.mechanism,
-        ledger.rates[own],
-        ledger.inside,
-        ledger.sizes[own],
-        ledger.steps[own],
-        ledger.values,
-    )
+    column = ledger_of_agent(ledger, agent, asked)
     program = dataclasses.replace(plan.program, summed=False)
     charge = charge_of(dataclasses.replace(plan, ledger=column, program=program))
     if not plan.program.summed:

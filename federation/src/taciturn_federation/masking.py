@@ -30,10 +30,7 @@ _PART, _LAST = "training", "evaluation"
 class Unmasked:
     """Answers leave as they are, as every message may be read.
 
-    Attributes
-    ----------
-    keeps_state
-        Whether the journal keeps the method's state, from which an answer can be read.
+    `keeps_state`: whether the journal keeps the method's state, from which an answer can be read.
     """
 
     keeps_state = True
@@ -47,23 +44,17 @@ class Unmasked:
         """Take note of the acceptances of all, with which the run starts."""
 
     def first_link(self) -> bytes:
-        """Return the chain before anything was heard, 32 bytes."""
+        """Return the chain before anything was received, 32 bytes."""
         return NOTHING
 
-    def masked(self, turn: int, heard: bytes, body: bytes) -> bytes:
+    def masked(self, turn: int, transcript: bytes, body: bytes) -> bytes:
         """Return the body of a round's message as it may leave."""
-        del turn, heard
+        del turn, transcript
         return body
 
-    def masked_last(self, agents: Sequence[int], heard: bytes, body: bytes) -> bytes:
-        """Return the body of the answer to the last question as it may leave.
-
-        Parameters
-        ----------
-        agents
-            Those who answer it, in order.
-        """
-        del agents, heard
+    def masked_last(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
+        """Return the body of the answer to the last question as it may leave."""
+        del agents, transcript
         return body
 
     def forget(self) -> None:
@@ -116,17 +107,17 @@ class Masked(Unmasked):
         return chained(NOTHING, self._participants().digest)
 
     @override
-    def masked(self, turn: int, heard: bytes, body: bytes) -> bytes:
+    def masked(self, turn: int, transcript: bytes, body: bytes) -> bytes:
         if self._masks is None:
             latest = self._journal.latest(self._run)
             after = -1 if latest is None else latest.round
             whole = self._participants()
             self._masks = Masks(self._key(), whole, self._agent, part=_PART, after=after)
         words = np.frombuffer(body, "<u8")
-        return self._masks.masked(turn, heard, words).astype("<u8").tobytes()
+        return self._masks.masked(turn, transcript, words).astype("<u8").tobytes()
 
     @override
-    def masked_last(self, agents: Sequence[int], heard: bytes, body: bytes) -> bytes:
+    def masked_last(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
         whole, number = self._participants(), agents.index(self._agent)
         some = Participants(
             whole.run,
@@ -134,7 +125,7 @@ class Masked(Unmasked):
             tuple(whole.keys[agent] for agent in agents),
         )
         masks = Masks(self._key(), some, number, part=_LAST)
-        return masks.masked(0, heard, np.frombuffer(body, "<u8")).astype("<u8").tobytes()
+        return masks.masked(0, transcript, np.frombuffer(body, "<u8")).astype("<u8").tobytes()
 
     @override
     def forget(self) -> None:
@@ -180,7 +171,7 @@ def masking_of(local: Local, journal: Journal, opener: Opener) -> Unmasked:
 
 
 def first_link(plan: Plan, opener: Opener, accepted: Sequence[Envelope]) -> bytes:
-    """Return the chain of a run before anything was heard; with masks it names the participants."""
+    """Return the first transcript digest; with masks it names the participants."""
     if not plan.program.summed:
         return NOTHING
     return chained(NOTHING, participants_of(opener, accepted).digest)
@@ -189,10 +180,7 @@ def first_link(plan: Plan, opener: Opener, accepted: Sequence[Envelope]) -> byte
 def participants_of(opener: Opener, accepted: Sequence[Envelope]) -> Participants:
     """Return the participants of a run by the acceptances of all, which are in their order.
 
-    Raises
-    ------
-    BreachError
-        If the key of one is missing, none, or another's.
+    Raises `BreachError` if the key of one is missing, none, or another's.
     """
     keys: list[bytes] = []
     for one in accepted:
@@ -236,7 +224,7 @@ def _signers(opener: Opener) -> tuple[bytes, ...]:
 _LEAST = 86_400.0
 
 
-def clear_masks(journal: Journal, *, now: float | None = None, but: str = "") -> list[str]:
+def remove_stale_keys(journal: Journal, *, now: float | None = None, but: str = "") -> list[str]:
     """Remove the keys of masks of runs that are over, and return a line for each.
 
     Over is a run that ended by the journal, or that was never accepted, and one that no process of

@@ -1,53 +1,77 @@
-"""The rounds that a site answers: computed once, written down, then said."""
+"""The rounds that a site answers and the end of its run: computed once, written, then sent."""
 
 from __future__ import annotations
 
-import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 from taciturn.errors import SolverError
 from taciturn.typing import PyTree
 from taciturn_federation.answering import Answering
-from taciturn_federation.envelope import BreachError, Kind, Seal, chained, is_computable
-from taciturn_federation.exchange import Exchange, Need, Past
-from taciturn_federation.hearing import Hearing
+from taciturn_federation.envelope import (
+    NOTHING,
+    BreachError,
+    Envelope,
+    Kind,
+    Seal,
+    chained,
+    is_computable,
+    joint,
+    with_scores,
+)
+from taciturn_federation.exchange import Need, Past
+from taciturn_federation.inbox import Inbox
+from taciturn_federation.interface import BroadcastLimiter, Packet, Released
 from taciturn_federation.journal import Journal, Sent
+from taciturn_federation.ledger_entries import Entry, entries_to_json
 from taciturn_federation.masking import Unmasked
-from taciturn_federation.party import Packet
+
+_HEAD = len(NOTHING)
 
 
 class Rounds:
-    """A site's way through the rounds of its plan; it goes on where its journal ends.
+    """A site's rounds, from where its journal ends to the head that it signs.
 
     **Guarantee.** Message, state and entries of a round are in the journal before the message is
     returned, in one transaction. If that fails nothing is returned and the round counts as not
-    answered: the same noise, which nobody saw, may serve for the next attempt.
-    Under masks (`Masked`) no answer is written in plain, nor the state that holds one.
+    answered: the same noise, which nobody saw, may serve for the next attempt. The answer to the
+    last question is written likewise, with the model that it is about, which is what follows from
+    what the site itself received; until then the same answer is kept for the next attempt, since
+    under masks no other one may be sent. Under masks (`Masked`) no answer is written in plain, nor
+    the state that holds one.
+
+    `evaluator`: returns what answers the last question about a model; None if none is asked.
     """
 
     def __init__(
         self,
         answering: Answering,
-        exchange: Exchange,
-        hearing: Hearing,
+        inbox: Inbox,
         journal: Journal,
         seal: Seal,
         masking: Unmasked,
+        evaluator: Callable[[Released], Answering] | None,
     ) -> None:
-        self._answering, self._exchange, self._hearing = answering, exchange, hearing
+        self._answering, self._inbox, self._exchange = answering, inbox, inbox.exchange
         self._journal, self._seal, self._masking = journal, seal, masking
-        self._run = seal.run.hex()
-        self._layouts = exchange.layouts
-        self._turns = answering.turns
+        self._evaluator = evaluator
+        self._run, self._rounds = seal.run.hex(), answering.plan.rounds
+        self._layouts, self._turns = inbox.exchange.layouts, answering.turns
         self._state: PyTree = answering.first_state()
-        self._heard: PyTree = ()
-        self.chain, self._next = masking.first_link(), 0
-        self._handed: Need | None = None
+        self._last_inbox: PyTree = ()
+        self._transcript, self._next = masking.first_link(), 0
+        self._forwarded: Need | None = None
+        self._limits: dict[Any, BroadcastLimiter] = defaultdict(BroadcastLimiter)
+        self._drawn: tuple[Sent, tuple[Entry, ...]] | None = None
+        self._trained: Sent | None = journal.sent(self._run, self._rounds)
+        self._signed: bytes | None = journal.said(self._run, "head")
         latest = journal.latest(self._run)
-        if latest is not None and latest.round == answering.plan.rounds:
-            self.chain, self._next = latest.chain, len(self._turns)
+        if latest is not None and latest.round == self._rounds:
+            self._transcript, self._next = latest.chain, len(self._turns)
         elif latest is not None:
-            self._state, self._heard = self._kept(latest.state)
-            self.chain, self._next = latest.chain, self._turns.index(latest.round) + 1
+            self._state, self._last_inbox = self._read_state(latest.state)
+            self._transcript, self._next = latest.chain, self._turns.index(latest.round) + 1
 
     @property
     def done(self) -> bool:
@@ -57,86 +81,87 @@ class Rounds:
     @property
     def turn(self) -> int:
         """The next round to be answered; T at the end."""
-        return self._answering.plan.rounds if self.done else self._turns[self._next]
+        return self._rounds if self.done else self._turns[self._next]
 
-    def lacks(self) -> tuple[Need, ...]:
-        """Return what has not been heard and is needed for the next round."""
-        needs = () if self.done else self._exchange.needs(self.turn)
-        return tuple(need for need in needs if not self._hearing.has(need))
+    def missing(self) -> tuple[Need, ...]:
+        """Return what is needed next and has not arrived: for a round, the model or the head."""
+        if not self.done:
+            needs = self._exchange.needs(self.turn)
+        elif self._signed is not None:
+            return ()
+        else:
+            needs = self._exchange.finals if self._trained is None else self._exchange.scores
+        return tuple(need for need in needs if not self._inbox.has(need))
+
+    # the rounds
 
     def advance(self) -> list[Packet]:
-        """Return the messages of all rounds for which everything was heard."""
-        packets = self._handed_on()
-        while not self.done and not self.lacks():
-            packets += self._answered(self.turn)
-            packets += self._handed_on()
-        return packets
+        """Return the messages of all rounds for which everything has arrived, and of the end."""
+        packets = self._forward()
+        while not self.done and not self.missing():
+            packets += self._answer(self.turn)
+            packets += self._forward()
+        return [*packets, *self.finish()]
 
-    def _handed_on(self) -> list[Packet]:
-        """Return what others wait for before this site can answer; written down, and then said."""
-        self._hear_own()
-        need = None if self.done else self._exchange.hands_on(self.turn)
-        if need is None or need == self._handed or not self._hearing.has(need):
+    def _forward(self) -> list[Packet]:
+        """Return what others need before this site can answer; written, and then sent."""
+        if self.done:
             return []
-        sealed = self._journal.say(self._run, _name_of(need.round), self._hearing.sealed(need))
-        self._handed = need
-        return self._exchange.handed_on(sealed)
-
-    def _hear_own(self) -> None:
-        """Take what this site said itself and needs next: the hub does not send it back."""
-        for need in self.lacks():
-            if need.sender == self._exchange.agent:
-                sent = self._journal.sent(self._run, need.round)
+        for missing in self.missing():  # the hub does not send a site its own messages
+            if missing.sender == self._exchange.agent:
+                sent = self._journal.sent(self._run, missing.round)
                 assert sent is not None
-                self._hearing.take(self._hearing.opener.opened(sent.message))
+                self._accept_own(sent.message)
+        need = self._exchange.to_forward(self.turn)
+        if need is None or need == self._forwarded or not self._inbox.has(need):
+            return []
+        sealed = self._journal.say(self._run, _forward_name(need.round), self._inbox.sealed(need))
+        self._forwarded = need
+        return self._exchange.forward(sealed)
 
-    def _answered(self, turn: int) -> list[Packet]:
-        needs = self._exchange.needs(turn)
-        kept = self._journal.sent(self._run, turn)
-        if kept is not None:  # written, though the head of the journal could not be
-            return self._go_on(kept, *self._kept(kept.state))
-        digests = [self._hearing.digest(need) for need in needs]
-        bodies = [self._hearing.body(need) for need in needs]
-        inbox = self._exchange.inbox(turn, bodies, self._past)
-        common = [self._hearing.digest(need) for need in self._exchange.in_common(turn)]
-        chain = chained(self.chain, joint(common))
+    def _answer(self, turn: int) -> list[Packet]:
+        written = self._journal.sent(self._run, turn)
+        if written is not None:  # though the head of the journal could not be
+            return self._go_on(written, *self._read_state(written.state))
+        exchange, needs = self._exchange, self._exchange.needs(turn)
+        digests, bodies = self._inbox.digests(needs), self._inbox.bodies(needs)
+        inbox = exchange.inbox(turn, bodies, self._past)
+        common = joint(self._inbox.digests(exchange.in_common(turn)))
+        transcript = chained(self._transcript, common)
         answered = self._answering.answer(turn, self._state, inbox)
         plain = self._layouts.message.packed(answered.message)
-        body = self._exchange.added(self._masking.masked(turn, chain, plain), bodies)
+        body = exchange.added(self._masking.masked(turn, transcript, plain), bodies)
         self._check_computable(self._layouts.message.unpacked(body, "", finite=False))
-        sealed = self._seal.sealed(self._exchange.says, turn, body, heard=chain)
+        sealed = self._seal.sealed(exchange.message_kind, turn, body, transcript=transcript)
         state = answered.state if self._masking.keeps_state else self._state
-        heard = inbox if self._exchange.keeps.leaves else ()
-        sent = Sent(turn, b"".join(digests), sealed, self._keeping(state, heard), chain)
+        last_inbox = inbox if exchange.keeps.leaves else ()
+        kept = self._layouts.state.packed(state) if self._masking.keeps_state else b""
+        kept += exchange.keeps.packed(last_inbox)
+        sent = Sent(turn, b"".join(digests), sealed, kept, transcript)
         self._journal.add(self._run, sent, answered.entries)
-        return self._go_on(sent, state, heard)
+        return self._go_on(sent, state, last_inbox)
+
+    def _go_on(self, sent: Sent, state: PyTree, last_inbox: PyTree) -> list[Packet]:
+        """Return the written message of a round; the next one is due."""
+        self._state, self._last_inbox = state, last_inbox
+        self._transcript, self._next = sent.chain, self._next + 1
+        self._inbox.discard(self._exchange.needs(sent.round))
+        return self._exchange.packets(sent.round, sent.message)
 
     def _check_computable(self, message: PyTree) -> None:
         """Raise `BreachError` if a message would be refused for what others sent before it."""
         if is_computable(message):
             return
-        who = self._hearing.loudest()
-        if who is None:
+        sender = self._inbox.loudest()
+        if sender is None:
             raise SolverError("an answer of this site is not finite; nothing is sent")
         raise BreachError(
-            f"{who} sent numbers so large that nothing can be computed from them; its owner should "
-            "look at its version of taciturn"
+            f"{sender} sent numbers so large that nothing can be computed from them; its owner "
+            "should look at its version of taciturn"
         )
 
-    def _go_on(self, sent: Sent, state: PyTree, heard: PyTree) -> list[Packet]:
-        """Return what was written for a round on its way; the next one is due."""
-        self._state, self._heard = state, heard
-        self.chain, self._next = sent.chain, self._next + 1
-        self._hearing.forget(self._exchange.needs(sent.round))
-        return self._exchange.packets(sent.round, sent.message)
-
-    def _keeping(self, state: PyTree, heard: PyTree) -> bytes:
-        """Return what the journal keeps of a round for the next one."""
-        kept = self._layouts.state.packed(state) if self._masking.keeps_state else b""
-        return kept + self._exchange.keeps.packed(heard)
-
-    def _kept(self, kept: bytes) -> tuple[PyTree, PyTree]:
-        """Return the state after the last round, and what was heard in it if that is kept.
+    def _read_state(self, kept: bytes) -> tuple[PyTree, PyTree]:
+        """Return the state after the last round, and its inbox if that is kept.
 
         It is the first state where none is kept: where answers are summed, questions and messages
         are the same whatever the state is.
@@ -149,45 +174,145 @@ class Rounds:
 
     @property
     def _past(self) -> Past:
-        return Past(self._own, self._heard)
+        return Past(self._own_message, self._last_inbox)
 
-    def _own(self, turn: int) -> PyTree:
-        """Return this agent's own message of a round, from the journal."""
+    def _own_message(self, turn: int) -> PyTree:
         sent = self._journal.sent(self._run, turn)
         assert sent is not None
-        body = self._hearing.opener.opened(sent.message).body
+        body = self._inbox.opener.opened(sent.message).body
         return self._layouts.message.unpacked(body, "the journal")
 
-    def again(self, turn: int, subject: str) -> list[Packet]:
-        """Return what was said on a subject in a round, as it was written."""
-        if not 0 <= turn < self._answering.plan.rounds:
-            return []
-        sent, handed = self._journal.sent(self._run, turn), None
-        packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
-        if self._exchange.hands_on(turn + 1) is not None:
-            handed = self._journal.said(self._run, _name_of(turn))
-        packets += [] if handed is None else self._exchange.handed_on(handed)
-        return [packet for packet in packets if packet.subject == subject]
+    def _accept_own(self, sealed: bytes) -> None:
+        self._inbox.accept(self._inbox.opener.opened(sealed))
 
-    def final(self) -> bytes | None:
-        """Return what all are told at the end, as it was said first; None for nothing."""
+    # the end
+
+    def finish(self) -> list[Packet]:
+        """Return what all receive at the end, as far as it is known; nothing before."""
+        if not self.done:
+            return []
+        final = self._final()
+        if final:
+            self._accept_own(final)
+        if self._trained is None and not self.missing():
+            self._trained = self._answer_last()
+        score = b"" if self._trained is None else self._trained.message
+        if score:
+            self._accept_own(score)
+        envelopes = [sealed for sealed in (final, score) if sealed]
+        head = self.head()
+        if head is not None:
+            rounds = self._rounds + bool(self._exchange.scores)
+            entries = entries_to_json(self._journal.answers(self._run), rounds)
+            envelopes += [
+                self._seal.values(Kind.LEDGER_ENTRIES, self._rounds, entries),
+                self._seal.sealed(Kind.HEAD, self._rounds, b"", transcript=head),
+            ]
+        return [self._broadcast(sealed) for sealed in envelopes]
+
+    def head(self) -> bytes | None:
+        """Return the digest that this site signs at the end; None while something is missing.
+
+        On star and tree it chains everything that was received, on other networks the end alone,
+        since every site receives something else before it.
+        """
+        if self.done and self._signed is None and self._trained is not None and not self.missing():
+            scores, layout = self._exchange.scores, self._exchange.trained
+            head = with_scores(self._trained.chain, self._inbox.digests(scores))
+            trained = layout.unpacked(self._trained.state, "the journal", finite=False)
+            released = self._exchange.scored(trained, self._inbox.bodies(scores))
+            # with the model: when it is asked for next, others may have left
+            content = head + self._exchange.released.packed(released)
+            self._signed = self._journal.say(self._run, "head", content)
+        return None if self._signed is None else self._signed[:_HEAD]
+
+    def released(self) -> Released:
+        """Return what the run releases, once there is a head."""
+        assert self._signed is not None
+        content, layout = self._signed[_HEAD:], self._exchange.released
+        released: Released = layout.unpacked(content, "the journal", finite=False)
+        return released
+
+    def _final(self) -> bytes | None:
+        """Return what all receive after the last round, as it was first sent; None for nothing."""
         said = self._journal.said(self._run, "final")
         if said is not None:
             return said
         body = self._exchange.final(self._state, self._past)
         if body is None:
             return None
-        need = Need(Kind.FINAL, self._exchange.agent, self._answering.plan.rounds)
+        need = Need(Kind.FINAL, self._exchange.agent, self._rounds)
         self._check_computable(self._exchange.layout(need).unpacked(body, "", finite=False))
-        turns = self._answering.plan.rounds
-        sealed = self._seal.sealed(Kind.FINAL, turns, body, heard=self.chain)
+        sealed = self._seal.sealed(Kind.FINAL, self._rounds, body, transcript=self._transcript)
         return self._journal.say(self._run, "final", sealed)
 
+    def _answer_last(self) -> Sent:
+        """Write the model and the answer to the last question, and return them."""
+        written = self._journal.sent(self._run, self._rounds)
+        if written is not None:  # though the head of the journal could not be
+            return written
+        if self._drawn is None:
+            self._drawn = self._draw()
+        sent, entries = self._drawn
+        self._journal.add(self._run, sent, entries)
+        return sent
 
-def _name_of(turn: int) -> str:
+    def _draw(self) -> tuple[Sent, tuple[Entry, ...]]:
+        """Return the end of the training with the answer to the last question, not yet written."""
+        finals, last = self._exchange.finals, self._exchange.last
+        digests = self._inbox.digests(finals)
+        trained = self._exchange.model(self._inbox.bodies(finals))
+        before = self._transcript if self._exchange.one_chain else NOTHING
+        transcript = chained(before, joint(digests))
+        sealed: bytes = b""
+        entries: tuple[Entry, ...] = ()
+        evaluator = self._evaluator
+        if last is not None and evaluator is not None and self._exchange.agent in last.agents:
+            answering = evaluator(trained)
+            inbox = answering.first_inbox()
+            answered = answering.answer(0, answering.first_state(), inbox)
+            body = last.layout.packed(answered.message)
+            if last.summed:
+                body = self._masking.masked_last(last.agents, transcript, body)
+            sealed = self._seal.sealed(Kind.SCORE, self._rounds, body, transcript=transcript)
+            entries = answered.entries
+        state = self._exchange.trained.packed(trained)
+        return Sent(self._rounds, b"".join(digests), sealed, state, transcript), entries
+
+    def _broadcast(self, sealed: bytes) -> Packet:
+        return Packet(self._exchange.subjects.state(self._exchange.agent), sealed)
+
+    # sending again
+
+    def resend(self, subject: str, envelope: Envelope, now: float) -> list[Packet]:
+        """Return what a request, which `Grammar` has checked, asks for, as it was written."""
+        values, subjects, agent = envelope.values(), self._exchange.subjects, self._exchange.agent
+        sender, kind = envelope.sender, values["kind"]
+        if kind in (Kind.FINAL, Kind.SCORE) and values["sender"] == agent:
+            sealed = self._written_end(kind) if self.done else None
+            due = sealed is not None and self._limits[kind].allows(now)
+            return [self._broadcast(sealed)] if sealed is not None and due else []
+        if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != subjects.edge(sender, agent):
+            return []
+        return self.sent_on(values["round"], subjects.edge(agent, sender))
+
+    def _written_end(self, kind: Any) -> bytes | None:
+        if kind == Kind.FINAL:
+            return self._final()
+        score = None if self._trained is None else self._trained.message
+        return score or None
+
+    def sent_on(self, turn: int, subject: str) -> list[Packet]:
+        """Return what was sent on a subject in a round, as it was written."""
+        if not 0 <= turn < self._rounds:
+            return []
+        sent, forwarded = self._journal.sent(self._run, turn), None
+        packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
+        if self._exchange.to_forward(turn + 1) is not None:
+            forwarded = self._journal.said(self._run, _forward_name(turn))
+        packets += [] if forwarded is None else self._exchange.forward(forwarded)
+        return [packet for packet in packets if packet.subject == subject]
+
+
+def _forward_name(turn: int) -> str:
     return f"handed.{turn}"
-
-
-def joint(digests: list[bytes]) -> bytes:
-    """Return the one digest as it is, or the digest of several."""
-    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()

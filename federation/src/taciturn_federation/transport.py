@@ -17,16 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from taciturn.errors import InputError, MissingPackageError, install_with
-from taciturn_federation.keys import Nkey, client_context
-from taciturn_federation.party import Outcome, Packet, Party, Progress
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from nats import errors as nats_errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
-try:
-    from nats import errors as nats_errors
-    from nats.aio.client import Client
-    from nats.aio.msg import Msg
-except ModuleNotFoundError:
-    Client = None  # type: ignore[assignment,misc]
+from taciturn.errors import InputError, TaciturnError
+from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.envelope import COORDINATOR, Kind, Seal
+from taciturn_federation.inbox import verify_packet
+from taciturn_federation.interface import Outcome, Packet, Party, Progress
+from taciturn_federation.keys import Nkey, client_context
 
 TICK = 0.1
 # between attempts to reach the hub, and when it does not let this party write or hear
@@ -39,21 +40,11 @@ _MOST_WAITING = 4096
 
 @dataclass(frozen=True)
 class Link:
-    """Where the hub is, and with what a party comes to it.
+    """Where the hub is, and with what a party comes to it."""
 
-    Attributes
-    ----------
-    address
-        Host and port.
-    certificate
-        That of the hub, PEM, from the invitation.
-    nkey
-        Of the party.
-    """
-
-    address: str
-    certificate: str
-    nkey: Nkey
+    address: str  # host and port
+    certificate: str  # that of the hub, PEM, from the invitation
+    nkey: Nkey  # of the party
 
 
 @dataclass(frozen=True)
@@ -76,12 +67,7 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
     """Return the outcome of a party that runs until it ends; None if it was interrupted.
 
     SIGINT and SIGTERM end it cleanly: what is being computed is finished, nothing is lost. In the
-    end the party is closed.
-
-    Raises
-    ------
-    MissingPackageError, InputError
-        As `serve`.
+    end the party is closed. Raises as `serve`.
     """
     # it warns of every connection that a server closes
     logging.getLogger("asyncio").setLevel(logging.ERROR)
@@ -103,22 +89,10 @@ def serve(
 ) -> Coroutine[Any, Any, Outcome | None]:
     """Return the coroutine that runs a party until it ends; its result is the outcome.
 
-    Parameters
-    ----------
-    stop
-        Ends it cleanly where it stands; without an outcome the party can be resumed.
+    `stop`: ends it cleanly where it stands; without an outcome the party can be resumed.
 
-    Raises
-    ------
-    MissingPackageError
-        If nats-py is not installed.
-    InputError
-        If the hub has another certificate than that of the invitation.
+    Raises `InputError` if the hub has another certificate than that of the invitation.
     """
-    if Client is None:
-        raise MissingPackageError(
-            f"the connection needs the package nats-py; {install_with('federation')}"
-        )
     context = client_context(link.certificate)
     return _Shell(party, link, watch, stop, context).run()
 
@@ -131,7 +105,7 @@ class _Shell:
     ) -> None:
         self.party, self.link, self.watch, self.stop = party, link, watch, stop
         self.context = context
-        self.heard: list[Packet] = []
+        self.received: list[Packet] = []
         self.woken = asyncio.Event()
         self.lost = asyncio.Event()
         self.why = ""
@@ -186,7 +160,7 @@ class _Shell:
 
         def said() -> list[Packet]:
             sent = self.party.start(now) if first else []
-            answers = [answer for packet in packets for answer in self.party.heard(packet, now)]
+            answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
             return [*sent, *answers, *(self.party.tick(now) if due else ())]
 
         if not (first or packets or due):
@@ -195,7 +169,7 @@ class _Shell:
 
     async def _next(self, ticked: float) -> list[Packet]:
         """Return the messages that wait; none if a tick is due before one comes."""
-        if not self.heard:
+        if not self.received:
             left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
             # a timer, where asyncio.wait_for would make a task for every message
             timer = asyncio.get_running_loop().call_later(left, self.woken.set)
@@ -204,7 +178,7 @@ class _Shell:
             finally:
                 timer.cancel()
         self.woken.clear()
-        packets, self.heard = self.heard, []
+        packets, self.received = self.received, []
         return packets
 
     async def _sent(self, packets: list[Packet]) -> None:
@@ -278,8 +252,8 @@ class _Shell:
         return client
 
     async def _hear(self, message: Msg) -> None:
-        if len(self.heard) < _MOST_WAITING:
-            self.heard.append(Packet(message.subject, message.data))
+        if len(self.received) < _MOST_WAITING:
+            self.received.append(Packet(message.subject, message.data))
         self.woken.set()
 
     async def _error(self, error: Exception) -> None:
@@ -337,3 +311,65 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there; the coordinator's hub must run (taciturn study hub)"
     return text
+
+
+_LINE = "it could not begin; its owner has the reason"
+# seconds for which the owner waits besides, where hub or coordinator are away
+_PATIENCE = 3.0
+
+
+class Declining:
+    """The party that a site is when it does not begin: it refuses, until the coordinator ends.
+
+    **Guarantee.** It sends one fixed line. That a site does not begin is seen anyway, since it does
+    not accept; why it does not is told to its owner alone.
+    """
+
+    def __init__(self, signed: SignedProposal, agent: int, key: Ed25519PrivateKey) -> None:
+        self.subjects = (signed.subjects.proposal,)
+        self.outcome: Outcome | None = None
+        self.needed = False
+        values = {"line": _LINE, "started": False}
+        sealed = Seal(signed.run, agent, key).values(Kind.REFUSAL, 0, values)
+        self._refusal = Packet(signed.subjects.state(agent), sealed)
+        self._signed, self._said = signed, -1.0
+
+    def start(self, now: float) -> list[Packet]:
+        """Return the refusal."""
+        return self.tick(now)
+
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
+        """Return nothing; the end of the run ends this party."""
+        del now
+        signed = self._signed
+        with contextlib.suppress(TaciturnError):
+            envelope = verify_packet(packet, signed.opener, signed.subjects, self.subjects)
+            if envelope.sender == COORDINATOR and envelope.kind == Kind.END:
+                self.outcome = Outcome("refused", _LINE)
+        return []
+
+    def tick(self, now: float) -> list[Packet]:
+        """Return the refusal, about once a second."""
+        if now - self._said < 1.0 or self.outcome is not None:
+            return []
+        self._said = now
+        return [self._refusal]
+
+    def progress(self) -> Progress:
+        """Return that nothing was done."""
+        return Progress(0, 0, (), 0.0)
+
+    def close(self) -> None:
+        """Do nothing: there is no journal."""
+
+
+def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:
+    """Tell the coordinator that a site does not begin, if it can be reached within seconds."""
+
+    async def told() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(_PATIENCE, stop.set)
+        await serve(Declining(signed, agent, key), link, Watch(), stop)
+
+    with contextlib.suppress(TaciturnError):  # the owner is told why the site does not begin
+        asyncio.run(told())

@@ -7,11 +7,11 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,6 +23,7 @@ from taciturn.cli import (
     error_line,
     interruptible,
     methods_with,
+    path,
     printable,
 )
 from taciturn.engine import Charged
@@ -44,11 +45,11 @@ from taciturn_federation import (
     SiteFolder,
     StudyFolder,
     Watch,
-    clear_masks,
     decline,
     derive,
     ended_values,
     lines_of,
+    remove_stale_keys,
     run_party,
     save_ended,
 )
@@ -106,6 +107,10 @@ class Events:
 
     def __init__(self, log: _Lines | None, *, quiet: bool) -> None:
         self._log, self.quiet = log, quiet
+
+    def report(self, line: str) -> None:
+        """Write down a line that a party has for its owner."""
+        self("said", line=line)
 
     def __call__(self, event: str, **values: Any) -> None:
         """Write an event down, and show it where it is trouble."""
@@ -206,24 +211,28 @@ def stands_in(file: Path) -> str | None:
         return None
 
 
-def watch(events: Events, shown: Shown) -> Watch:
-    """Return both for `run_party`."""
-    return Watch(event=events, progress=shown)
-
-
 INTERRUPTED = 130
+
+# options of both commands
+Algorithm = Annotated[
+    str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Log = Annotated[
+    Path | None, typer.Option("--log", parser=path, help="A file to add a JSON line per event to.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+ReportFolder = Annotated[
+    Path | None,
+    typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
+]
 
 
 @dataclass(frozen=True)
 class Shows:
-    """What a party is asked to show, and where.
+    """What a party is asked to show, and where."""
 
-    Attributes
-    ----------
-    out
-        The folder of the report; None for the one that is kept with the party's journal.
-    """
-
+    # the folder of the report; None for the one that is kept with the party's journal
     out: Path | None
     force: bool
     quiet: bool
@@ -231,23 +240,14 @@ class Shows:
     json: bool
 
     def check(self, kept: Path) -> None:
-        """Raise `InputError` if the report cannot be written.
-
-        Parameters
-        ----------
-        kept
-            The folder with the party's journal, which is named by the run.
-        """
+        """Raise `InputError` if the report cannot be written."""
         check_out(kept if self.out is None else self.out, force=self.out is None or self.force)
 
 
 def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, Method]:
     """Return the table of methods for a proposal.
 
-    Raises
-    ------
-    InputError
-        If the proposal is for a method of someone's own that is not named here.
+    Raises `InputError` if the proposal is for a method of someone's own that is not named here.
 
     Notes
     -----
@@ -296,10 +296,10 @@ def take_part(  # noqa: PLR0913 - what a site is run with
         if local.plan.program.summed:
             signed.check_agreed(agreed)
         journal = Journal(site.journal)
-        for line in clear_masks(journal, but=signed.digest):
-            events("said", line=line)
+        for line in remove_stale_keys(journal, but=signed.digest):
+            events.report(line)
         with _declining(signed, agent, key, link):
-            party = Site(local, journal, key, account=account, report=_told(events))
+            party = Site(local, journal, key, account=account, report=events.report)
         began = time.monotonic()
         outcome = _run(party, link, events, site.progress_file(signed), shows)
         charged = None
@@ -331,7 +331,7 @@ def coordinate(
     with events_to(shows.log, quiet=shows.quiet) as events:
         journal, key = Journal(folder / "journal"), study.signing_key()
         party = interruptible(
-            lambda: Coordinator(signed, journal, key, methods=methods, report=_told(events))
+            lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
         )
         began = time.monotonic()
         outcome = _run(party, link, events, folder / "progress.json", shows)
@@ -369,7 +369,7 @@ def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows)
     """Return the outcome of a party; an interrupt ends the process where it can go on."""
     shown = Shown(events, progress, quiet=shows.quiet)
     try:
-        outcome = run_party(party, link, watch(events, shown))
+        outcome = run_party(party, link, Watch(event=events, progress=shown))
     finally:
         shown.done()
     if outcome is None:
@@ -382,14 +382,7 @@ def _run(party: Party, link: Link, events: Events, progress: Path, shows: Shows)
 
 
 def _report(ended: Ended, shows: Shows, kept: Path) -> None:
-    """Write the report and say how it ended; without a model that is an error.
-
-    Parameters
-    ----------
-    kept
-        Where a report with a model is kept for which no folder was named: written once, since a
-        folder named by the run is about no other.
-    """
+    """Write the report and say how it ended; without a model that is an error."""
     out, certificate = shows.out, None
     if out is not None:
         certificate = save_ended(ended, out, force=shows.force)
@@ -406,10 +399,12 @@ def _report(ended: Ended, shows: Shows, kept: Path) -> None:
         raise InputError(f"{ended.outcome.ending}: {ended.outcome.line}")
 
 
-def _told(events: Events) -> Callable[[str], None]:
-    """Return what tells the party's owner a line; how the run ended is said in the end."""
+def check_free(file: Path, *, force: bool) -> None:
+    """Raise `InputError` if a file exists, unless it is a plain one that may be replaced."""
+    if file.exists() and not (force and file.is_file()):
+        raise InputError(f"{file} exists; name a new file with --out, or pass --force")
 
-    def told(line: str) -> None:
-        events("said", line=line)
 
-    return told
+def say(*lines: str) -> None:
+    """Print lines, each without control characters."""
+    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))

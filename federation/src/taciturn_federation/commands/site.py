@@ -14,7 +14,6 @@ from taciturn.cli import (
     emit,
     interruptible,
     path,
-    printable,
     read_text,
 )
 from taciturn.errors import InputError
@@ -24,16 +23,28 @@ from taciturn_federation import (
     SignedProposal,
     SiteFolder,
     check_proposal,
-    clear_masks,
     found_site,
     join,
     open_site,
     read_invitation,
+    remove_stale_keys,
     renew_site,
     site_folder,
     sites_folder,
 )
-from taciturn_federation.commands.running import Shows, methods_for, stands_in, take_part
+from taciturn_federation.commands.running import (
+    Algorithm,
+    Json,
+    Log,
+    Quiet,
+    ReportFolder,
+    Shows,
+    check_free,
+    methods_for,
+    say,
+    stands_in,
+    take_part,
+)
 
 site = typer.Typer(
     no_args_is_help=True,
@@ -70,10 +81,6 @@ AnotherTable = Annotated[
 AnotherAccount = Annotated[
     bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
 ]
-Algorithm = Annotated[
-    str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 @site.command("join")
@@ -97,8 +104,7 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
     file = Path(f"{name}.request") if out is None else out
-    if file.exists() and not (force and file.is_file()):
-        raise InputError(f"{file} exists; name a new file with --out, or pass --force")
+    check_free(file, force=force)
     invited = read_invitation(invitation)
     folder = site_folder(invited.study, name, sites)
     if renew:
@@ -121,7 +127,7 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
         )
         return
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
-    _say(
+    say(
         f"Site {name} of study {invited.study} in {made.folder}; its keys stay there",
         f"Request: {file}, for the coordinator; of {data.name} it says {request.count:,} {unit}, "
         "and no more",
@@ -155,7 +161,7 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter per option
     if json:
         emit(found.values)
         return
-    _say(*found.lines)
+    say(*found.lines)
 
 
 @site.command("run")
@@ -166,10 +172,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     accounts: Accounts = None,
     another_table: AnotherTable = False,
     another_account: AnotherAccount = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
-    ] = None,
+    out: ReportFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     algorithm: Algorithm = None,
     reproduction: Annotated[
@@ -181,11 +184,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(help="Under the observer sum: the code that the owners compared."),
     ] = None,
     name: Name = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option("--log", parser=path, help="A file to add a JSON line per event to."),
-    ] = None,
+    quiet: Quiet = False,
+    log: Log = None,
     sites: Sites = None,
     json: Json = False,
 ) -> None:
@@ -214,13 +214,13 @@ def status(sites: Sites = None, json: Json = False) -> None:
         emit({"folder": str(folder), "sites": values})
         return
     if not found:
-        _say(f"There is no site in {folder}")
+        say(f"There is no site in {folder}")
     for one in values:
-        _say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
+        say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
         for run_, stands in one["runs"].items():
-            _say(f"  run {run_}: {stands}")
+            say(f"  run {run_}: {stands}")
         for line in one["cleared"]:
-            _say(f"  {line}")
+            say(f"  {line}")
 
 
 def _status(opened: SiteFolder) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _cleared(opened: SiteFolder) -> list[str]:
     if not opened.journal.exists() or not any(heads_folder().glob("*.masks")):
         return []  # the lock of the journal is left to those who run
     with suppress(InputError), closing(Journal(opened.journal)) as journal:
-        return clear_masks(journal)
+        return remove_stale_keys(journal)
     return []
 
 
@@ -261,7 +261,3 @@ def _account(
     if name is None:
         return None
     return Account(name, folder, another_table=another_table, another_account=another_account)
-
-
-def _say(*lines: str) -> None:
-    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))

@@ -17,7 +17,6 @@ from taciturn.cli import (
     error_line,
     interruptible,
     path,
-    printable,
     read_text,
     rounds_help,
     run_options,
@@ -54,15 +53,22 @@ from taciturn_federation import (
     strike,
     study_folder,
 )
+from taciturn_federation.agreement import check_address
 from taciturn_federation.commands.running import (
+    Algorithm,
+    Json,
+    Log,
+    Quiet,
+    ReportFolder,
     Shows,
+    check_free,
     coordinate,
     events_to,
     methods_for,
+    say,
     stands_in,
 )
-from taciturn_federation.joining import check_address
-from taciturn_federation.last_question import last_question
+from taciturn_federation.local import last_question
 
 study = typer.Typer(
     no_args_is_help=True,
@@ -77,10 +83,6 @@ Studies = Annotated[
     typer.Option("--studies", parser=path, help="The folder of studies; if not given, that in the "
                  "user's data folder."),
 ]  # fmt: skip
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
-Log = Annotated[
-    Path | None, typer.Option("--log", parser=path, help="A file to add a JSON line per event to.")
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file.")]
 PATIENCE = 3600.0
 
@@ -108,7 +110,7 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Make a study: its keys, the hub's certificate, and an invitation for owners."""
     file = Path(f"{name}.invitation") if out is None else out
-    _free(file, force=False)
+    check_free(file, force=False)
     made = new_study(
         study_folder(name, studies),
         name,
@@ -122,7 +124,7 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
         emit({"study": name, "folder": str(made.folder), "invitation": str(file),
               "fingerprint": invitation.fingerprint})  # fmt: skip
         return
-    _say(
+    say(
         f"Study {name} in {made.folder}; back it up, and show its keys to nobody",
         f"Invitation: {file}, for every owner",
         f"Its fingerprint, to be compared by telephone: {invitation.fingerprint}",
@@ -149,7 +151,7 @@ def admit_(
     if json:
         emit({"study": name, "site": asked.name, "number": member.number, "count": asked.count})
         return
-    _say(f"{asked.name} is site {member.number} of {name}; the next proposal has a part for it")
+    say(f"{asked.name} is site {member.number} of {name}; the next proposal has a part for it")
 
 
 @study.command("strike")
@@ -165,10 +167,10 @@ def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE",
             f"configuration, so {site} may still be connected; stop that hub and start it again"
         )
     if seen.done:
-        _say(f"{site} is struck off, and the hub on this machine has disconnected it")
+        say(f"{site} is struck off, and the hub on this machine has disconnected it")
         return
     listens = f"something else listens at port {check_address(opened.invitation.hub)[1]}"
-    _say(
+    say(
         f"{site} is struck off in the study; no hub of it runs on this machine"
         f"{f', though {listens}' if seen.listens else ''}. A server of your own lets {site} in "
         f"until it takes the new configuration (taciturn study hub {name} --print)"
@@ -204,7 +206,7 @@ def hub_(  # noqa: PLR0913, PLR0917 - one parameter per option
         def told(event: str, **values: Any) -> None:
             events(event, **values)
             if event == "hub_started":
-                _say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
+                say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
 
         program = server_program(server)
         run_hub(opened, program, host=host, port=port, event=told, stopped=stop.is_set)
@@ -242,7 +244,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Propose a run to the admitted sites: everything public about it, signed. Nothing is spent."""
     file = Path(f"{name}.proposal") if out is None else out
-    _free(file, force=force)
+    check_free(file, force=force)
     opened = open_study(study_folder(name, studies))
     given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
     sites = _taking_part(opened, only)
@@ -285,7 +287,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         )
         return
     certificate = certificate_for(proposal, plan, last_question(proposal, plan))
-    _say(
+    say(
         f"{proposal.method.name}, {proposal.rounds} rounds, with {_counted(len(sites), 'site')}: "
         f"{', '.join(site.participant.name for site in sites)}",
         *(f"  {line}" for line in certificate.lines()),
@@ -298,15 +300,10 @@ def run_(  # noqa: PLR0913, PLR0917 - one parameter per option
     proposal: Annotated[
         Path, typer.Argument(parser=path, help="The file of taciturn study propose.")
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
-    ] = None,
+    out: ReportFolder = None,
     force: Force = False,
-    algorithm: Annotated[
-        str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    algorithm: Algorithm = None,
+    quiet: Quiet = False,
     log: Log = None,
     studies: Studies = None,
     json: Json = False,
@@ -336,7 +333,7 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
     for one in opened.admitted():
         site = one.participant
         rows.append([site.name, f"{site.count}", "struck off" if one.struck else ""])
-    _say(
+    say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
         table(rows),
@@ -362,8 +359,7 @@ def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
     if unknown:
         raise InputError(
             f"study {opened.name!r} has no site {unknown[0]!r} that may take part; see taciturn "
-            "study "
-            "status"
+            "study status"
         )
     found = [one for name, one in members.items() if not only or name in only]
     if not found:
@@ -380,12 +376,3 @@ def _confirmed(question: str) -> bool:
     answer = sys.stdin.readline().strip().lower()
     typer.echo(err=True)
     return answer in {"y", "yes"}
-
-
-def _free(file: Path, *, force: bool) -> None:
-    if file.exists() and not (force and file.is_file()):
-        raise InputError(f"{file} exists; name a new file with --out, or pass --force")
-
-
-def _say(*lines: str) -> None:
-    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))

@@ -1,0 +1,501 @@
+"""Folders of coordinator and owner, which nobody else can read.
+
+A study has:
+
+invitation.json       what owners get
+hub.pem, hub.key      the server's certificate, which the invitation names
+nkey.key              lets the coordinator connect
+signing.key           signs invitation, proposals and published messages
+members/NAME.json     admitted sites
+struck.json           public keys that may not come back
+proposals/RUN.json    signed proposals, by the name of their run
+runs/RUN/             journals of runs, and reports for which no folder was named
+
+A site has:
+
+invitation.json       the coordinator's invitation
+site.json             name, the file and how it is read
+nkey.key              lets the site connect
+signing.key           signs what the site sends
+journal               what it was asked and answered
+progress/RUN.json     how far a run is
+reports/RUN/          reports of runs for which no folder was named
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import taciturn
+from taciturn.budget import data_folder, private_folder
+from taciturn.errors import InputError
+from taciturn.models import write_text
+from taciturn.proposal import Document, TableFacts
+from taciturn.tables import Source, read_files
+from taciturn.training import Division
+from taciturn_federation.agreement import (
+    COORDINATOR_NAME,
+    UNSIGNED,
+    Invitation,
+    JoinRequest,
+    Member,
+    Participant,
+    SignedProposal,
+    check_address,
+    check_party,
+    check_version,
+)
+from taciturn_federation.keys import (
+    Nkey,
+    certify_nkey,
+    new_hub,
+    public_key,
+    public_text,
+    read_key,
+    write_key,
+)
+
+
+def studies_folder(given: Path | None = None) -> Path:
+    """Return the folder of a coordinator's studies; if none is given, in the user's data folder."""
+    return data_folder() / "studies" if given is None else given
+
+
+def sites_folder(given: Path | None = None) -> Path:
+    """Return the folder of an owner's sites; if none is given, in the user's data folder."""
+    return data_folder() / "sites" if given is None else given
+
+
+def study_folder(study: str, folder: Path | None = None) -> Path:
+    """Return the folder of a coordinator's study."""
+    return studies_folder(folder) / check_party(study, "a study")
+
+
+def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
+    """Return the folder of a site in a study."""
+    return sites_folder(folder) / check_party(study, "a study") / check_party(name)
+
+
+def found_site(study: str, name: str | None, folder: Path | None = None) -> Path:
+    """Return the folder of the site of a study; without a name that of the only one.
+
+    Raises `InputError` if there is none, or there are several and no name is given.
+    """
+    place = sites_folder(folder) / check_party(study, "a study")
+    if name is not None:
+        found = [one for one in (place / check_party(name),) if one.is_dir()]
+    else:
+        found = sorted(one for one in place.glob("*") if one.is_dir())
+    if not found:
+        site = "site" if name is None else f"site {name!r}"
+        raise InputError(
+            f"there is no {site} of study {study!r} in {place}; join first (taciturn site join), "
+            "or name the folder with --sites"
+        )
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        raise InputError(f"there are several sites of study {study!r} ({names}); add --name")
+    return found[0]
+
+
+def make_folder(folder: Path) -> Path:
+    """Make a folder that only its user can enter, and return it; it must be new.
+
+    Raises `InputError` if it is there already, or cannot be made.
+    """
+    try:
+        private_folder(folder.parent)
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        raise InputError(f"there is {folder} already, with keys that are not replaced") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}); make room") from None
+    return folder
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file of a study or a site.
+
+    Raises `InputError` if it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
+            "put back what taciturn study new or taciturn site join made"
+        ) from None
+
+
+@dataclass(frozen=True)
+class User:
+    """What the hub allows a party."""
+
+    nkey: str  # its public nkey
+    writes: tuple[str, ...]  # the subjects, with wildcards; empty: none
+    hears: tuple[str, ...]
+
+
+class Admitted(Document):
+    """A site that was admitted to a study."""
+
+    FORMAT: ClassVar[str] = "taciturn.member"
+    VERSION: ClassVar[int] = 1
+
+    number: int  # in the order of admission, which is that of the agents
+    participant: Participant
+    request: str  # the digest of the request
+    struck: bool
+
+
+@dataclass(frozen=True)
+class PartyFolder:
+    """The folder of a study or a site, with its keys and the invitation."""
+
+    folder: Path
+    invitation: Invitation
+
+    def signing_key(self) -> Ed25519PrivateKey:
+        """Return the signing key of coordinator or site."""
+        return read_key(self.folder / "signing.key")
+
+    def nkey(self) -> Nkey:
+        """Return the key with which coordinator or site connects."""
+        return Nkey.read(self.folder / "nkey.key")
+
+
+class StudyFolder(PartyFolder):
+    """The folder of a study and what is public of it."""
+
+    @property
+    def name(self) -> str:
+        """What the study is called."""
+        return self.invitation.study
+
+    def coordinator(self) -> Member:
+        """Return the coordinator as a proposal names it."""
+        nkey = self.nkey().public
+        return Member(
+            name=COORDINATOR_NAME,
+            key=self.invitation.key,
+            nkey=nkey,
+            certified=certify_nkey(self.signing_key(), self.name, COORDINATOR_NAME, nkey),
+        )
+
+    def admitted(self) -> tuple[Admitted, ...]:
+        """Return the sites that were admitted, also those struck off, in that order."""
+        files = sorted((self.folder / "members").glob("*.json"))
+        found = (Admitted.from_json(read_text(file)) for file in files)
+        return tuple(sorted(found, key=lambda one: one.number))
+
+    def members(self) -> tuple[Admitted, ...]:
+        """Return the sites that may take part."""
+        return tuple(one for one in self.admitted() if not one.struck)
+
+    def proposals(self) -> tuple[SignedProposal, ...]:
+        """Return the signed proposals of this study."""
+        files = sorted((self.folder / "proposals").glob("*.json"))
+        return tuple(SignedProposal.from_json(read_text(file)) for file in files)
+
+    def run_folder(self, proposal: SignedProposal) -> Path:
+        """Return the folder of the coordinator's journal of a run; it may not be there yet."""
+        return self.folder / "runs" / proposal.subjects.run
+
+    def report_folder(self, proposal: SignedProposal) -> Path:
+        """Return where the report of a run is kept if no other folder is named."""
+        return self.run_folder(proposal) / "report"
+
+    def struck(self) -> frozenset[str]:
+        """Return the public keys of sites that were struck off, signing keys and nkeys."""
+        return frozenset(json.loads(read_text(self.folder / "struck.json")))
+
+    def users(self) -> tuple[User, ...]:
+        """Return what the hub allows whom: what the proposals of the study give them to do."""
+        return users_of(self.nkey().public, self.proposals(), self.struck())
+
+
+def new_study(
+    folder: Path,
+    name: str,
+    table: TableFacts,
+    *,
+    hub: str,
+    rows_per_person: int | None,
+) -> StudyFolder:
+    """Make a study in a new folder: keys, the hub's certificate and the invitation.
+
+    `hub`: host and port at which sites reach it. Raises `InputError` if the folder is there
+    already, or the name or the address is none.
+    """
+    check_party(name, "a study")
+    check_address(hub)
+    make_folder(folder)
+    signing = Ed25519PrivateKey.generate()
+    hub_key, certificate = new_hub()
+    invitation = Invitation(
+        study=name,
+        hub=hub,
+        certificate=certificate,
+        table=table,
+        rows_per_person=rows_per_person,
+        taciturn=taciturn.__version__,
+        key=public_text(signing.public_key()),
+        signature=UNSIGNED,
+    ).signed(signing)
+    write_key(folder / "hub.key", hub_key)
+    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
+    write_key(folder / "signing.key", signing)
+    write_text(certificate, folder / "hub.pem")
+    for inside in ("members", "proposals", "runs"):
+        make_folder(folder / inside)
+    write_text("[]\n", folder / "struck.json")
+    write_text(invitation.to_json() + "\n", folder / "invitation.json")  # last: now it is a study
+    return StudyFolder(folder, invitation)
+
+
+def open_study(folder: Path) -> StudyFolder:
+    """Return the study in a folder.
+
+    Raises `InputError` if there is none, or another version of taciturn made it.
+    """
+    file = folder / "invitation.json"
+    if not file.is_file():
+        raise InputError(
+            f"there is no study in {folder}; make one with taciturn study new, or name the folder "
+            "of studies with --studies"
+        )
+    return StudyFolder(folder, read_invitation(file))
+
+
+def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
+    """Write a site down as a member, and return it.
+
+    A member that asks again, with the keys that it has, keeps its place; its count is the new one.
+
+    Raises `InputError` if the request answers another invitation, its nkey is not certified by its
+    signing key, one of its keys was struck off or is another party's, or a member of that name has
+    other keys.
+    """
+    request.check_for(study.invitation)
+    if study.struck() & {request.key, request.nkey}:
+        raise InputError(
+            f"a key of {request.name} was struck off; its owner moves the folder of the site away "
+            "and joins again, which makes new keys"
+        )
+    site, known = request.participant, {one.participant.name: one for one in study.admitted()}
+    before = known.get(site.name)
+    if before is not None and not before.struck and before.participant.keys != site.keys:
+        raise InputError(
+            f"there is a site {site.name} with other keys; strike it off first (taciturn study "
+            "strike), if its owner says so"
+        )
+    others = [one.participant for one in study.members() if one.participant.name != site.name]
+    for other in (study.coordinator(), *others):
+        if other.keys & site.keys:
+            raise InputError(f"{other.name} has a key of {site.name}; each has keys of its own")
+    member = Admitted(
+        number=len(known) if before is None else before.number,
+        participant=site,
+        request=request.digest,
+        struck=False,
+    )
+    write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
+    return member
+
+
+def strike(study: StudyFolder, name: str) -> Admitted:
+    """Strike a site off: neither of its keys may connect, be proposed with or be admitted again.
+
+    Raises `InputError` if there is no such site.
+    """
+    known = {one.participant.name: one for one in study.admitted()}
+    if name not in known:
+        raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
+    member = known[name].model_copy(update={"struck": True})
+    gone = study.struck() | {member.participant.key, member.participant.nkey}
+    write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
+    write_text(member.to_json() + "\n", study.folder / "members" / f"{name}.json")
+    return member
+
+
+def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> Path:
+    """Write a signed proposal into the study, so that the hub allows its run."""
+    file = study.folder / "proposals" / f"{proposal.subjects.run}.json"
+    write_text(proposal.to_json() + "\n", file)
+    return file
+
+
+def users_of(
+    coordinator: str, proposals: Sequence[SignedProposal], struck: frozenset[str]
+) -> tuple[User, ...]:
+    """Return the users of a hub: the coordinator, and whoever takes part in a proposal.
+
+    `coordinator` and `struck` are public nkeys; those struck may not connect, whatever a proposal
+    says.
+    """
+    writes: dict[str, list[str]] = {coordinator: []}
+    hears: dict[str, list[str]] = {coordinator: []}
+    for proposal in proposals:
+        subjects = proposal.subjects
+        writes[coordinator] += subjects.coordinator_writes()
+        hears[coordinator] += subjects.coordinator_hears()
+        for agent, site in enumerate(proposal.participants):
+            writes.setdefault(site.nkey, []).extend(
+                subjects.agent_writes(agent, proposal.neighbours(agent))
+            )
+            hears.setdefault(site.nkey, []).extend(subjects.agent_hears(agent))
+    return tuple(
+        User(nkey, tuple(writes[nkey]), tuple(hears[nkey])) for nkey in writes if nkey not in struck
+    )
+
+
+class SiteFacts(Document):
+    """What a site is called and which file it speaks for; nothing of the file itself."""
+
+    FORMAT: ClassVar[str] = "taciturn.site"
+    VERSION: ClassVar[int] = 1
+
+    name: str
+    data: str  # the file, as an absolute path
+    # the column that says which person a row is about, where persons are protected
+    person_column: str | None
+
+
+@dataclass(frozen=True)
+class SiteFolder(PartyFolder):
+    """The folder of a site and what is known there."""
+
+    facts: SiteFacts
+
+    @property
+    def name(self) -> str:
+        """What the site is called in the study."""
+        return self.facts.name
+
+    @property
+    def journal(self) -> Path:
+        """The site's journal."""
+        return self.folder / "journal"
+
+    def progress_file(self, proposal: SignedProposal) -> Path:
+        """Return where a run's process says how far it is; its folder is made."""
+        folder = self.folder / "progress"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{proposal.subjects.run}.json"
+
+    def report_folder(self, proposal: SignedProposal) -> Path:
+        """Return where the report of a run is kept if its owner names no folder."""
+        return self.folder / "reports" / proposal.subjects.run
+
+    def source(self, data: Path | None = None) -> Source:
+        """Return the site's file and how it is read."""
+        file = Path(self.facts.data) if data is None else data
+        return source_of(file, self.invitation, self.facts)
+
+    def take_part(self, proposal: SignedProposal) -> int:
+        """Return the number of the agent that the site is.
+
+        Raises
+        ------
+        PrivacyError
+            If the coordinator did not sign the proposal.
+        InputError
+            If it is of another study, or the site has no part in it with its own keys.
+        """
+        if proposal.study != self.invitation.study:
+            raise InputError(
+                f"the proposal is of study {proposal.study!r}, and this site joined "
+                f"{self.invitation.study!r}; name the right file, or join that study"
+            )
+        proposal.check(public_key(self.invitation.key))
+        agent = proposal.agent_of(self.signing_key().public_key())
+        if proposal.participants[agent].nkey != self.nkey().public:
+            raise InputError(
+                "the proposal names another nkey for this site than it has; put back the keys that "
+                "taciturn site join made"
+            )
+        return agent
+
+
+def read_invitation(file: Path) -> Invitation:
+    """Return the invitation in a file; it must be signed, and for this version of taciturn."""
+    invitation = Invitation.from_json(read_text(file)).check_signed()
+    check_version(invitation.taciturn, f"the study {invitation.study} runs")
+    return invitation
+
+
+def join(
+    folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
+) -> tuple[SiteFolder, JoinRequest]:
+    """Make the keys of a site, and return it with the request to be sent to the coordinator.
+
+    Raises `InputError` if there is such a site already, or the file has other columns than the
+    invitation says.
+    """
+    facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
+    count = count_of(source_of(data, invitation, facts), invitation)
+    make_folder(folder)
+    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
+    write_key(folder / "signing.key", Ed25519PrivateKey.generate())
+    write_text(invitation.to_json() + "\n", folder / "invitation.json")
+    write_text(facts.to_json() + "\n", folder / "site.json")
+    site = SiteFolder(folder, invitation, facts)
+    return site, request_of(site, count)
+
+
+def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinRequest]:
+    """Return a site with a new request, for another count of records; its keys stay."""
+    if data is not None:
+        facts = site.facts.model_copy(update={"data": str(data.absolute())})
+        write_text(facts.to_json() + "\n", site.folder / "site.json")
+        site = SiteFolder(site.folder, site.invitation, facts)
+    return site, request_of(site, count_of(site.source(), site.invitation))
+
+
+def open_site(folder: Path) -> SiteFolder:
+    """Return the site in a folder.
+
+    Raises `InputError` if there is none, or the study is for another version of taciturn.
+    """
+    invitation = read_invitation(folder / "invitation.json")
+    return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
+
+
+def request_of(site: SiteFolder, count: int) -> JoinRequest:
+    """Return what the owner sends to the coordinator."""
+    signing, nkey, study = site.signing_key(), site.nkey().public, site.invitation.study
+    return JoinRequest(
+        study=study,
+        name=site.name,
+        invitation=site.invitation.digest,
+        count=count,
+        nkey=nkey,
+        certified=certify_nkey(signing, study, site.name, nkey),
+        taciturn=taciturn.__version__,
+        key=public_text(signing.public_key()),
+        signature=UNSIGNED,
+    ).signed(signing)
+
+
+def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
+    """Return the file of a site and how it is read."""
+    if data.is_dir():
+        raise InputError(f"{data} is a folder; a site speaks for one file")
+    target = invitation.table.target.name
+    return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
+
+
+def count_of(source: Source, invitation: Invitation) -> int:
+    """Return how many records a file has, or how many places its persons have.
+
+    Raises `InputError` if the file has other columns than the invitation describes.
+    """
+    files = read_files(source, invitation.table.bounds)
+    (count,) = Division(agents=1, rows_per_person=invitation.rows_per_person).counts(files)
+    return count
