@@ -24,15 +24,14 @@ from taciturn_power import (
     parse_case,
     solve_dc,
 )
-from taciturn_power import opf_command as command_room
-from taciturn_power.charging import Carried
-from taciturn_power.delivery import Keeper, folder_texts
-from taciturn_power.models.binding import binding, binding_lines
-from taciturn_power.moment import export as export_room
-from taciturn_power.moment import results as results_room
-from taciturn_power.moment.opf import OpfProposal, solve_opf
-from taciturn_power.moment.results import OpfReport, narrow, opf_told, opf_warnings
-from taciturn_power.opf_command import opf_report, proposed
+from taciturn_power import command as command_room
+from taciturn_power.command import opf_report, proposed
+from taciturn_power.delivery import Carried, Keeper, folder_texts
+from taciturn_power.dispatch import export as export_room
+from taciturn_power.dispatch import results as results_room
+from taciturn_power.dispatch.results import OpfReport, narrow, opf_told, opf_warnings
+from taciturn_power.dispatch.study import OpfProposal, solve_opf
+from taciturn_power.models.dispatch import binding, binding_lines
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}

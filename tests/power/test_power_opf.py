@@ -20,29 +20,30 @@ from taciturn.oracles import Targets
 from taciturn.privacy import Messages, Terms
 from taciturn_power import bundled_case, chosen_zones, network, parse_case
 from taciturn_power.delivery import folder_texts
-from taciturn_power.methods import (
-    TargetsOnce,
-    shared_coordinates,
-)
-from taciturn_power.models.cost import costs
-from taciturn_power.moment import export as export_room
-from taciturn_power.moment.asking import (
+from taciturn_power.dispatch import export as export_room
+from taciturn_power.dispatch.asking import (
     demand_shards,
     hidden_adjacency,
     noise_of,
     plan_demand,
+    read_beta,
     records,
+    size_warning,
 )
-from taciturn_power.moment.hidden import read_beta, size_warning
-from taciturn_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from taciturn_power.moment.page import opf_page
-from taciturn_power.moment.results import (
+from taciturn_power.dispatch.page import opf_page
+from taciturn_power.dispatch.results import (
     OpfReport,
     opf_rows,
     opf_told,
     opf_warnings,
     price_of_privacy,
 )
+from taciturn_power.dispatch.study import OpfProposal, OpfStudy, solve_opf, solved_at
+from taciturn_power.methods import (
+    TargetsOnce,
+    shared_coordinates,
+)
+from taciturn_power.models.cost import costs
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
 BUDGET = {"beta": BETA, "epsilon": EPSILON, "delta": DELTA}

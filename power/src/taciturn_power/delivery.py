@@ -13,11 +13,14 @@ import numpy as np
 import typer
 
 import taciturn
+from taciturn.budget import Account, Reservation
 from taciturn.cli import (
+    begun,
+    confirmed,
     emit,
     error_line,
 )
-from taciturn.engine import Plan, Run
+from taciturn.engine import Plan, Run, reserve
 from taciturn.errors import InputError, reason
 from taciturn.proposal import Document
 from taciturn.report import (
@@ -30,6 +33,8 @@ from taciturn.report import (
     strict,
     write_folder,
 )
+from taciturn_power.balance.proposal import GridProposal
+from taciturn_power.dispatch.study import OpfProposal
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (
@@ -212,3 +217,75 @@ def _sentences(told: Told, out: Path | None) -> str:
         f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
     ]
     return "\n".join(lines)
+
+
+_RUN = "power flow on "
+
+
+@dataclass(frozen=True)
+class Carried:
+    """How a run is carried out.
+
+    Attributes
+    ----------
+    oracle
+        Whether figures that read the true demand are shown though it is private.
+    files
+        Those that the demand stands in, of the case or of the series.
+    keeper
+        Writes the answers before anything is computed from them.
+    """
+
+    seed: int | None
+    oracle: bool
+    account: Account | None
+    files: tuple[Path, ...]
+    keeper: Keeper
+
+
+@contextmanager
+def reserved(
+    carried: Carried, proposal: GridProposal | OpfProposal
+) -> Iterator[Reservation | None]:
+    """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
+
+    Demand stands in the files beside what is public, and was read with it.
+
+    Raises
+    ------
+    InputError
+        If another run in the account takes something else for a person (Guarantee), or the account
+        cannot hold the run.
+
+    Notes
+    -----
+    **Guarantee.** Where the unit is a person, that is a bus (`hide` is "bus") or, of a day, one
+    demand. What an account promises a person adds up only over runs that mean the same: a run that
+    hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.
+    """
+    account = carried.account
+    if account is None:
+        yield None
+        return
+    plan = proposal.plan()
+    what = f"{_RUN}{proposal.network.name}"
+    if plan.terms.adjacency.unit == "person" and isinstance(proposal, OpfProposal):
+        person = f"a person is one {proposal.hide}"
+        _check_person(account, person)
+        what += f", {person}"
+    account, contents = confirmed(account, carried.files)
+    reservation = reserve(account, plan, seed=carried.seed, what=what, proposal=proposal.digest)
+    try:
+        begun(reservation, contents)
+        yield reservation
+    finally:
+        reservation.close(released=False)
+
+
+def _check_person(account: Account, person: str) -> None:
+    runs = [run.purpose.what for run in account.state().charged]
+    if any(what.startswith(_RUN) and not what.endswith(person) for what in runs):
+        raise InputError(
+            f"in this run {person}, and account {account.name!r} holds runs of which that is not "
+            "said; open an account for each, or hide the same"
+        )

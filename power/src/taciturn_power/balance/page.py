@@ -29,7 +29,7 @@ from taciturn_power import Flow, Grid, Optimum, ties
 from taciturn_power.balance.agents import proximal_weight
 from taciturn_power.cases.reading import is_published
 from taciturn_power.delivery import Told, run_values
-from taciturn_power.page import how_answered, network_section, ranges
+from taciturn_power.grids.figure import how_answered, network_section, ranges
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,9 +28,8 @@ from taciturn_power.grids.network import in_solver
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
-from taciturn_power.models.dispatch import Dispatch, cost_rows, cost_terms, prices
-from taciturn_power.models.recourse import shares
-from taciturn_power.models.rows import Rows
+from taciturn_power.models.dc_network import shares
+from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices
 
 
 class Exactness(NamedTuple):

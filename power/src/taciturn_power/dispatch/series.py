@@ -16,8 +16,8 @@ from jaxtyping import Float
 
 from taciturn.errors import DataError
 from taciturn.typing import HostArray
+from taciturn_power.dispatch.asking import check_steps
 from taciturn_power.grids.network import Network
-from taciturn_power.moment.asking import check_steps
 
 COLUMNS = ("bus", "time", "mw", "mvar")
 _WEIGHTS = ("time", "weight")

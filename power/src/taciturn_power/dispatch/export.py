@@ -13,11 +13,11 @@ from jaxtyping import Float
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case, Elements
+from taciturn_power.dispatch.series import clock
+from taciturn_power.dispatch.study import DayStudy, OpfStudy
 from taciturn_power.grids.network import Network, generators_in_service, lines_in_service
 from taciturn_power.grids.zones import Zones, ties, zones_of
-from taciturn_power.models.binding import binding_lines
-from taciturn_power.models.dispatch import Dispatch
-from taciturn_power.moment.opf import OpfStudy
+from taciturn_power.models.dispatch import Dispatch, binding_lines
 
 _BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
 _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
@@ -283,3 +283,70 @@ def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | 
         "table": [elements.tables[k] for k in kept],
         "row": [elements.rows[k] for k in kept],
     }
+
+
+_STATE = ("served_demand_mw", "voltage_pu", "angle_degrees", "price_per_mwh")
+
+
+def day_tables(study: DayStudy) -> dict[str, str]:
+    """Return the files by name; steps without a dispatch have no rows of lines and generators.
+
+    Notes
+    -----
+    **Guarantee.** All columns are functions of the answers and of what is public.
+    """
+    network, hours = study.proposal.network.network, study.proposal.hours
+    found = [(k, s.dispatch) for k, s in enumerate(study.steps) if s.dispatch is not None]
+    return {
+        "steps.csv": _step_csv(
+            hours, [(k, one) for k, one in enumerate(_step_columns(study, network))]
+        ),
+        "buses.csv": _step_csv(
+            hours, [(k, _step_buses(study, network, k)) for k in range(len(hours))]
+        ),
+        "lines.csv": _step_csv(hours, [(k, line_columns(one, network)) for k, one in found]),
+        "generators.csv": _step_csv(
+            hours, [(k, generator_columns(one, network)) for k, one in found]
+        ),
+    }
+
+
+def _step_csv(hours: HostArray, tables: list[tuple[int, Mapping[str, HostArray]]]) -> str:
+    """Return the tables of some steps below one another, with the time of the step in front."""
+    lines = [["time", *tables[0][1]]] if tables else []
+    for step, columns in tables:
+        cells = [
+            [cell(value) for value in np.ravel(column).tolist()] for column in columns.values()
+        ]
+        lines.extend([clock(hours[step]), *row] for row in zip(*cells, strict=True))
+    return "".join(",".join(line) + "\n" for line in lines)
+
+
+def _step_columns(study: DayStudy, network: Network) -> list[dict[str, HostArray]]:
+    base = network.base_mva
+    costs = [np.nan if s.dispatch is None else s.dispatch.cost for s in study.steps]
+    columns = {
+        "budget_share": study.shares,
+        "noise_mw": np.max(study.noise, axis=1) * base,
+        "answered_mw": np.sum(study.answers[:, :, 0], axis=1) * base,
+        "planned_mw": np.sum(study.planned[:, :, 0], axis=1) * base,
+        "cost_per_hour": np.array(costs),
+        "promised": np.array(study.promised, int),
+        "multiplier_kept": np.array([s.kept for s in study.steps]),
+        "moved_mw": np.array([s.moved for s in study.steps]) * base,
+    }
+    return [
+        {name: values[[step]] for name, values in columns.items()}
+        for step in range(len(study.steps))
+    ]
+
+
+def _step_buses(study: DayStudy, network: Network, step: int) -> dict[str, HostArray]:
+    zones, one = zones_of(network, np.array(study.proposal.zones)), study.steps[step]
+    columns = demand_columns(network, zones, study.answers[step], study.noise[step])
+    if study.proposal.smooth:
+        columns["smoothed_demand_mw"] = study.planned[step, :, 0] * network.base_mva
+        columns["smoothed_demand_mvar"] = study.planned[step, :, 1] * network.base_mva
+    if one.dispatch is None:
+        return columns | dict.fromkeys(_STATE, np.full(network.buses, np.nan))
+    return columns | state_columns(network, one.dispatch, one.served)
