@@ -17,9 +17,8 @@ from taciturn_federation import Ended
 from taciturn_federation.party import Outcome
 from taciturn_federation.reports import ended_page
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
-from taciturn_power.balance.flow import run_proposal
 from taciturn_power.balance.page import GridStudy, grid_page
-from taciturn_power.balance.proposal import GridProposal
+from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.dispatch.page import day_page, opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport
 from taciturn_power.dispatch.series import Series

@@ -1,14 +1,17 @@
-from .balance.agents import (
+from .balance.study import (
     DEFAULT_QUESTION,
     QUESTIONS,
+    Flow,
     Grid,
+    Optimum,
     Question,
     Settings,
+    central,
     grid,
     plan_grid,
     proximal_weight,
+    solve_privately,
 )
-from .balance.flow import Flow, Optimum, central, solve_privately
 from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
 from .cases.reading import chosen_case, is_published, pandapower_case, read_case
 from .dispatch.asking import HIDDEN, Hidden, plan_demand

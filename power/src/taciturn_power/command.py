@@ -31,9 +31,8 @@ from taciturn.report import (
     check_out,
 )
 from taciturn.typing import HostArray
-from taciturn_power.balance.flow import run_proposal
 from taciturn_power.balance.page import GridStudy, grid_page, grid_told
-from taciturn_power.balance.proposal import GridProposal
+from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.cases.case import Case
 from taciturn_power.cases.reading import is_published
 from taciturn_power.delivery import Carried, Keeper, Told, deliver, reserved
@@ -55,7 +54,6 @@ from taciturn_power.dispatch.results import (
 )
 from taciturn_power.dispatch.series import Series, read_series, read_weights
 from taciturn_power.dispatch.study import (
-    CostFacts,
     DayProposal,
     OpfProposal,
     ask_demand,
@@ -66,7 +64,7 @@ from taciturn_power.dispatch.study import (
 )
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
-from taciturn_power.models.cost import costs, has_costs
+from taciturn_power.models.cost import CostFacts, costs, has_costs
 from taciturn_power.models.dispatch import MODELS
 
 DEFAULT_ETA = 0.05

@@ -33,7 +33,7 @@ from taciturn.report import (
     strict,
     write_folder,
 )
-from taciturn_power.balance.proposal import GridProposal
+from taciturn_power.balance.study import GridProposal
 from taciturn_power.dispatch.study import OpfProposal
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands

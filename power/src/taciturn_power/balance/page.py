@@ -26,7 +26,7 @@ from taciturn.report import (
     strict,
 )
 from taciturn_power import Flow, Grid, Optimum, ties
-from taciturn_power.balance.agents import proximal_weight
+from taciturn_power.balance.study import proximal_weight
 from taciturn_power.cases.reading import is_published
 from taciturn_power.delivery import Told, run_values
 from taciturn_power.grids.figure import how_answered, network_section, ranges
@@ -88,7 +88,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
             "zones": flow.grid.zones.count,
             "ties": len(ties(relaxation.network, flow.grid.zones)),
             "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
-            "beta": flow.beta,
+            "beta": flow.proposal.beta,
             "question": flow.settings.question,
             "rounds": flow.settings.rounds,
             "local_updates": flow.settings.updates,
@@ -265,7 +265,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
     return [
         (
             "beta, how far one demand may move",
-            f"{flow.beta:g} per unit ({flow.beta * base:g} MW or MVAr)",
+            f"{flow.proposal.beta:g} per unit ({flow.proposal.beta * base:g} MW or MVAr)",
         ),
         ("question", _QUESTIONS[flow.settings.question]),
         ("rounds", str(flow.settings.rounds)),

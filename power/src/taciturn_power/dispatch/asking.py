@@ -36,14 +36,13 @@ from taciturn.problems import Origin, Shard, Shards
 from taciturn.spec import Spec
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
-from taciturn_power.grids.network import Network, bounded
+from taciturn_power.grids.network import Network, bounded, check_beta, check_scale
 from taciturn_power.grids.zones import Zones
 from taciturn_power.methods import TargetsByStep, TargetsOnce, shared_coordinates
 
 Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
-# per unit: far above any sensible value, far below what the solver can handle
-MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
+MOST_DEMAND = 1e6  # per unit
 MOST_AT_A_BUS_MW = 1e5
 # a step for every minute of a day
 LEAST_STEPS, MOST_STEPS = 2, 1440
@@ -204,12 +203,6 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     return relative
 
 
-def check_beta(beta: float) -> None:
-    """Raise `InputError` unless beta (per unit) is a change that a demand may have."""
-    if not checks.positive("beta", beta) <= MOST_CHANGE:
-        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
-
-
 def public_spec(counts: tuple[int, ...]) -> Spec:
     """Return the public facts about zones with so many demands each: there are no features."""
     return Spec(
@@ -223,12 +216,7 @@ def public_spec(counts: tuple[int, ...]) -> Spec:
 
 def check_noise(planned: Plan, network: Network) -> None:
     """Raise `InputError` if the noise of a plan is too large, or too small, to compute with."""
-    scale = float(np.max(planned.ledger.scale))
-    if not scale <= MOST_NOISE:
-        raise InputError(
-            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
-            "raise epsilon or lower beta"
-        )
+    check_scale(planned)
     check_lattice(planned, most_demand(network))
 
 

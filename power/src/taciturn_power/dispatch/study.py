@@ -1,14 +1,31 @@
-"""Private optimal power flow: demands asked once, and everything that is computed from the answers.
+r"""Private optimal power flow: demands asked for with noise, and the dispatches for the answers.
 
 The zones' demands d enter as answers y = d + n alone (`plan_demand`). Any dispatch, price or flow
 below is a function of y and of the public network, so it is post-processing, whoever computes it.
+
+**What is promised of a day.** Let y_t be the answers of step t, s_t the demands that the dispatch
+is made for (the answers, or the answers smoothed), d_t the true ones and n_t = y_t - d_t the noise,
+of size sigma_t. With 1 + L limits to keep in each of T steps, the events
+
+    |1'n_t| <= z |sigma_t|   and   |(X n_t)_l| <= z s_tl   for every limited line l, at every step
+
+are slabs of one Gaussian vector, so all hold at once with probability at least
+(2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see `taciturn_power.models.dc`), and z is set so that this
+is 1 - eta. On them d_t is off from s_t by s_t - d_t = (s_t - y_t) + n_t, the first part known:
+
+    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   and with X likewise for every line.
+
+The limits are tightened by the right-hand sides. So for every true day, fixed before the noise is
+drawn, the probability over the noise that *any* step has a dispatch marked as promised that does
+not serve its demand is at most eta. The room is that for the noise of the answers: the error of
+smoothed demands may be smaller, but has an unknown bias. A single time is a day of one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -18,10 +35,9 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.engine import ChargedTo, Plan, Run, run
 from taciturn.errors import DataError, InputError
-from taciturn.proposal import Document, Extended, Part
+from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
-from taciturn_power.balance.flow import central_limits
-from taciturn_power.balance.proposal import NetworkFacts, as_tuples, check_zones
+from taciturn_power.balance.study import central_limits
 from taciturn_power.dispatch.asking import (
     Hidden,
     check_steps,
@@ -31,10 +47,10 @@ from taciturn_power.dispatch.asking import (
     shares,
 )
 from taciturn_power.dispatch.series import Series, smoothed
-from taciturn_power.grids.network import Network
+from taciturn_power.grids.network import Network, NetworkFacts, as_tuples
 from taciturn_power.grids.relaxation import relax
-from taciturn_power.grids.zones import Zones, zones_of
-from taciturn_power.models.cost import Costs
+from taciturn_power.grids.zones import Zones, check_zones, zones_of
+from taciturn_power.models.cost import CostFacts, Costs
 from taciturn_power.models.dc import restored, solve_dc, widest
 from taciturn_power.models.dc_network import (
     DcModel,
@@ -44,41 +60,9 @@ from taciturn_power.models.dc_network import (
     multiplier_of,
     of_multiplier,
     state_at,
-    tightening,
 )
 from taciturn_power.models.dispatch import Dispatch, Model, attempted
 from taciturn_power.models.soc import SocOptimum, solve_soc
-
-
-class CostFacts(Part):
-    """`taciturn_power.Costs` as content."""
-
-    quadratic: tuple[float, ...]
-    linear: tuple[float, ...]
-    constant: tuple[float, ...]
-    owner: tuple[int, ...]
-    slope: tuple[float, ...]
-    intercept: tuple[float, ...]
-
-    @classmethod
-    def of(cls, costs: Costs) -> CostFacts:
-        """Return the content of costs."""
-        return cls(**{name: as_tuples(getattr(costs, name)) for name in cls.model_fields})
-
-    @property
-    def costs(self) -> Costs:
-        """The costs, checked."""
-        generators = len(self.linear)
-        whole = (self.quadratic, self.linear, self.constant)
-        pieces = (self.owner, self.slope, self.intercept)
-        if any(len(set(map(len, parts))) != 1 for parts in (whole, pieces)):
-            raise InputError(f"the costs do not fit {generators} generators; give one for each")
-        if any(not 0 <= owner < generators for owner in self.owner):
-            raise InputError(f"a piece of a cost is of no generator among the {generators}")
-        if any(value < 0 for value in self.quadratic):
-            raise InputError("a quadratic cost is below 0; give c2 of at least 0")
-        values = {name: np.array(getattr(self, name), float) for name in type(self).model_fields}
-        return Costs(**{**values, "owner": values["owner"].astype(int)})
 
 
 class OpfProposal(Document):
@@ -124,7 +108,7 @@ class OpfProposal(Document):
         return self
 
     @classmethod
-    def of(cls, network: Network, costs: Costs, zones: Zones, **settings: Any) -> OpfProposal:
+    def of(cls, network: Network, costs: Costs, zones: Zones, **settings: Any) -> Self:
         """Return the proposal for a network; the demand is not read."""
         return cls(
             network=NetworkFacts.of(network),
@@ -225,13 +209,6 @@ class OpfStudy:
         """By how much the answers were moved to where there is a dispatch, MW in all."""
         moved = np.abs(self.served - self.answers[:, 0])
         return float(np.sum(moved)) * self.proposal.network.base_mva
-
-    @property
-    def tight(self) -> Tightening | None:
-        """What the limits were tightened by."""
-        if self.model is None or not self.kept > 0:
-            return None
-        return of_multiplier(self.model, self.noise, self.kept)
 
 
 def solve_opf(
@@ -341,38 +318,26 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     costs = proposal.costs.costs
     noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))[0]
     soc = attempted(lambda: solve_soc(relax(network), costs, answers))
+    given, active = (proposal, finished, answers, noise), answers[:, 0]
     if proposal.model == "soc":
         dispatch = soc.dispatch if soc else None
-        asked = (proposal, finished, answers, noise)
-        return OpfStudy(*asked, 0.0, 0.0, answers[:, 0], dispatch, dispatch, soc, None)
-    model, needed, kept, served = dc_model(network, costs), 0.0, 0.0, answers[:, 0]
-    plain = dispatch = attempted(lambda: solve_dc(model, served))
-    if proposal.eta is not None and np.any(noise > 0):
-        needed = tightening(model, noise, proposal.eta).multiplier
-        kept, dispatch = attempted(lambda: _tightest(model, served, noise, needed)) or (0.0, plain)
-    near = attempted(lambda: restored(model, answers[:, 0])) if dispatch is None else None
-    if near is not None:
-        dispatch, served = near
-    return OpfStudy(
-        proposal, finished, answers, noise, needed, kept, served, dispatch, plain, soc, model
-    )
+        return OpfStudy(*given, 0.0, 0.0, active, dispatch, dispatch, soc, None)
+    model = dc_model(network, costs)
+    plain = attempted(lambda: solve_dc(model, active))
+    needed = _needed(proposal, model, noise[None])
+    step = dispatched(model, active[None], noise[None], active[None], needed)[0]
+    return OpfStudy(*given, needed, step.kept, step.served, step.dispatch, plain, soc, model)
 
 
-def _tightest(
-    model: DcModel, demand: HostArray, noise: HostArray, needed: float
-) -> tuple[float, Dispatch | None]:
-    """Return the dispatch tightened as needed or, if there is none, as far as the answers allow."""
-    found = solve_dc(model, demand, of_multiplier(model, noise, needed))
-    if found is not None:
-        return needed, found
-    most = widest(model, demand, noise)
-    if not most:  # no room at all, as where a limit leaves a single flow, is no lack of a dispatch
-        return 0.0, solve_dc(model, demand)
-    return most, solve_dc(model, demand, of_multiplier(model, noise, most))
+def _needed(proposal: OpfProposal, model: DcModel, noise: Float[HostArray, "T N"]) -> float:
+    """Return the multiplier of the noise that eta asks room for; 0 without eta or noise."""
+    if proposal.eta is None or not np.any(noise > 0):
+        return 0.0
+    return needed_by_day(model, proposal.eta, len(noise))
 
 
 class Step(NamedTuple):
-    """What one step of the day is dispatched as.
+    """The dispatch of one step.
 
     Attributes
     ----------
@@ -423,21 +388,14 @@ def dispatched(
     for answered, deviation, demand in zip(answers, noise, planned, strict=True):
         tight = None
         if needed > 0:
-            factor = deviation[0] / noise[0, 0]
-            whole = float(np.linalg.norm(deviation))
-            tight = _beside(model, demand - answered, needed * whole, needed * factor * spread)
-            tight = tight._replace(multiplier=tight.reserve / whole)
+            # what smoothing moved is known, and added to the room for the noise
+            known, whole = demand - answered, float(np.linalg.norm(deviation))
+            total = float(np.sum(known))
+            flow = state_at(model, total / len(known) - known, shifted=False).flow
+            margin = needed * (deviation[0] / noise[0, 0]) * spread + np.abs(flow)
+            tight = Tightening(needed + abs(total) / whole, needed * whole + abs(total), margin)
         steps.append(_step(model, demand, deviation, tight, needed))
     return steps
-
-
-def _beside(
-    model: DcModel, known: Float[HostArray, " N"], reserve: float, margin: Float[HostArray, " L"]
-) -> Tightening:
-    """Return room for noise of these sizes beside a known difference of the demands."""
-    total = float(np.sum(known))
-    flow = state_at(model, total / len(known) - known, shifted=False).flow
-    return Tightening(0.0, reserve + abs(total), margin + np.abs(flow))
 
 
 def _step(
@@ -502,12 +460,6 @@ class DayProposal(OpfProposal):
         checks.not_negative("first_hour", self.first_hour)
         checks.positive("step_hours", self.step_hours)
         return self
-
-    @classmethod
-    @override
-    def of(cls, network: Network, costs: Costs, zones: Zones, **settings: Any) -> DayProposal:
-        """Return the proposal for a network; the demand is not read."""
-        return cast(DayProposal, super().of(network, costs, zones, **settings))
 
     @property
     def hours(self) -> Float[HostArray, " T"]:
@@ -588,10 +540,7 @@ def solve_day(
 ) -> DayStudy:
     """Ask the zones for their demands at every step, once each, and dispatch every step.
 
-    Parameters
-    ----------
-    network
-        Its own demand, of a moment, is not used.
+    The demand of `network` itself is not used.
 
     Raises
     ------
@@ -646,9 +595,7 @@ def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 
         steps = _relaxed(proposal, network, planned)
         return DayStudy(proposal, finished, answers, noise, planned, 0.0, steps, None)
     model = dc_model(network, proposal.costs.costs)
-    needed = 0.0
-    if proposal.eta is not None and np.all(noise > 0):
-        needed = needed_by_day(model, proposal.eta, len(answers))
+    needed = _needed(proposal, model, noise)
     active = (answers[:, :, 0], noise, planned[:, :, 0])
     steps = tuple(dispatched(model, *active, needed))
     return DayStudy(proposal, finished, answers, noise, planned, needed, steps, model)

@@ -162,6 +162,14 @@ def zones_of(network: Network, of_bus: Int[HostArray, " N"]) -> Zones:
     return Zones(of_bus, tuple(sorted(zone for zone, parts in pieces.items() if parts > 1)))
 
 
+def check_zones(zones: tuple[int, ...], buses: int) -> None:
+    """Raise `InputError` unless every bus has a zone, counted from 0 without gaps."""
+    if len(zones) != buses:
+        raise InputError(f"{len(zones)} zones for {buses} buses; give one for each")
+    if set(zones) != set(range(max(zones) + 1)):
+        raise InputError("zones are counted from 0 without gaps; number them so")
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """The share of one zone.

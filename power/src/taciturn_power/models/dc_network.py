@@ -259,6 +259,10 @@ def settled(
 ) -> Settled:
     """Return the state at this generation, what it misses of the demand added by `share`.
 
+    An interior point is accurate relative to the numbers that it was given, and a promise is about
+    MW. So every inequality that the promise rests on is checked here, with flows that follow from
+    generation and demand alone (`taciturn_power.models.dc`).
+
     Raises
     ------
     SolverError
