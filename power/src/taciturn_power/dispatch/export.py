@@ -182,14 +182,18 @@ def _csv(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _table(columns: Mapping[str, HostArray | Sequence[str] | Sequence[int]]) -> list[Sequence[str]]:
-    values = [[cell(value) for value in np.asarray(column).tolist()] for column in columns.values()]
+    values = [
+        [_cell(value) for value in np.asarray(column).tolist()] for column in columns.values()
+    ]
     return [list(columns), *map(list, zip(*values, strict=True))]
 
 
-def cell(value: float | str) -> str:
+def _cell(value: float | str) -> str:
     """Return a value as the cell of a CSV file; nothing where there is no number."""
-    if isinstance(value, int | str):
-        return str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(int(value))  # 0 or 1 of a truth value
     return "" if np.isnan(value) else f"{value:.6g}"
 
 
@@ -295,53 +299,47 @@ def day_tables(study: DayStudy) -> dict[str, str]:
     -----
     **Guarantee.** All columns are functions of the answers and of what is public.
     """
-    network, hours = study.proposal.network.network, study.proposal.hours
-    found = [(k, s.dispatch) for k, s in enumerate(study.steps) if s.dispatch is not None]
+    network, times = study.proposal.network.network, [clock(h) for h in study.proposal.hours]
+    found = [
+        (time, step.dispatch)
+        for time, step in zip(times, study.steps, strict=True)
+        if step.dispatch is not None
+    ]
+    steps = {"cost_per_hour" if k == "cost" else k: v for k, v in step_columns(study).items()}
     return {
-        "steps.csv": _step_csv(
-            hours, [(k, one) for k, one in enumerate(_step_columns(study, network))]
-        ),
-        "buses.csv": _step_csv(
-            hours, [(k, _step_buses(study, network, k)) for k in range(len(hours))]
-        ),
-        "lines.csv": _step_csv(hours, [(k, line_columns(one, network)) for k, one in found]),
-        "generators.csv": _step_csv(
-            hours, [(k, generator_columns(one, network)) for k, one in found]
-        ),
+        "steps.csv": _csv(_table({"time": times, **steps})),
+        "buses.csv": _stacked((time, _step_buses(study, k)) for k, time in enumerate(times)),
+        "lines.csv": _stacked((time, line_columns(one, network)) for time, one in found),
+        "generators.csv": _stacked((time, generator_columns(one, network)) for time, one in found),
     }
 
 
-def _step_csv(hours: HostArray, tables: list[tuple[int, Mapping[str, HostArray]]]) -> str:
+def _stacked(tables: Iterable[tuple[str, Mapping[str, HostArray]]]) -> str:
     """Return the tables of some steps below one another, with the time of the step in front."""
-    lines = [["time", *tables[0][1]]] if tables else []
-    for step, columns in tables:
-        cells = [
-            [cell(value) for value in np.ravel(column).tolist()] for column in columns.values()
-        ]
-        lines.extend([clock(hours[step]), *row] for row in zip(*cells, strict=True))
-    return "".join(",".join(line) + "\n" for line in lines)
+    rows: list[Sequence[str]] = []
+    for time, columns in tables:
+        count = len(next(iter(columns.values())))
+        rows += _table({"time": [time] * count, **columns})[1 if rows else 0 :]
+    return _csv(rows)
 
 
-def _step_columns(study: DayStudy, network: Network) -> list[dict[str, HostArray]]:
-    base = network.base_mva
-    costs = [np.nan if s.dispatch is None else s.dispatch.cost for s in study.steps]
-    columns = {
+def step_columns(study: DayStudy) -> dict[str, HostArray]:
+    """Return what is known of every step, by name of the column; a cost of none is not a number."""
+    base, steps = study.proposal.network.base_mva, study.steps
+    return {
         "budget_share": study.shares,
         "noise_mw": np.max(study.noise, axis=1) * base,
         "answered_mw": np.sum(study.answers[:, :, 0], axis=1) * base,
         "planned_mw": np.sum(study.planned[:, :, 0], axis=1) * base,
-        "cost_per_hour": np.array(costs),
-        "promised": np.array(study.promised, int),
-        "multiplier_kept": np.array([s.kept for s in study.steps]),
-        "moved_mw": np.array([s.moved for s in study.steps]) * base,
+        "cost": np.array([np.nan if s.dispatch is None else s.dispatch.cost for s in steps]),
+        "promised": np.array(study.promised),
+        "multiplier_kept": np.array([s.kept for s in steps]),
+        "moved_mw": np.array([s.moved for s in steps]) * base,
     }
-    return [
-        {name: values[[step]] for name, values in columns.items()}
-        for step in range(len(study.steps))
-    ]
 
 
-def _step_buses(study: DayStudy, network: Network, step: int) -> dict[str, HostArray]:
+def _step_buses(study: DayStudy, step: int) -> dict[str, HostArray]:
+    network = study.proposal.network.network
     zones, one = zones_of(network, np.array(study.proposal.zones)), study.steps[step]
     columns = demand_columns(network, zones, study.answers[step], study.noise[step])
     if study.proposal.smooth:

@@ -29,19 +29,22 @@ from taciturn.typing import HostArray
 from taciturn_power.dispatch.asking import HIDES
 from taciturn_power.dispatch.results import DayReport, OpfReport, day_rows, opf_rows
 from taciturn_power.dispatch.series import clock
-from taciturn_power.dispatch.study import DayStudy
+from taciturn_power.dispatch.study import DayStudy, OpfStudy
 from taciturn_power.grids.figure import bus_rows, how_answered, network_section
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import Zones, ties, zones_of
 from taciturn_power.models.dispatch import Dispatch, binding
 
 _MOST_LISTED = 20
+_MEASURED = (
+    "What is measured when dispatches run. The generators follow the true total demand, so whoever "
+    "sees their output sees it.",
+    "The settings, and how long the run took.",
+)
 _UNPROTECTED = (
     "The network: lines, limits, generators, costs, which bus lies in which zone. All of it is "
     "public by assumption.",
-    "What is measured when the dispatch runs. The generators follow the true total demand, so "
-    "whoever sees their output sees it.",
-    "The settings, and how long the run took.",
+    *_MEASURED,
 )
 
 
@@ -158,29 +161,39 @@ def _prices(axes: Axes, dispatch: Dispatch, network: Network) -> None:
 
 def _settings(report: OpfReport) -> list[tuple[str, str]]:
     study, base = report.study, report.network.base_mva
-    proposal, plan = study.proposal, study.run.plan
-    eta = "none" if proposal.eta is None else f"{proposal.eta:g}"
     return [
-        ("what is hidden", HIDES[proposal.hide]),
-        ("beta, how far each of it may move", f"{proposal.beta * base:g} MW or MVAr"),
-        ("model of the network", proposal.model),
-        ("eta of the chance constraints", eta),
+        *_asked(study, base),
+        ("eta of the chance constraints", _eta(study.proposal.eta)),
         ("standard deviations of the noise with room", f"{study.kept:.4g}"),
-        ("sensitivity", plan.bounds[0].derivation),
-        ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
+        ("noise multiplier (scale / sensitivity)", f"{study.run.plan.multiplier:.5g}"),
         ("noise scale of an answer", f"{float(np.max(study.noise)) * base:.5g} MW or MVAr"),
     ]
+
+
+def _asked(study: OpfStudy | DayStudy, base_mva: float) -> list[tuple[str, str]]:
+    """Return what was asked of the zones, which is public, as (name, text)."""
+    proposal, when = study.proposal, ""
+    if isinstance(study, DayStudy):
+        when = ", at every step of the day"
+    return [
+        ("what is hidden", HIDES[proposal.hide] + when),
+        ("beta, how far each of it may move", f"{proposal.beta * base_mva:g} MW or MVAr"),
+        ("sensitivity of an answer", study.run.plan.bounds[0].derivation),
+        ("model of the network", proposal.model),
+    ]
+
+
+def _eta(eta: float | None) -> str:
+    return "none" if eta is None else f"{eta:g}"
 
 
 _NAMED = 9
 _DAY_UNPROTECTED = (
     "The network, costs and zones, when the steps of the day are, and their weights. All of it is "
     "public by assumption; weights that follow the demand would tell of it.",
-    "What is measured when the dispatches run. The generators follow the true total demand, so "
-    "whoever sees their output sees it.",
     "Days before and after this one: each is a run of its own, and their costs add up in an "
     "account.",
-    "The settings, and how long the run took.",
+    *_MEASURED,
 )
 
 
@@ -293,18 +306,13 @@ def _errors(axes: Axes, report: DayReport) -> None:
 
 def _day_settings(report: DayReport) -> list[tuple[str, str]]:
     study, base = report.study, report.network.base_mva
-    proposal, plan = study.proposal, study.run.plan
-    hours = proposal.hours
-    eta = "none" if proposal.eta is None else f"{proposal.eta:g}, of whole days"
+    proposal, hours = study.proposal, study.proposal.hours
     return [
-        ("what is hidden", f"{HIDES[proposal.hide]}, at every step of the day"),
-        ("beta, how far each of it may move", f"{proposal.beta * base:g} MW or MVAr"),
+        *_asked(study, base),
         ("steps", f"{len(hours)}, from {clock(hours[0])} to {clock(hours[-1])}"),
         ("share of the budget (of mu squared) by step", spread(study.shares)),
         ("smoothed", "yes" if proposal.smooth else "no"),
-        ("model of the network", proposal.model),
-        ("eta of the chance constraints", eta),
+        ("eta of the chance constraints, of whole days", _eta(proposal.eta)),
         ("standard deviations of the noise that eta needs room for", f"{study.needed:.4g}"),
-        ("sensitivity of a step", plan.bounds[0].derivation),
         ("noise scale of an answer, MW or MVAr", spread(np.round(study.noise * base, 6))),
     ]

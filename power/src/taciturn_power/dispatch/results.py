@@ -16,16 +16,16 @@ from taciturn.report import spread, strict
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
 from taciturn_power.delivery import Told, run_values
-from taciturn_power.dispatch.export import day_tables, exported
+from taciturn_power.dispatch.export import day_tables, exported, step_columns
 from taciturn_power.dispatch.series import Series
-from taciturn_power.dispatch.study import DayStudy, OpfStudy
+from taciturn_power.dispatch.study import DayStudy, OpfProposal, OpfStudy
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import ties, zones_of
 from taciturn_power.models.dc import solve_dc, widest
 from taciturn_power.models.dc_network import Realised, realised
 from taciturn_power.models.dispatch import Dispatch, binding
-from taciturn_power.models.soc import solve_soc
+from taciturn_power.models.soc import SocOptimum, solve_soc
 
 
 class Price(NamedTuple):
@@ -190,24 +190,16 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
     demand = network.demand if report.shows_demand else None
     values: dict[str, Any] = strict(
         {
-            "case": network.name,
-            "problem": "opf",
-            "model": study.proposal.model,
-            "buses": network.buses,
-            "lines": network.lines,
-            "zones": zones.count,
+            **_public_values(study.proposal, network),
             "ties": len(ties(network, zones)),
-            "hide": study.proposal.hide,
-            "beta_mw": study.proposal.beta * network.base_mva,
             "noise_mw": float(np.max(study.noise)) * network.base_mva,
             "answered_mw": float(np.sum(study.answers[:, 0])) * network.base_mva,
-            "eta": study.proposal.eta,
             "promised": study.promised,
             "multiplier_needed": study.needed,
             "multiplier_kept": study.kept,
             "moved_mw": study.moved,
             **_dispatch_values(study.dispatch, network),
-            "relaxation": None if study.soc is None else _relaxation(study),
+            "relaxation": _relaxation(study.soc),
             "price": price_of_privacy(study, demand)._asdict(),
             "true": None if demand is None else _true(study, demand),
             **run_values(
@@ -216,6 +208,20 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
         }
     )
     return values
+
+
+def _public_values(proposal: OpfProposal, network: Network) -> dict[str, Any]:
+    return {
+        "case": network.name,
+        "problem": "opf",
+        "model": proposal.model,
+        "buses": network.buses,
+        "lines": network.lines,
+        "zones": max(proposal.zones) + 1,
+        "hide": proposal.hide,
+        "beta_mw": proposal.beta * network.base_mva,
+        "eta": proposal.eta,
+    }
 
 
 def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, Any]:
@@ -231,16 +237,10 @@ def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, A
     }
 
 
-def _relaxation(study: OpfStudy) -> dict[str, Any] | None:
-    if study.soc is None:
+def _relaxation(soc: SocOptimum | None) -> dict[str, Any] | None:
+    if soc is None:
         return None
-    exact = study.soc.exactness
-    return {
-        "cost": study.soc.dispatch.cost,
-        "exact": exact.holds,
-        "cone": exact.cone,
-        "angle": exact.angle,
-    }
+    return {"cost": soc.dispatch.cost, "exact": soc.exactness.holds, **soc.exactness._asdict()}
 
 
 def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
@@ -407,49 +407,21 @@ def day_results(report: DayReport, out: Path | None) -> dict[str, Any]:
     These read the true demand, and are None unless `shows_demand`.
     """
     study, network = report.study, report.network
-    proposal, base = study.proposal, network.base_mva
-    answered, planned = (
-        part[:, :, 0].sum(axis=1) * base for part in (study.answers, study.planned)
-    )
+    proposal, base, columns = study.proposal, network.base_mva, step_columns(study)
+    columns["cost"] = np.array([None if np.isnan(one) else one for one in columns["cost"]], object)
+    steps = zip(*(column.tolist() for column in columns.values()), strict=True)
     values: dict[str, Any] = strict(
         {
-            "case": network.name,
-            "problem": "opf",
-            "model": proposal.model,
-            "buses": network.buses,
-            "lines": network.lines,
-            "zones": zones_of(network, np.array(proposal.zones)).count,
-            "hide": proposal.hide,
-            "beta_mw": proposal.beta * base,
-            "eta": proposal.eta,
+            **_public_values(proposal, network),
             "smooth": proposal.smooth,
             "step_hours": proposal.step_hours,
             "cost": study.cost,
-            "energy_mwh": float(np.sum(planned)) * proposal.step_hours,
+            "energy_mwh": float(np.sum(columns["planned_mw"])) * proposal.step_hours,
             "multiplier_needed": study.needed,
             "promised_steps": sum(study.promised),
             "steps": [
-                {
-                    "hour": hour,
-                    "budget_share": share,
-                    "noise_mw": float(np.max(noise)) * base,
-                    "answered_mw": mw,
-                    "planned_mw": smooth,
-                    "cost": None if step.dispatch is None else step.dispatch.cost,
-                    "promised": kept,
-                    "multiplier_kept": step.kept,
-                    "moved_mw": step.moved * base,
-                }
-                for hour, share, noise, mw, smooth, step, kept in zip(
-                    proposal.hours,
-                    study.shares,
-                    study.noise,
-                    answered,
-                    planned,
-                    study.steps,
-                    study.promised,
-                    strict=True,
-                )
+                {"hour": hour, **dict(zip(columns, step, strict=True))}
+                for hour, step in zip(proposal.hours, steps, strict=True)
             ],
             "true": _day_true(study, report.series.demand, base) if report.shows_demand else None,
             **run_values(study.run, proposal, out, report.warnings),
