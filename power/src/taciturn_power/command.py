@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from jaxtyping import Float
 
 import taciturn_power as power
 from taciturn import checks
@@ -23,14 +22,13 @@ from taciturn.cli import (
     path,
     read_text,
 )
-from taciturn.engine import Run, check_chargeable
+from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
 from taciturn.report import (
     Page,
     check_out,
 )
-from taciturn.typing import HostArray
 from taciturn_power.balance.page import GridStudy, grid_page, grid_told
 from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.cases.case import Case
@@ -91,42 +89,35 @@ def chosen_eta(text: str | None, model: str, epsilon: float) -> float | None:
         raise InputError(f"eta is {text!r}; give a number, say 0.05, or none") from error
 
 
-def proposed(case: Case, network: Network, given: dict[str, Any]) -> OpfProposal:
-    """Return the proposal of the options; the demand is not read."""
-    model = given["model"] or "dc"
-    beta = read_beta(given["beta"], base_mva=case.base_mva, largest=given["largest-demand"])
-    largest = given["largest-demand"]
-    proposal = OpfProposal.of(
+def proposed(
+    case: Case, network: Network, given: dict[str, Any], series: Series | None = None
+) -> OpfProposal:
+    """Return the proposal of the options, of a day for the steps of a series.
+
+    No demand is read; of a series its times are. A bound on demands that fits on the lattice of a
+    single time fits on that of a step, whose noise is no less.
+    """
+    model, largest = given["model"] or "dc", given["largest-demand"]
+    single = OpfProposal.of(
         network,
         costs(case),
         power.chosen_zones(network, given["zones"]),
         hide=given["hide"] or "demand",
         model=model,
         eta=chosen_eta(given["eta"], model, given["epsilon"]),
-        beta=beta,
+        beta=read_beta(given["beta"], base_mva=case.base_mva, largest=largest),
         epsilon=given["epsilon"],
         delta=given["delta"],
     )
     if largest is not None:
-        check_lattice(proposal.plan(), read_largest(largest, base_mva=case.base_mva))
-    return proposal
-
-
-def day_proposal(
-    case: Case, network: Network, given: dict[str, Any], text: str | None, series: Series
-) -> DayProposal:
-    """Return the proposal in a text, or that of the options for the steps of a series.
-
-    Of the series only its times are read. A bound on demands that fits on the lattice of a moment
-    fits on that of a step, whose noise is no less.
-    """
-    if text is not None:
-        return DayProposal.from_json(text)
-    moment, weights = proposed(case, network, given), np.ones(len(series.hours))
+        check_lattice(single.plan(), read_largest(largest, base_mva=case.base_mva))
+    if series is None:
+        return single
+    weights = np.ones(len(series.hours))
     if given["weights"] is not None:
         weights = read_weights(given["weights"], series.hours)
     return DayProposal(
-        **{name: getattr(moment, name) for name in type(moment).model_fields},
+        **{name: getattr(single, name) for name in OpfProposal.model_fields},
         first_hour=float(series.hours[0]),
         step_hours=series.step_hours,
         weights=tuple(weights.tolist()),
@@ -142,8 +133,7 @@ def day_of(
     Raises
     ------
     InputError
-        If an option or a proposal is about a day and no series is given, or a series is given with
-        a proposal that is of a moment.
+        If an option or a proposal is about a day and no series is given, or the reverse.
     """
     of_day = text is not None and f'"{DayProposal.FORMAT}"' in text
     named = [name for name in OF_DAY if given[name] is not None]
@@ -161,32 +151,16 @@ def day_of(
     return None
 
 
-def opf_report(choice: str, case: Case, proposal: OpfProposal, carried: Carried) -> OpfReport:
-    """Return the report of a run of a proposal on a case."""
-    network, finished, answers, sizes = _answered(choice, case, proposal, carried)
-    study = solved_at(proposal, finished, answers[0])
-    shown = is_published(choice) or carried.oracle or math.isinf(finished.certificate.epsilon)
-    return OpfReport(study, case, network, shown, opf_warnings(study) + sizes)
-
-
-def day_report(
-    choice: str, case: Case, proposal: DayProposal, series: Series, carried: Carried
-) -> DayReport:
-    """Return the report of a run of a proposal on a day."""
-    network, finished, answers, sizes = _answered(choice, case, proposal, carried, series)
-    study = day_at(proposal, finished, answers)
-    shown = carried.oracle or math.isinf(finished.certificate.epsilon)
-    return DayReport(study, network, series, shown, day_warnings(study) + sizes)
-
-
-def _answered(
+def opf_report(
     choice: str,
     case: Case,
     proposal: OpfProposal,
     carried: Carried,
     series: Series | None = None,
-) -> tuple[Network, Run, Float[HostArray, "T N 2"], tuple[str, ...]]:
-    """Return network, run, answers and warnings of a proposal: checked, charged, and then asked.
+) -> OpfReport | DayReport:
+    """Return the report of a run of a proposal, of a day on a series.
+
+    Everything is checked before the account is charged, and charged before demand is asked for.
 
     Raises
     ------
@@ -213,7 +187,14 @@ def _answered(
     size = None
     if math.isfinite(proposal.epsilon):
         size = size_warning(case, proposal.beta, bundled=is_published(choice))
-    return network, finished, answers, () if size is None else (size,)
+    sizes = () if size is None else (size,)
+    shown = carried.oracle or math.isinf(finished.certificate.epsilon)
+    if isinstance(proposal, DayProposal) and series is not None:
+        day = day_at(proposal, finished, answers)
+        return DayReport(day, network, series, shown, day_warnings(day) + sizes)
+    study = solved_at(proposal, finished, answers[0])
+    shown = shown or is_published(choice)
+    return OpfReport(study, case, network, shown, opf_warnings(study) + sizes)
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -354,7 +335,12 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     if proposal is None:
         _check(given)
     else:
-        _refuse_beside_proposal(given)
+        also = [name for name, value in given.items() if value is not None]
+        if also:
+            raise InputError(
+                f"--{also[0]} is given with a proposal, which says everything public about the "
+                "run; leave it out"
+            )
     charged = account_given(
         {"account": account, "accounts": accounts, "another_account": another_account}
     )
@@ -394,10 +380,9 @@ def _check(given: dict[str, Any]) -> None:
     read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
     checks.delta(given["delta"])
-    if given["rounds"] is not None:
-        checks.at_least("rounds", given["rounds"], 1)
-    if given["local-updates"] is not None:
-        checks.at_least("local-updates", given["local-updates"], 1)
+    for name in ("rounds", "local-updates"):
+        if given[name] is not None:
+            checks.at_least(name, given[name], 1)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -429,15 +414,6 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
     return problem
 
 
-def _refuse_beside_proposal(given: dict[str, Any]) -> None:
-    also = [name for name, value in given.items() if value is not None]
-    if also:
-        raise InputError(
-            f"--{also[0]} is given with a proposal, which says everything public about the run; "
-            "leave it out"
-        )
-
-
 def _solved(
     choice: str,
     given: dict[str, Any],
@@ -454,14 +430,12 @@ def _solved(
         problem = "opf" if any(name in text for name in named) else "balance"
     series = day_of(days, network, given, text)
     if problem == "balance":
-        return _balanced(choice, (case, network), given, text, carried)
-    if series is not None:
-        of_day = day_proposal(case, network, given, text, series)
-        _check_buses(len(of_day.zones), network, choice)
-        return day_report(choice, case, of_day, series, carried)
-    proposal = proposed(case, network, given) if text is None else OpfProposal.from_json(text)
+        return _balanced(choice, case, given, text, carried)
+    kind = OpfProposal if series is None else DayProposal
+    written = None if text is None else kind.from_json(text)
+    proposal = written or proposed(case, network, given, series)
     _check_buses(len(proposal.zones), network, choice)
-    return opf_report(choice, case, proposal, carried)
+    return opf_report(choice, case, proposal, carried, series)
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
@@ -473,13 +447,9 @@ def _check_buses(buses: int, network: Network, choice: str) -> None:
 
 
 def _balanced(
-    choice: str,
-    data: tuple[Case, Network],
-    given: dict[str, Any],
-    text: str | None,
-    carried: Carried,
+    choice: str, case: Case, given: dict[str, Any], text: str | None, carried: Carried
 ) -> GridStudy:
-    case, network = data
+    network = power.network(case)
     relaxation = power.relax(network)
     if text is None:
         prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
