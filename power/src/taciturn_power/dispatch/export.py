@@ -41,7 +41,7 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     state (Pg, Qg, Vg, Vm, Va), which tells the demand, by the dispatch.
     """
     network = study.proposal.network.network
-    zones = zones_of(network, np.array(study.proposal.zones))
+    zones = study.proposal.partition()
     tables = {"buses.csv": _buses(study, network, zones)}
     if study.dispatch is not None:
         lines = _lines(study.dispatch, network, case)
@@ -308,7 +308,9 @@ def day_tables(study: DayStudy) -> dict[str, str]:
     steps = {"cost_per_hour" if k == "cost" else k: v for k, v in step_columns(study).items()}
     return {
         "steps.csv": _csv(_table({"time": times, **steps})),
-        "buses.csv": _stacked((time, _step_buses(study, k)) for k, time in enumerate(times)),
+        "buses.csv": _stacked(
+            (time, _step_buses(study, network, k)) for k, time in enumerate(times)
+        ),
         "lines.csv": _stacked((time, line_columns(one, network)) for time, one in found),
         "generators.csv": _stacked((time, generator_columns(one, network)) for time, one in found),
     }
@@ -338,8 +340,7 @@ def step_columns(study: DayStudy) -> dict[str, HostArray]:
     }
 
 
-def _step_buses(study: DayStudy, step: int) -> dict[str, HostArray]:
-    network = study.proposal.network.network
+def _step_buses(study: DayStudy, network: Network, step: int) -> dict[str, HostArray]:
     zones, one = zones_of(network, np.array(study.proposal.zones)), study.steps[step]
     columns = demand_columns(network, zones, study.answers[step], study.noise[step])
     if study.proposal.smooth:

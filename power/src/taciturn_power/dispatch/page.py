@@ -32,7 +32,7 @@ from taciturn_power.dispatch.series import clock
 from taciturn_power.dispatch.study import DayStudy, OpfStudy
 from taciturn_power.grids.figure import bus_rows, how_answered, network_section
 from taciturn_power.grids.network import Network
-from taciturn_power.grids.zones import Zones, ties, zones_of
+from taciturn_power.grids.zones import Zones, ties
 from taciturn_power.models.dispatch import Dispatch, binding
 
 _MOST_LISTED = 20
@@ -51,7 +51,7 @@ _UNPROTECTED = (
 def opf_page(report: OpfReport) -> Page:
     """Return the page of an optimal power flow."""
     study, network = report.study, report.network
-    zones = zones_of(network, np.array(study.proposal.zones))
+    zones = study.proposal.partition()
     noiseless = math.isinf(study.run.certificate.epsilon)
     return run_page(
         study.run,
@@ -200,7 +200,7 @@ _DAY_UNPROTECTED = (
 def day_page(report: DayReport) -> Page:
     """Return the page of a day."""
     study, network = report.study, report.network
-    zones = zones_of(network, np.array(study.proposal.zones))
+    zones = study.proposal.partition()
     noiseless = math.isinf(study.run.certificate.epsilon)
     return run_page(
         study.run,

@@ -21,7 +21,7 @@ from taciturn_power.dispatch.series import Series
 from taciturn_power.dispatch.study import DayStudy, OpfProposal, OpfStudy
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
-from taciturn_power.grids.zones import ties, zones_of
+from taciturn_power.grids.zones import ties
 from taciturn_power.models.dc import solve_dc, widest
 from taciturn_power.models.dc_network import Realised, realised
 from taciturn_power.models.dispatch import Dispatch, binding
@@ -186,7 +186,7 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
     """
     study = report.study
     network = report.network
-    zones = zones_of(network, np.array(study.proposal.zones))
+    zones = study.proposal.partition()
     demand = network.demand if report.shows_demand else None
     values: dict[str, Any] = strict(
         {

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -64,6 +64,8 @@ from taciturn_power.models.dc_network import (
 from taciturn_power.models.dispatch import Dispatch, Model, attempted
 from taciturn_power.models.soc import SocOptimum, solve_soc
 
+P = TypeVar("P", bound="OpfProposal")
+
 
 class OpfProposal(Document):
     """Everything public about a private optimal power flow.
@@ -71,11 +73,9 @@ class OpfProposal(Document):
     Attributes
     ----------
     zones
-        The zone of every bus, counted from 0.
+        Of every bus, counted from 0.
     hide
         What may move by beta at once: one demand, the pair (P, Q) of a bus, or a whole zone.
-    model
-        Of the network: "dc" or "soc".
     eta
         Of all runs, at most this share return a dispatch with a promise that fails to serve the
         true demand; None for a dispatch without chance constraints.
@@ -108,8 +108,8 @@ class OpfProposal(Document):
         return self
 
     @classmethod
-    def of(cls, network: Network, costs: Costs, zones: Zones, **settings: Any) -> Self:
-        """Return the proposal for a network; the demand is not read."""
+    def of(cls: type[P], network: Network, costs: Costs, zones: Zones, **settings: Any) -> P:
+        """Return the proposal for a network, whose demand is not read."""
         return cls(
             network=NetworkFacts.of(network),
             costs=CostFacts.of(costs),
@@ -117,22 +117,23 @@ class OpfProposal(Document):
             **settings,
         )
 
-    @property
-    def shares_of_steps(self) -> Float[HostArray, " T"] | None:
-        """The weights of the steps of a day; None for a moment."""
-        return None
+    def partition(self) -> Zones:
+        """Return the zones."""
+        return zones_of(self.network.network, np.array(self.zones))
 
     def plan(self) -> Plan:
         """Return the plan of asking the zones for their demands."""
-        network = self.network.network
+        return self._plan(None)
+
+    def _plan(self, weights: Float[HostArray, " T"] | None) -> Plan:
         return plan_demand(
-            network,
-            zones_of(network, np.array(self.zones)),
+            self.network.network,
+            self.partition(),
             hide=self.hide,
             beta=self.beta,
             epsilon=self.epsilon,
             delta=self.delta,
-            weights=self.shares_of_steps,
+            weights=weights,
         )
 
 
@@ -155,22 +156,20 @@ class OpfStudy:
 
     Attributes
     ----------
-    answers
-        `(N, 2)`: the noised active and reactive demands, per unit.
-    noise
-        `(N,)`: standard deviation of the noise on each demand of a bus, per unit. Public.
+    answers, noise
+        The noised active and reactive demands, and the noise's standard deviation (public), per
+        unit.
     needed, kept
         The multiplier of the noise that 1 - eta needs, and the one that limits were tightened by:
         less where the answers leave no dispatch with more, and then nothing is promised.
     served
-        `(N,)`: the active demand that the dispatch is made for, per unit: the answers or, where
-        they leave no dispatch, the nearest demands that do (`taciturn_power.models.dc.restored`).
-    dispatch
-        None if there is none, or the solver stopped short of its accuracy.
-    plain
-        The dispatch without chance constraints, to compare with.
-    soc
-        The optimum of the cone relaxation at the answers; None as for `dispatch`.
+        The active demand that the dispatch is made for, per unit: the answers or, where they leave
+        no dispatch, the nearest demands that do (`taciturn_power.models.dc.restored`).
+    dispatch, plain, soc
+        The dispatch; that without chance constraints; the optimum of the cone relaxation at the
+        answers. None if there is none, or the solver stopped short of its accuracy.
+    model
+        None where the network is relaxed (SOC).
     """
 
     proposal: OpfProposal
@@ -223,8 +222,7 @@ def solve_opf(
     Raises
     ------
     InputError
-        If the network is another one than that of the proposal, the account cannot hold the run,
-        or no demand at all could be served; then nothing was asked.
+        As `check_opf`, or if the account cannot hold the run; then nothing was asked.
 
     Notes
     -----
@@ -267,9 +265,8 @@ def ask_demand(
 ) -> tuple[Run, Float[HostArray, "T N 2"]]:
     """Return the run of a proposal's plan on these demands, and the answers, per unit.
 
-    The proposal is one that `check_opf`, of a day `check_day`, accepts.
-
-    `release` is called with the run before anything is computed from its answers.
+    The proposal is one that `check_opf` or `check_day` accepts. `release` is called with the run
+    before anything is computed from its answers.
     """
     zones = zones_of(network, np.array(proposal.zones))
     plan = proposal.plan()
@@ -316,7 +313,7 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
     costs = proposal.costs.costs
-    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))[0]
+    noise = noise_of(finished.plan, proposal.partition())[0]
     soc = attempted(lambda: solve_soc(relax(network), costs, answers))
     given, active = (proposal, finished, answers, noise), answers[:, 0]
     if proposal.model == "soc":
@@ -341,15 +338,10 @@ class Step(NamedTuple):
 
     Attributes
     ----------
-    dispatch
-        None if there is none, or the solver stopped short of its accuracy.
-    kept
-        The multiplier of the noise that limits were tightened by; less than is needed where the
-        answers leave no dispatch with more, and then nothing is promised.
-    served
-        `(N,)`: the active demand that it is made for, per unit.
+    dispatch, kept, served
+        As in `OpfStudy`.
     moved
-        By how much that differs from the demand it was to be made for, per unit, in all.
+        By how much `served` differs from the demand it was to be for, per unit, in all.
     """
 
     dispatch: Dispatch | None
@@ -375,13 +367,8 @@ def dispatched(
 ) -> list[Step]:
     """Return the steps' dispatches for the demands `planned`, with room where `needed` is above 0.
 
-    Parameters
-    ----------
-    answers, noise
-        The noised active demands and their standard deviations, per unit; the latter a size for
-        every bus times a factor for every step.
-    planned
-        The answers, or the answers smoothed.
+    All are of active demands, per unit; `planned` are the answers, or these smoothed. The noise's
+    standard deviation is a size for every bus times a factor for every step.
     """
     spread = line_spread(model, noise[0]) if needed > 0 else np.zeros(model.network.lines)
     steps = []
@@ -405,7 +392,7 @@ def _step(
     tight: Tightening | None,
     needed: float,
 ) -> Step:
-    """Return the dispatch with as much room as there is, or for the nearest demands with one."""
+    """Return the dispatch with the most room there is, or for the nearest demands that have one."""
     if tight is not None:
         found = attempted(lambda: solve_dc(model, demand, tight))
         if found is not None:
@@ -467,11 +454,9 @@ class DayProposal(OpfProposal):
         begins: HostArray = self.first_hour + self.step_hours * np.arange(len(self.weights))
         return begins
 
-    @property
     @override
-    def shares_of_steps(self) -> Float[HostArray, " T"]:
-        """The weights."""
-        return np.array(self.weights)
+    def plan(self) -> Plan:
+        return self._plan(np.array(self.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,18 +465,12 @@ class DayStudy:
 
     Attributes
     ----------
-    answers
-        `(T, N, 2)`: the noised active and reactive demands, per unit.
-    noise
-        `(T, N)`: standard deviation of the noise on each demand, per unit. Public.
+    answers, noise, model
+        As in `OpfStudy`, for every step.
     planned
-        `(T, N, 2)`: the demands that the dispatches are made for: the answers, or these smoothed.
+        The demands that the dispatches are made for: the answers, or these smoothed.
     needed
         The multiplier of the noise that 1 - eta needs room for at every step; 0 without eta.
-    steps
-        The dispatch of every step.
-    model
-        None where the network is relaxed (SOC).
     """
 
     proposal: DayProposal
@@ -589,15 +568,14 @@ def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
 def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> DayStudy:
     """Return the study of these answers; it reads nothing else that is private."""
     network = proposal.network.network
-    noise = noise_of(finished.plan, zones_of(network, np.array(proposal.zones)))
+    noise = noise_of(finished.plan, proposal.partition())
     planned = smoothed(answers, noise) if proposal.smooth else answers
     if proposal.model == "soc":
         steps = _relaxed(proposal, network, planned)
         return DayStudy(proposal, finished, answers, noise, planned, 0.0, steps, None)
     model = dc_model(network, proposal.costs.costs)
     needed = _needed(proposal, model, noise)
-    active = (answers[:, :, 0], noise, planned[:, :, 0])
-    steps = tuple(dispatched(model, *active, needed))
+    steps = tuple(dispatched(model, answers[:, :, 0], noise, planned[:, :, 0], needed))
     return DayStudy(proposal, finished, answers, noise, planned, needed, steps, model)
 
 
