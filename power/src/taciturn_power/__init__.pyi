@@ -29,16 +29,7 @@ from .dispatch.study import (
 )
 from .grids.network import Admittance, Network, admittance, layout, network
 from .grids.relaxation import Relaxation, relax
-from .grids.zones import (
-    Part,
-    Zones,
-    chosen_zones,
-    grown_zones,
-    parse_zones,
-    parts,
-    ties,
-    zones_of,
-)
+from .grids.zones import Part, Zones, chosen_zones, grown_zones, parse_zones, parts, ties, zones_of
 from .models.cost import Costs, costs, has_costs
 from .models.dc import restored, solve_dc, widest
 from .models.dc_network import DcModel, Realised, Tightening, dc_model, realised, tightening

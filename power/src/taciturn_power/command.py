@@ -25,10 +25,7 @@ from taciturn.cli import (
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
-from taciturn.report import (
-    Page,
-    check_out,
-)
+from taciturn.report import Page, check_out
 from taciturn_power.balance.page import GridStudy, grid_page, grid_told
 from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.cases.case import Case
@@ -152,11 +149,7 @@ def day_of(
 
 
 def opf_report(
-    choice: str,
-    case: Case,
-    proposal: OpfProposal,
-    carried: Carried,
-    series: Series | None = None,
+    choice: str, case: Case, proposal: OpfProposal, carried: Carried, series: Series | None = None
 ) -> OpfReport | DayReport:
     """Return the report of a run of a proposal, of a day on a series.
 
@@ -257,8 +250,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = None,
     smooth: Annotated[
-        bool,
-        typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy."),
+        bool, typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy.")
     ] = False,
     largest_demand: Annotated[
         str | None,
@@ -415,11 +407,7 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
 
 
 def _solved(
-    choice: str,
-    given: dict[str, Any],
-    text: str | None,
-    days: Sequence[Path],
-    carried: Carried,
+    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], carried: Carried
 ) -> GridStudy | OpfReport | DayReport:
     case = power.chosen_case(choice)
     network = power.network(case)

@@ -14,12 +14,7 @@ import typer
 
 import taciturn
 from taciturn.budget import Account, Reservation
-from taciturn.cli import (
-    begun,
-    confirmed,
-    emit,
-    error_line,
-)
+from taciturn.cli import begun, confirmed, emit, error_line
 from taciturn.engine import Plan, Run, reserve
 from taciturn.errors import InputError, reason
 from taciturn.proposal import Document
@@ -130,11 +125,7 @@ class Told(NamedTuple):
 
 
 def run_values(
-    run: Run,
-    proposal: Document,
-    out: Path | None,
-    warnings: tuple[str, ...],
-    **further: Any,
+    run: Run, proposal: Document, out: Path | None, warnings: tuple[str, ...], **further: Any
 ) -> dict[str, Any]:
     """Return the last of the results of any run: certificate, charge, time, and what it was."""
     return {

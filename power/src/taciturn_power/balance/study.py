@@ -16,28 +16,15 @@ from pydantic import model_validator
 from scipy.sparse import csc_array
 
 from taciturn import checks
-from taciturn.engine import (
-    ChargedTo,
-    Plan,
-    Run,
-    plan,
-    run,
-)
+from taciturn.engine import ChargedTo, Plan, Run, plan, run
 from taciturn.errors import DataError, InputError, TaciturnError
 from taciturn.oracles import Oracle, Residual, TargetGradient, Targets
 from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
-from taciturn.problems import (
-    Origin,
-    Shard,
-    Shards,
-)
+from taciturn.problems import Origin, Shard, Shards
 from taciturn.proposal import Document, Extended
 from taciturn.spec import Spec
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    AgentSets,
-    ConicSet,
-)
+from taciturn_power.conic import AgentSets, ConicSet
 from taciturn_power.grids.network import (
     Network,
     NetworkFacts,
@@ -48,12 +35,7 @@ from taciturn_power.grids.network import (
 )
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import Part, Zones, check_zones, limits, parts, zones_of
-from taciturn_power.methods import (
-    GeneralConsensus,
-    SharedCoordinates,
-    lifts,
-    shared_coordinates,
-)
+from taciturn_power.methods import GeneralConsensus, SharedCoordinates, lifts, shared_coordinates
 
 Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
@@ -368,13 +350,7 @@ class Flow:
 
 
 def solve_privately(
-    grid: Grid,
-    settings: Settings,
-    *,
-    beta: float,
-    epsilon: float,
-    delta: float,
-    seed: int | None,
+    grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float, seed: int | None
 ) -> Flow:
     """Plan and run power flow among zones; epsilon may be infinite, for a run without noise.
 

@@ -15,9 +15,7 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from taciturn.errors import InputError
-from taciturn.problems import (
-    ConvexSet,
-)
+from taciturn.problems import ConvexSet
 from taciturn.typing import Array, HostArray, Model, Scalar
 from taciturn_power.conic.cones import Cone
 from taciturn_power.conic.solver import ConicSolver, contains_rows, solve_rows

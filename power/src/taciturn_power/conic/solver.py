@@ -300,9 +300,7 @@ def solve_rows(
 
 
 def contains_rows(
-    solver: ConicSolver,
-    x: Float[Array | HostArray, "*B D"],
-    tol: Float[Array | HostArray, "*B"],
+    solver: ConicSolver, x: Float[Array | HostArray, "*B D"], tol: Float[Array | HostArray, "*B"]
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)

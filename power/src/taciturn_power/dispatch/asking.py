@@ -206,11 +206,7 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
 def public_spec(counts: tuple[int, ...]) -> Spec:
     """Return the public facts about zones with so many demands each: there are no features."""
     return Spec(
-        counts=counts,
-        shape=(1,),
-        record_norm=1.0,
-        gradient_bound=float("inf"),
-        smoothness=1.0,
+        counts=counts, shape=(1,), record_norm=1.0, gradient_bound=float("inf"), smoothness=1.0
     )
 
 

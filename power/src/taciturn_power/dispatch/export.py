@@ -205,10 +205,7 @@ def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str
 
 
 def demand_columns(
-    network: Network,
-    zones: Zones,
-    answers: Float[HostArray, "N 2"],
-    noise: Float[HostArray, " N"],
+    network: Network, zones: Zones, answers: Float[HostArray, "N 2"], noise: Float[HostArray, " N"]
 ) -> dict[str, HostArray]:
     """Return what was answered at every bus, by name of the column."""
     return {
@@ -283,10 +280,7 @@ def _generators(dispatch: Dispatch, network: Network, case: Case) -> list[Sequen
 def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:
     """Return the columns that say where elements in service stand in the file that was given."""
     kept = np.flatnonzero(serving).tolist()
-    return {
-        "table": [elements.tables[k] for k in kept],
-        "row": [elements.rows[k] for k in kept],
-    }
+    return {"table": [elements.tables[k] for k in kept], "row": [elements.rows[k] for k in kept]}
 
 
 _STATE = ("served_demand_mw", "voltage_pu", "angle_degrees", "price_per_mwh")

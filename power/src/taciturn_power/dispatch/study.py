@@ -211,11 +211,7 @@ class OpfStudy:
 
 
 def solve_opf(
-    network: Network,
-    proposal: OpfProposal,
-    *,
-    seed: int | None,
-    account: ChargedTo | None = None,
+    network: Network, proposal: OpfProposal, *, seed: int | None, account: ChargedTo | None = None
 ) -> OpfStudy:
     """Ask the zones for their demands, once, and solve the optimal power flow at the answers.
 
@@ -386,11 +382,7 @@ def dispatched(
 
 
 def _step(
-    model: DcModel,
-    demand: HostArray,
-    deviation: HostArray,
-    tight: Tightening | None,
-    needed: float,
+    model: DcModel, demand: HostArray, deviation: HostArray, tight: Tightening | None, needed: float
 ) -> Step:
     """Return the dispatch with the most room there is, or for the nearest demands that have one."""
     if tight is not None:

@@ -12,12 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from taciturn.engine import Run
-from taciturn.report import (
-    Drawing,
-    Section,
-    Table,
-    drawing,
-)
+from taciturn.report import Drawing, Section, Table, drawing
 from taciturn.typing import HostArray
 from taciturn_power.grids.network import Network, layout
 from taciturn_power.grids.zones import Zones, ties

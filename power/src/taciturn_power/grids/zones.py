@@ -16,10 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, shor
 from taciturn import checks
 from taciturn.errors import DataError, InputError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Cone,
-    ConicSet,
-)
+from taciturn_power.conic import Cone, ConicSet
 from taciturn_power.grids.network import Network, adjacency
 from taciturn_power.grids.relaxation import Relaxation
 

@@ -8,11 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from taciturn.algorithms import (
-    Noise,
-    StarAlgorithm,
-    Turn,
-)
+from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
 from taciturn.oracles import AtStep, Point
 from taciturn.spec import Spec

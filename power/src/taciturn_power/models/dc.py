@@ -51,10 +51,7 @@ from scipy.sparse import csr_array, diags_array
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Minimum,
-    minimise_conic,
-)
+from taciturn_power.conic import Minimum, minimise_conic
 from taciturn_power.grids.network import in_solver
 from taciturn_power.models.dc_network import (
     TOLERANCE_MW,

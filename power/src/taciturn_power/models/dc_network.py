@@ -84,10 +84,7 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
     susceptance = 1 / reactance
     line, count = np.arange(network.lines), len(network.generator_bus)
     incidence = csr_array(
-        (
-            np.repeat([1.0, -1.0], network.lines),
-            (np.tile(line, 2), network.ends.T.ravel()),
-        ),
+        (np.repeat([1.0, -1.0], network.lines), (np.tile(line, 2), network.ends.T.ravel())),
         shape=(network.lines, network.buses),
     )
     # a susceptance below 0, of a series capacitor, turns the two limits of the angle around

@@ -12,10 +12,7 @@ from scipy.sparse import csc_array, csr_array
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Cone,
-    Minimum,
-)
+from taciturn_power.conic import Cone, Minimum
 from taciturn_power.grids.network import Network
 from taciturn_power.models.cost import Costs
 
@@ -178,9 +175,7 @@ def cost_rows(rows: Rows, terms: CostTerms, p: int, t: int) -> None:
     rows.equal(np.zeros(fixed), (held, t))
     pieces = terms.pieces.tocsc()
     rows.below(
-        terms.bound,
-        (csr_array(pieces[:, :generators]), p),
-        (csr_array(pieces[:, generators:]), t),
+        terms.bound, (csr_array(pieces[:, :generators]), p), (csr_array(pieces[:, generators:]), t)
     )
 
 

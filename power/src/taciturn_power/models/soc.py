@@ -20,10 +20,7 @@ from scipy.sparse import csc_array, csr_array, hstack, vstack
 from scipy.sparse.linalg import lsqr
 
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Minimum,
-    minimise_conic,
-)
+from taciturn_power.conic import Minimum, minimise_conic
 from taciturn_power.grids.network import in_solver
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
