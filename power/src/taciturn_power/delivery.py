@@ -47,14 +47,9 @@ _FURTHER = (
 
 @dataclass
 class Keeper:
-    """Writes what a run answered before anything is computed from it.
+    """Writes what a run answered, with its certificate, before anything is computed from it.
 
-    Attributes
-    ----------
-    out
-        The folder of the report; None where none is wanted, and nothing is written.
-    certificate
-        The file of the certificate, once it is written.
+    Nothing is written where `out` is None.
     """
 
     out: Path | None
@@ -93,14 +88,14 @@ class Keeper:
 
 
 class Told(NamedTuple):
-    """What is told of a finished run.
+    """What is reported of a finished run.
 
     Attributes
     ----------
     data
         What the certificate calls the data.
-    results
-        The results for a folder, or for none.
+    results, further
+        The results for a folder, or for none; and what `results.json` holds beside them.
     files
         The files beside those of every report, by name.
     rows
@@ -109,8 +104,6 @@ class Told(NamedTuple):
         The first lines for the terminal, with the names of results in braces.
     took
         What took the seconds of the run.
-    further
-        Values of `results.json` beside the results.
     """
 
     run: Run
@@ -217,14 +210,7 @@ _RUN = "power flow on "
 class Carried:
     """How a run is carried out.
 
-    Attributes
-    ----------
-    oracle
-        Whether figures that read the true demand are shown though it is private.
-    files
-        Those that the demand stands in, of the case or of the series.
-    keeper
-        Writes the answers before anything is computed from them.
+    `oracle` shows figures that read a private demand; the demand stands in `files`.
     """
 
     seed: int | None

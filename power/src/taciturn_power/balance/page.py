@@ -36,16 +36,8 @@ from taciturn_power.grids.figure import how_answered, network_section, ranges
 class GridStudy:
     """A run of private power flow with the central optimum to compare it with.
 
-    Attributes
-    ----------
-    case
-        The case as the user named it.
-    optimum
-        Of the same problem, solved in one place.
-    oracle
-        Whether the objective at unpublished demand, computed without noise, may be shown.
-    ignored
-        What the file of the case says and nothing here reads.
+    `case` is as the user named it; `ignored` is what its file says and nothing here reads. With
+    `oracle` the objective at unpublished demand, computed without noise, may be shown.
     """
 
     case: str
@@ -229,13 +221,11 @@ def _ties_of(grid: Grid, zone: int) -> list[str]:
 
 def _note(study: GridStudy) -> Note:
     if not study.shows_objective:
-        text = "The objective is not shown: it is an un-noised look at demand that is private."
-    else:
-        text = (
-            "The objective is the sum of squared power imbalances at the true demand: an un-noised "
-            "look at it, outside the certificate."
-        )
-    return Note(text)
+        return Note("The objective is not shown: it is an un-noised look at private demand.")
+    return Note(
+        "The objective is the sum of squared power imbalances at the true demand: an un-noised "
+        "look at it, outside the certificate."
+    )
 
 
 def _curves(study: GridStudy) -> Drawing:

@@ -50,13 +50,10 @@ class Grid:
 
     Attributes
     ----------
-    relaxation, zones, parts
-        The problem, the partition of its buses, and each zone's share. Public except the demand.
     shards
         Each zone's balance rows a_i (public) with targets -d_i (private): a record is one scalar
-        demand, active or reactive, of one bus.
-    spec
-        The public facts.
+        demand, active or reactive, of one bus. All else is public, but for the demand in
+        `relaxation`.
     sharing, sets
         Which zones share which coordinates, and the feasible set of each zone.
     """
@@ -73,11 +70,8 @@ class Grid:
 def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> Grid:
     """Return the zones of a relaxed power flow as agents.
 
-    Parameters
-    ----------
-    linearised
-        Whether zones linearise their objective at every step, as published, instead of using its
-        public Hessian.
+    If `linearised`, zones linearise their objective at every step, as published, instead of using
+    its public Hessian.
     """
     held = parts(relaxation, zones)
     rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
@@ -128,8 +122,6 @@ class Settings:
         update, or its demand, once.
     average
         Whether repeated answers, all of which are noisy observations of one demand, are averaged.
-    rho
-        The ADMM penalty parameter.
     proximal_weight
         1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with Hessians, otherwise
         the smoothness of the problem (below that a linearised step may diverge).
@@ -182,7 +174,7 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
 
 
 def proximal_weight(grid: Grid, settings: Settings) -> float:
-    """Return 1/eta: the weight that the settings name, or the default for this grid."""
+    """Return 1/eta, as the settings have it or the default for this grid."""
     if settings.proximal_weight is not None:
         return settings.proximal_weight
     return 0.01 if grid.sets.has_hessians else grid.spec.smoothness
@@ -222,9 +214,9 @@ class GridProposal(Document):
     Attributes
     ----------
     zones
-        The zone of every bus, counted from 0.
+        Of every bus, counted from 0.
     question, rounds, local_updates, average, rho, proximal_weight
-        As in `taciturn_power.Settings`; `proximal_weight` is None for the default there.
+        As in `taciturn_power.Settings`.
     beta
         The largest change of one demand that the run hides, per unit.
     """
@@ -277,13 +269,7 @@ class GridProposal(Document):
         return zones_of(network, np.array(self.zones))
 
     def plan(self, prepared: Grid | None = None) -> Plan:
-        """Return the plan of the run.
-
-        Parameters
-        ----------
-        prepared
-            The grid with the zones' demands; None to derive it from this proposal, with no demand.
-            The plan is the same.
+        """Return the plan of the run, which no demand changes: without `prepared` there is none.
 
         Raises
         ------
@@ -314,8 +300,6 @@ class Flow:
 
     Attributes
     ----------
-    grid, proposal, run
-        The problem, its proposal, and the run with its certificate.
     consensus_residual
         `(T,)`: after each round, the norm of all differences between a zone's variable and its
         average, divided by the norm of the averages.
@@ -375,12 +359,7 @@ def run_proposal(
 ) -> Flow:
     """Return the run of a proposal on the grid it was written for.
 
-    Parameters
-    ----------
-    account
-        What the run is charged to (`taciturn.engine.run`); None charges it nowhere.
-    release
-        Called with the run before anything is computed from its answers.
+    `release` is called with the run before anything is computed from its answers.
 
     Raises
     ------

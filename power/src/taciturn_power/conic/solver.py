@@ -116,7 +116,9 @@ class ConicSolver:
         start = self._upper.copy()
         start.data[self._diagonal] += 1
         self._room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
-        self._solver = _set_up(start, self.constraint, cones)
+        within = (self.constraint.A, self.constraint.b, cones)
+        # presolve may drop rows, after which the solver's data can no longer be changed
+        self._solver = _clarabel(start, np.zeros(A.shape[1]), within, presolve_enable=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConicSolver) and self.digest == other.digest
@@ -322,20 +324,6 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
     return upper
 
 
-def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
-    linear = np.zeros(upper.shape[1])
-    # presolve may drop rows, after which the solver's data can no longer be changed
-    return _clarabel(upper, linear, (within.A, within.b, cones), presolve_enable=False)
-
-
-def interior_point(
-    hessian: Any, linear: HostArray, within: tuple[Any, HostArray, Sequence[Cone]]
-) -> Any:
-    """Return Clarabel's solution of min x'H x / 2 + linear'x with b - A x in K, whatever it is."""
-    upper = sp.csc_array(sp.triu(hessian))
-    return _clarabel(upper, linear, within, **_ONCE).solve()
-
-
 def _clarabel(
     upper: sp.csc_array,
     linear: HostArray,
@@ -410,7 +398,8 @@ def minimise_conic(
     A, b, cones = constraints
     weights = row_weights(A, cones)
     rows = (sp.csc_array(sp.diags_array(weights) @ A), weights * b, cones)
-    solution = interior_point(sp.diags_array(hessian / unit), linear / unit, rows)
+    upper = sp.csc_array(sp.triu(sp.diags_array(hessian / unit)))
+    solution = _clarabel(upper, linear / unit, rows, **_ONCE).solve()
     status = str(solution.status)
     if status in {"PrimalInfeasible", "AlmostPrimalInfeasible"}:
         return None

@@ -64,8 +64,7 @@ _TARGETS_BY_STEP: dict[Hidden, str] = {
 def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
     """Return the neighbouring relation: which demands may move at once, each by beta (per unit).
 
-    One scalar demand; the pair (P, Q) of a bus; or all demands of a zone. Of a day they may move
-    at each of its `steps`, which are the rows of a person.
+    Of a day they may move at each of its `steps`, which are the rows of a person.
     """
     if steps is None:
         relation = TargetChange(beta, _TARGETS[hide])
@@ -141,9 +140,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     question in the ledger, and all of them compose (module docstring). The number of steps, their
     times and the weights are public and read off nothing private. The network is public and is all
     that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
-    is asked twice. A second look would cost as much noise in each as the mean of both saves
-    (noise variances of equal looks under one budget grow with their number), so one look is the
-    mean of any number.
+    is asked twice: under one budget the mean of several answers is as noisy as a single one.
     """
     check_beta(beta)
     places = records(network, zones)
@@ -157,15 +154,19 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
         algorithm = TargetsByStep(shared, tuple(which.ravel().tolist()))
         questions = tuple(TargetsAt(width, steps, multiple) for multiple in different.tolist())
     adjacency = hidden_adjacency(hide, beta, None if weights is None else steps)
+    counts = tuple(steps * len(place) for place in places)
+    # there are no features, hence no gradients
+    spec = Spec(counts, (1,), record_norm=1.0, gradient_bound=float("inf"), smoothness=1.0)
     planned = plan(
-        public_spec(tuple(steps * len(place) for place in places)),
+        spec,
         algorithm,
         questions,
         Terms(epsilon, delta, adjacency, Messages()),
         rounds=steps,
         precision="float64",
     )
-    check_noise(planned, network)
+    check_scale(planned)
+    check_lattice(planned, most_demand(network))
     return planned
 
 
@@ -203,24 +204,11 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     return relative
 
 
-def public_spec(counts: tuple[int, ...]) -> Spec:
-    """Return the public facts about zones with so many demands each: there are no features."""
-    return Spec(
-        counts=counts, shape=(1,), record_norm=1.0, gradient_bound=float("inf"), smoothness=1.0
-    )
-
-
-def check_noise(planned: Plan, network: Network) -> None:
-    """Raise `InputError` if the noise of a plan is too large, or too small, to compute with."""
-    check_scale(planned)
-    check_lattice(planned, most_demand(network))
-
-
 def most_demand(network: Network) -> float:
     """Return a public bound on the demand of a bus, active or reactive, per unit.
 
-    It is the total that can be generated. Where that is not limited, 100 GW: more than any bus
-    takes. (A larger demand would be clipped, which breaks the promise and not the privacy.)
+    The total that can be generated; where that is not limited, 100 GW. (A larger demand would be
+    clipped, which breaks the promise of service and not the privacy.)
     """
     ranges = np.abs(network.generator_range)
     active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
@@ -230,8 +218,7 @@ def most_demand(network: Network) -> float:
 def check_lattice(planned: Plan, largest: float) -> None:
     """Raise `InputError` if answers up to `largest` (per unit) do not fit on the lattice.
 
-    An answer has at most 2^51 steps; a larger one is clipped, and would no longer be the demand
-    with noise of the stated size.
+    An answer has at most 2^51 steps; a larger one is clipped, so no demand with the stated noise.
     """
     steps = np.asarray(planned.ledger.step)
     least = float(np.min(steps[steps > 0], initial=np.inf))
@@ -244,7 +231,7 @@ def check_lattice(planned: Plan, largest: float) -> None:
 
 
 def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, "T N"]:
-    """Return the standard deviation of the noise on a demand, by step and bus, per unit; public."""
+    """Return the noise's standard deviation by step and bus, per unit; public."""
     deviation: HostArray = np.asarray(planned.ledger.scale)[:, :, 0].T[:, zones.of_bus]
     return deviation
 

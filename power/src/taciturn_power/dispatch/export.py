@@ -42,12 +42,16 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     """
     network = study.proposal.network.network
     zones = study.proposal.partition()
-    tables = {"buses.csv": _buses(study, network, zones)}
+    buses = demand_columns(network, zones, study.answers, study.noise)
+    if study.dispatch is not None:
+        buses |= state_columns(network, study.dispatch, study.served)
+    tables = {"buses.csv": _table(buses)}
     if study.dispatch is not None:
         lines = _lines(study.dispatch, network, case)
+        named = _named(case.generator_rows, generators_in_service(case))
         tables |= {
             "lines.csv": lines,
-            "generators.csv": _generators(study.dispatch, network, case),
+            "generators.csv": _table({**named, **generator_columns(study.dispatch, network)}),
             "ties.csv": [lines[0], *(lines[1 + line] for line in ties(network, zones))],
         }
     files = {name: _csv(rows) for name, rows in tables.items()}
@@ -63,9 +67,8 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
 def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
     """Return the dispatch in the result tables of the pandapower network that the case was.
 
-    `net.update(pandapower_results(study, case))` puts them into the network, where pandapower's own
-    optimal power flow has them; what it has beside them is left out. Rows are those of the
-    network's tables; out of service nothing is told (NaN).
+    `net.update(pandapower_results(study, case))` puts them where pandapower's own power flow
+    has them. Rows are those of the network's tables, NaN out of service.
 
     Returns
     -------
@@ -197,17 +200,10 @@ def _cell(value: float | str) -> str:
     return "" if np.isnan(value) else f"{value:.6g}"
 
 
-def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str]]:
-    columns = demand_columns(network, zones, study.answers, study.noise)
-    if study.dispatch is not None:
-        columns |= state_columns(network, study.dispatch, study.served)
-    return _table(columns)
-
-
 def demand_columns(
     network: Network, zones: Zones, answers: Float[HostArray, "N 2"], noise: Float[HostArray, " N"]
 ) -> dict[str, HostArray]:
-    """Return what was answered at every bus, by name of the column."""
+    """Return what was answered at every bus."""
     return {
         "bus": network.numbers,
         "zone": zones.of_bus + 1,
@@ -230,7 +226,7 @@ def state_columns(
 
 
 def line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the flows of a dispatch beside the limits, by name of the column."""
+    """Return the flows of a dispatch beside the limits."""
     limit = np.where(np.isfinite(network.limit), network.limit * network.base_mva, np.nan)
     return {
         "from": network.numbers[network.ends[:, 0]],
@@ -244,7 +240,7 @@ def line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
 
 
 def generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the generation of a dispatch beside the limits, by name of the column."""
+    """Return the generation of a dispatch beside the limits."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     return {
         "bus": network.numbers[network.generator_bus],
@@ -270,11 +266,6 @@ def _lines(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[st
             "binds": [bound.kind if bound else "" for bound in binding_lines(dispatch, network)],
         }
     )
-
-
-def _generators(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[str]]:
-    named = _named(case.generator_rows, generators_in_service(case))
-    return _table({**named, **generator_columns(dispatch, network)})
 
 
 def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:

@@ -29,28 +29,26 @@ from taciturn_power.models.soc import SocOptimum, solve_soc
 
 
 class Price(NamedTuple):
-    """What privacy costs, in $/h; a part is None where it cannot or may not be told.
+    """What privacy costs, in $/h; a part is None where it cannot or may not be shown.
 
-    total = noise + tightening + recourse, wherever all three are told. The first, the third and
-    the total read the true demand.
+    total = noise + tightening + recourse. Noise, recourse and total read the true demand.
 
     Attributes
     ----------
     noise
-        What the dispatch without chance constraints costs once the true demand shows, less the
-        optimum at the true demand. Below 0 only where that dispatch breaks a limit.
+        Cost of the dispatch without chance constraints at the true demand, less the optimum there.
+        Below 0 only where that dispatch breaks a limit.
     tightening
         What the chance constraints add, at the answers.
     relaxation
         What the DC model leaves out (losses, reactive power, voltages), at least: the optimum of
         the cone relaxation at the answers less that of DC. No part of the total.
     recourse
-        What the dispatch with chance constraints costs more (or less, below 0) when it is moved
-        from the answers to the true demand, than the one without them does: it moves other
-        generators.
+        What moving from the answers to the true demand costs more with chance constraints than
+        without them: other generators move.
     total
-        What the dispatch costs once the true demand shows, less the optimum. Below 0 only where it
-        breaks a limit, or was made for other demands than those answered.
+        Cost of the dispatch at the true demand, less the optimum. Below 0 only where it breaks a
+        limit, or was made for other demands than those answered.
     """
 
     noise: float | None
@@ -61,13 +59,7 @@ class Price(NamedTuple):
 
 
 def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
-    """Return the parts of the price.
-
-    Parameters
-    ----------
-    demand
-        The true demand, per unit, where it may be read; then all parts are told.
-    """
+    """Return the parts of the price; all of them if the true demand (per unit) may be read."""
     if study.model is None:
         return Price(None, None, None)
     plain = None if study.plain is None else study.plain.cost
@@ -114,17 +106,9 @@ _NARROW = 2.0
 
 @dataclass(frozen=True, eq=False)
 class OpfReport:
-    """A study, the case it is about, and what may be shown of it.
+    """A study, the case it is about, and whether figures that read the true demand are shown.
 
-    Attributes
-    ----------
-    case
-        With the true demand, of which something is shown only if `shows_demand`.
-    shows_demand
-        Whether figures that read the true demand may be shown: the case is published, there was no
-        noise, or the owner asked for them.
-    warnings
-        One line each.
+    They are if the case is published, there was no noise, or the owner asked for them.
     """
 
     study: OpfStudy
@@ -165,10 +149,7 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
 
 
 def narrow(study: OpfStudy) -> bool:
-    """Return whether the answers leave room for less than twice the noise that eta needs.
-
-    Then it is the noise, as much as the network, that decides whether a dispatch is promised.
-    """
+    """Return whether the answers leave room for less than twice the noise that eta needs."""
     if study.model is None or not study.needed > 0:
         return False
     room = widest(study.model, study.served, study.noise)
@@ -341,17 +322,9 @@ def _promise(study: OpfStudy) -> str:
 
 @dataclass(frozen=True, eq=False)
 class DayReport:
-    """A study of a day, the series it is about, and what may be shown of it.
+    """A study of a day, its series, and whether figures that read the true demand are shown.
 
-    Attributes
-    ----------
-    series
-        With the true demand, of which something is shown only if `shows_demand`.
-    shows_demand
-        Whether figures that read the true demand may be shown: there was no noise, or the owner
-        asked for them.
-    warnings
-        One line each.
+    They are if there was no noise, or the owner asked for them.
     """
 
     study: DayStudy

@@ -26,10 +26,7 @@ _TIE = "#111418"
 
 
 def network_drawings(network: Network, zones: Zones) -> tuple[Drawing, ...]:
-    """Return the network as a drawing; none if it has more than `MOST_DRAWN` buses.
-
-    Bus numbers are written while they can be read. The drawing uses public facts alone.
-    """
+    """Return the network as a drawing, of public facts; none beyond `MOST_DRAWN` buses."""
     if network.buses > MOST_DRAWN:
         return ()
     crossing = ties(network, zones)

@@ -148,12 +148,7 @@ class NetworkFacts(Part):
 
     @classmethod
     def of(cls, network: Network) -> NetworkFacts:
-        """Return what is public of a network.
-
-        Notes
-        -----
-        **Guarantee.** The demand, which alone is private, is not read.
-        """
+        """Return what is public of a network. **Guarantee.** Its demand is not read."""
         return cls(
             name=network.name,
             base_mva=network.base_mva,
@@ -163,8 +158,7 @@ class NetworkFacts(Part):
         )
 
     @classmethod
-    def _shared(cls) -> list[str]:
-        """Return the fields that are arrays of `Network`, too."""
+    def _shared(cls) -> list[str]:  # the fields that are arrays of `Network`, too
         return [field.name for field in fields(Network)[2:] if field.name in cls.model_fields]
 
     @property
@@ -208,8 +202,7 @@ def as_tuples(values: Any) -> Any:
 def in_solver(net: Network) -> Network:
     """Return the network per unit of `SOLVER_MVA`; powers in MW stay what they are.
 
-    A solver's accuracy is absolute where numbers are small. The base of a case file is free, and
-    with a huge one every power per unit would be lost in it.
+    A solver's accuracy is absolute where numbers are small, and the base of a case file is free.
     """
     factor = net.base_mva / SOLVER_MVA
     if factor == 1:

@@ -32,13 +32,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 class Zones:
     """A partition of the buses.
 
-    Attributes
-    ----------
-    of_bus
-        `(N,)`: the zone of every bus, counted from 0.
-    split
-        Zones whose buses are not connected by lines within the zone. They are allowed, but often a
-        mistake.
+    `of_bus` counts zones from 0. The buses of the zones `split` are not connected by lines within
+    the zone: that is allowed, but often a mistake.
     """
 
     of_bus: Int[HostArray, " N"]
@@ -195,17 +190,16 @@ def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
     DataError
         If the public limits within a zone contradict one another.
     """
-    return [_checked_part(relaxation, zones, zone) for zone in range(zones.count)]
-
-
-def _checked_part(relaxation: Relaxation, zones: Zones, zone: int) -> Part:
-    try:
-        return _part(relaxation, zones.of_bus == zone)
-    except InputError as error:
-        raise DataError(
-            f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen a "
-            "voltage, generation, line or angle limit there"
-        ) from error
+    found = []
+    for zone in range(zones.count):
+        try:
+            found.append(_part(relaxation, zones.of_bus == zone))
+        except InputError as error:
+            raise DataError(
+                f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen "
+                "a voltage, generation, line or angle limit there"
+            ) from error
+    return found
 
 
 def _part(relaxation: Relaxation, inside: Bool[HostArray, " N"]) -> Part:

@@ -166,16 +166,8 @@ def realised(
 class Realised(NamedTuple):
     """A dispatch after its affine policy has met the true demand.
 
-    Attributes
-    ----------
-    generation
-        `(G,)`: MW.
-    imbalance
-        xi, what the answers exceeded the demand by in total, MW.
-    beyond
-        The most by which a limit is exceeded, MW; below 0 if none is.
-    cost
-        $/h.
+    Generation in MW; xi, what the answers exceeded the demand by in total, MW; the most by which a
+    limit is exceeded, MW, below 0 if none is; the cost in $/h.
     """
 
     generation: Float[HostArray, " G"]
@@ -214,8 +206,7 @@ def multiplier_of(eta: float, limited_lines: int) -> float:
 
 def tightening(model: DcModel, sigma: Float[HostArray, " N"], eta: float) -> Tightening:
     """Return the tightening for noise of standard deviation `sigma` at the buses, per unit."""
-    multiplier = multiplier_of(eta, len(model.limited))
-    return of_multiplier(model, sigma, multiplier)
+    return of_multiplier(model, sigma, multiplier_of(eta, len(model.limited)))
 
 
 def of_multiplier(model: DcModel, sigma: Float[HostArray, " N"], multiplier: float) -> Tightening:

@@ -180,10 +180,7 @@ def cost_rows(rows: Rows, terms: CostTerms, p: int, t: int) -> None:
 
 
 def prices(minimum: Minimum, rows: slice, base_mva: float) -> Float[HostArray, " N"]:
-    """Return the multipliers of balance rows a'x = -d as $/MWh.
-
-    The derivative of the optimum with respect to d is the multiplier itself (`Minimum`).
-    """
+    """Return the multipliers of balance rows a'x = -d: the optimum's derivatives by d, in $/MWh."""
     found: HostArray = minimum.multipliers[rows] / base_mva
     return found
 
