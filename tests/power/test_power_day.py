@@ -28,7 +28,7 @@ from taciturn_power.dispatch.asking import (
     shares,
 )
 from taciturn_power.dispatch.page import day_page
-from taciturn_power.dispatch.results import DayReport, day_told, day_warnings
+from taciturn_power.dispatch.results import DayReport, day_summary, day_warnings
 from taciturn_power.dispatch.series import Series
 from taciturn_power.dispatch.study import DayProposal, OpfProposal, day_at, solve_day
 from taciturn_power.models.cost import costs
@@ -268,7 +268,7 @@ def test_what_follows_the_answers_is_a_function_of_the_answers(study):
 def told(study, net, series, *, page=False):
     report = DayReport(study, net, series, False, day_warnings(study))
     page_text = day_page(report).html() if page else ""
-    texts, certificate = folder_texts(day_told(report), page_text, Path("out"))
+    texts, certificate = folder_texts(day_summary(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 

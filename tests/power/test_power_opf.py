@@ -34,7 +34,7 @@ from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import (
     OpfReport,
     opf_rows,
-    opf_told,
+    opf_summary,
     opf_warnings,
     price_of_privacy,
 )
@@ -207,7 +207,7 @@ def told(study, case, *, page=False):
     """All that a run on a file of one's own writes; its page takes long to draw."""
     report = OpfReport(study, case, network(case), False, opf_warnings(study))
     page_text = opf_page(report).html() if page else ""
-    texts, certificate = folder_texts(opf_told(report), page_text, Path("out"))
+    texts, certificate = folder_texts(opf_summary(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 
@@ -253,7 +253,7 @@ def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, stud
     assert hidden["true"] is None
     assert hidden["price"]["noise"] is None
     report = OpfReport(study, case, net, True, ())
-    shown = json.loads(folder_texts(opf_told(report), "", Path("out"))[0]["results.json"])
+    shown = json.loads(folder_texts(opf_summary(report), "", Path("out"))[0]["results.json"])
     assert shown["true"]["served"] is True
     assert shown["price"]["noise"] is not None
 

@@ -17,13 +17,13 @@ from taciturn_federation import Ended
 from taciturn_federation.party import Outcome
 from taciturn_federation.reports import ended_page
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
-from taciturn_power.balance.page import GridStudy, grid_page
-from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.dispatch.page import day_page, opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport
 from taciturn_power.dispatch.series import Series
 from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_day, solve_opf
 from taciturn_power.models.cost import costs
+from taciturn_power.state.page import GridStudy, grid_page
+from taciturn_power.state.study import GridProposal, run_proposal
 
 HOSTILE = "<script>alert(1)</script>"
 BUDGET = {"beta": 0.01, "epsilon": 1.0, "delta": 1e-3}

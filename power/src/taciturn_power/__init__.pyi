@@ -1,17 +1,3 @@
-from .balance.study import (
-    DEFAULT_QUESTION,
-    QUESTIONS,
-    Flow,
-    Grid,
-    Optimum,
-    Question,
-    Settings,
-    central,
-    grid,
-    plan_grid,
-    proximal_weight,
-    solve_privately,
-)
 from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
 from .cases.reading import chosen_case, is_published, pandapower_case, read_case
 from .dispatch.asking import HIDDEN, Hidden, plan_demand
@@ -35,6 +21,20 @@ from .models.dc import restored, solve_dc, widest
 from .models.dc_network import DcModel, Realised, Tightening, dc_model, realised, tightening
 from .models.dispatch import MODELS, Dispatch, Model
 from .models.soc import Exactness, SocOptimum, solve_soc
+from .state.study import (
+    DEFAULT_QUESTION,
+    QUESTIONS,
+    Flow,
+    Grid,
+    Optimum,
+    Question,
+    Settings,
+    central,
+    grid,
+    plan_grid,
+    proximal_weight,
+    solve_privately,
+)
 
 __all__ = [
     "BUNDLED",

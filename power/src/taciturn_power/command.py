@@ -26,11 +26,9 @@ from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
 from taciturn.report import Page, check_out
-from taciturn_power.balance.page import GridStudy, grid_page, grid_told
-from taciturn_power.balance.study import GridProposal, run_proposal
 from taciturn_power.cases.case import Case
 from taciturn_power.cases.reading import is_published
-from taciturn_power.delivery import Carried, Keeper, Told, deliver, reserved
+from taciturn_power.delivery import Execution, Keeper, Summary, deliver, reserved
 from taciturn_power.dispatch.asking import (
     HIDDEN,
     check_lattice,
@@ -42,9 +40,9 @@ from taciturn_power.dispatch.page import day_page, opf_page
 from taciturn_power.dispatch.results import (
     DayReport,
     OpfReport,
-    day_told,
+    day_summary,
     day_warnings,
-    opf_told,
+    opf_summary,
     opf_warnings,
 )
 from taciturn_power.dispatch.series import Series, read_series, read_weights
@@ -61,6 +59,8 @@ from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
 from taciturn_power.models.cost import CostFacts, costs, has_costs
 from taciturn_power.models.dispatch import MODELS
+from taciturn_power.state.page import GridStudy, grid_page, grid_summary
+from taciturn_power.state.study import GridProposal, run_proposal
 
 DEFAULT_ETA = 0.05
 OF_BALANCE = ("rounds", "question", "local-updates")
@@ -149,7 +149,11 @@ def day_of(
 
 
 def opf_report(
-    choice: str, case: Case, proposal: OpfProposal, carried: Carried, series: Series | None = None
+    choice: str,
+    case: Case,
+    proposal: OpfProposal,
+    execution: Execution,
+    series: Series | None = None,
 ) -> OpfReport | DayReport:
     """Return the report of a run of a proposal, of a day on a series.
 
@@ -172,16 +176,16 @@ def opf_report(
     else:
         check_opf(network, proposal)
     demand = network.demand[None] if series is None else series.demand
-    release = partial(carried.keeper.keep, proposal, proposal.network.name)
-    with reserved(carried, proposal) as reservation:
+    release = partial(execution.keeper.keep, proposal, proposal.network.name)
+    with reserved(execution, proposal) as reservation:
         finished, answers = ask_demand(
-            network, proposal, demand, seed=carried.seed, account=reservation, release=release
+            network, proposal, demand, seed=execution.seed, account=reservation, release=release
         )
     size = None
     if math.isfinite(proposal.epsilon):
         size = size_warning(case, proposal.beta, bundled=is_published(choice))
     sizes = () if size is None else (size,)
-    shown = carried.oracle or math.isinf(finished.certificate.epsilon)
+    shown = execution.oracle or math.isinf(finished.certificate.epsilon)
     if isinstance(proposal, DayProposal) and series is not None:
         day = day_at(proposal, finished, answers)
         return DayReport(day, network, series, shown, day_warnings(day) + sizes)
@@ -340,24 +344,24 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         check_chargeable(seed=seed, conditional=False)
     days = series or []
     held = days or ([] if power.is_published(case) else [Path(case)])
-    carried = Carried(seed, oracle_metrics, charged, tuple(held), Keeper(out, force))
+    execution = Execution(seed, oracle_metrics, charged, tuple(held), Keeper(out, force))
     text = None if proposal is None else read_text(proposal)
-    with carried.keeper.failing():
-        found = interruptible(lambda: _solved(case, given, text, days, carried))
+    with execution.keeper.failing():
+        found = interruptible(lambda: _solved(case, given, text, days, execution))
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
-    with carried.keeper.failing():
-        told, page = _told(found)
-        deliver(told, page, carried.keeper, json=json)
+    with execution.keeper.failing():
+        summary, page = _summary(found)
+        deliver(summary, page, execution.keeper, json=json)
 
 
-def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], Page]]:
-    """Return what is told of a finished run, and its page, which takes a while."""
+def _summary(found: GridStudy | OpfReport | DayReport) -> tuple[Summary, Callable[[], Page]]:
+    """Return the summary of a finished run, and its page, which takes a while."""
     if isinstance(found, DayReport):
-        return day_told(found), partial(day_page, found)
+        return day_summary(found), partial(day_page, found)
     if isinstance(found, OpfReport):
-        return opf_told(found), partial(opf_page, found)
-    return grid_told(found), partial(grid_page, found)
+        return opf_summary(found), partial(opf_page, found)
+    return grid_summary(found), partial(grid_page, found)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -407,7 +411,7 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
 
 
 def _solved(
-    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], carried: Carried
+    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], execution: Execution
 ) -> GridStudy | OpfReport | DayReport:
     case = power.chosen_case(choice)
     network = power.network(case)
@@ -418,12 +422,12 @@ def _solved(
         problem = "opf" if any(name in text for name in named) else "balance"
     series = day_of(days, network, given, text)
     if problem == "balance":
-        return _balanced(choice, case, given, text, carried)
+        return _balanced(choice, case, given, text, execution)
     kind = OpfProposal if series is None else DayProposal
     written = None if text is None else kind.from_json(text)
     proposal = written or proposed(case, network, given, series)
     _check_buses(len(proposal.zones), network, choice)
-    return opf_report(choice, case, proposal, carried, series)
+    return opf_report(choice, case, proposal, execution, series)
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
@@ -435,7 +439,7 @@ def _check_buses(buses: int, network: Network, choice: str) -> None:
 
 
 def _balanced(
-    choice: str, case: Case, given: dict[str, Any], text: str | None, carried: Carried
+    choice: str, case: Case, given: dict[str, Any], text: str | None, execution: Execution
 ) -> GridStudy:
     network = power.network(case)
     relaxation = power.relax(network)
@@ -453,10 +457,10 @@ def _balanced(
         proposal = GridProposal.from_json(text)
         _check_buses(len(proposal.zones), network, choice)
         prepared = power.grid(relaxation, proposal.partition(network))
-    with reserved(carried, proposal) as reservation:
-        release = partial(carried.keeper.keep, proposal, choice)
+    with reserved(execution, proposal) as reservation:
+        release = partial(execution.keeper.keep, proposal, choice)
         flow = run_proposal(
-            prepared, proposal, seed=carried.seed, account=reservation, release=release
+            prepared, proposal, seed=execution.seed, account=reservation, release=release
         )
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(choice, flow, optimum, carried.oracle, case.ignored)
+    return GridStudy(choice, flow, optimum, execution.oracle, case.ignored)

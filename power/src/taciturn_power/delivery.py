@@ -28,8 +28,8 @@ from taciturn.report import (
     strict,
     write_folder,
 )
-from taciturn_power.balance.study import GridProposal
 from taciturn_power.dispatch.study import OpfProposal
+from taciturn_power.state.study import GridProposal
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (
@@ -81,13 +81,13 @@ class Keeper:
         except Exception as error:
             if self.certificate is None:
                 raise
-            told = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
+            text = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
         else:
             return
-        raise InputError(told)
+        raise InputError(text)
 
 
-class Told(NamedTuple):
+class Summary(NamedTuple):
     """What is reported of a finished run.
 
     Attributes
@@ -134,18 +134,20 @@ def run_values(
     }
 
 
-def folder_texts(told: Told, page: str, out: Path) -> tuple[dict[str, str], str]:
+def folder_texts(summary: Summary, page: str, out: Path) -> tuple[dict[str, str], str]:
     """Return the files of the folder by name, and the certificate.
 
     No file holds a true demand, but where the results may show it.
     """
     texts = {
-        "results.json": json_text({**told.results(out), **told.further}),
-        **_documents(told.run, told.proposal),
+        "results.json": json_text({**summary.results(out), **summary.further}),
+        **_documents(summary.run, summary.proposal),
         "report.html": page,
-        **told.files(),
+        **summary.files(),
     }
-    text = certificate_text(_stamped(told.run), data=told.data, proposal=told.proposal.digest)
+    text = certificate_text(
+        _stamped(summary.run), data=summary.data, proposal=summary.proposal.digest
+    )
     return texts, text
 
 
@@ -162,7 +164,7 @@ def _stamped(run: Run) -> Plan:
     return dataclasses.replace(run.plan, certificate=run.certificate)
 
 
-def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
+def deliver(summary: Summary, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, and print the results.
 
     Notes
@@ -172,7 +174,7 @@ def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool)
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
-        texts, certificate = folder_texts(told, page().html(), out)
+        texts, certificate = folder_texts(summary, page().html(), out)
         write_folder(
             texts,
             out,
@@ -181,23 +183,23 @@ def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool)
             certificate=None if kept else certificate,
         )
     if json:
-        emit(told.results(out))
+        emit(summary.results(out))
     else:
-        typer.echo(_sentences(told, out))
+        typer.echo(_sentences(summary, out))
 
 
-def _sentences(told: Told, out: Path | None) -> str:
-    rows = told.rows()
+def _sentences(summary: Summary, out: Path | None) -> str:
+    rows = summary.rows()
     width = max(len(name) for name, _ in rows)
     lines = [
-        told.head.format_map(told.results(out)),
+        summary.head.format_map(summary.results(out)),
         "",
         "Certificate",
-        *(f"  {line}" for line in told.run.certificate.lines()),
+        *(f"  {line}" for line in summary.run.certificate.lines()),
         "",
         *(f"{name.ljust(width)}  {text}" for name, text in rows),
-        charged_line(told.run.charged),
-        f"Took {told.run.seconds:.1f} s{told.took}",
+        charged_line(summary.run.charged),
+        f"Took {summary.run.seconds:.1f} s{summary.took}",
         f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
     ]
     return "\n".join(lines)
@@ -207,7 +209,7 @@ _RUN = "power flow on "
 
 
 @dataclass(frozen=True)
-class Carried:
+class Execution:
     """How a run is carried out.
 
     `oracle` shows figures that read a private demand; the demand stands in `files`.
@@ -222,7 +224,7 @@ class Carried:
 
 @contextmanager
 def reserved(
-    carried: Carried, proposal: GridProposal | OpfProposal
+    execution: Execution, proposal: GridProposal | OpfProposal
 ) -> Iterator[Reservation | None]:
     """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
 
@@ -240,7 +242,7 @@ def reserved(
     demand. What an account promises a person adds up only over runs that mean the same: a run that
     hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.
     """
-    account = carried.account
+    account = execution.account
     if account is None:
         yield None
         return
@@ -250,8 +252,8 @@ def reserved(
         person = f"a person is one {proposal.hide}"
         _check_person(account, person)
         what += f", {person}"
-    account, contents = confirmed(account, carried.files)
-    reservation = reserve(account, plan, seed=carried.seed, what=what, proposal=proposal.digest)
+    account, contents = confirmed(account, execution.files)
+    reservation = reserve(account, plan, seed=execution.seed, what=what, proposal=proposal.digest)
     try:
         begun(reservation, contents)
         yield reservation

@@ -1,4 +1,4 @@
-"""What is told of a private optimal power flow: plain values, sentences and files."""
+"""What is reported of a private optimal power flow: plain values, sentences and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taciturn.errors import SolverError
 from taciturn.report import spread, strict
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
-from taciturn_power.delivery import Told, run_values
+from taciturn_power.delivery import Summary, run_values
 from taciturn_power.dispatch.export import day_tables, exported, step_columns
 from taciturn_power.dispatch.series import Series
 from taciturn_power.dispatch.study import DayStudy, OpfProposal, OpfStudy
@@ -227,11 +227,11 @@ def _relaxation(soc: SocOptimum | None) -> dict[str, Any] | None:
 def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
     """Return what an owner sees: the optimum, and what becomes of the dispatch."""
     after = met(study, demand)
-    told = {"optimum": optimum(study, demand)}
+    shown = {"optimum": optimum(study, demand)}
     if after is None:
-        return told
+        return shown
     return {
-        **told,
+        **shown,
         "cost": after.cost,
         "imbalance_mw": after.imbalance,
         "served": after.served,
@@ -239,10 +239,10 @@ def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
     }
 
 
-def opf_told(report: OpfReport) -> Told:
-    """Return what is told of the run. No file holds a true demand."""
+def opf_summary(report: OpfReport) -> Summary:
+    """Return the summary of the run. No file holds a true demand."""
     study = report.study
-    return Told(
+    return Summary(
         run=study.run,
         proposal=study.proposal,
         data=study.proposal.network.name,
@@ -405,13 +405,13 @@ def day_results(report: DayReport, out: Path | None) -> dict[str, Any]:
 
 def _day_true(study: DayStudy, demand: Float[HostArray, "T N 2"], base: float) -> dict[str, Any]:
     """Return what an owner sees: errors, the optimum, and what becomes of the dispatches."""
-    told: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}
+    shown: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}
     for name, values in (("answers", study.answers), ("planned", study.planned)):
         error = (values - demand) * base
-        told[f"{name}_error_mw"] = _root_mean_square(error)
-        told[f"{name}_total_error_mw"] = _root_mean_square(error[:, :, 0].sum(axis=1))
+        shown[f"{name}_error_mw"] = _root_mean_square(error)
+        shown[f"{name}_total_error_mw"] = _root_mean_square(error[:, :, 0].sum(axis=1))
     if study.model is None:
-        return told
+        return shown
     hours, model = study.proposal.step_hours, study.model
     after = [
         realised(model, step.dispatch, step.served, active)
@@ -424,7 +424,7 @@ def _day_true(study: DayStudy, demand: Float[HostArray, "T N 2"], base: float) -
         best = [None]
     costs = [one.cost for one in best if one is not None]
     whole = len(after) == len(study.steps)
-    return told | {
+    return shown | {
         "optimum": hours * sum(costs) if len(costs) == len(demand) else None,
         "cost": hours * sum(one.cost for one in after) if whole else None,
         "served_steps": sum(one.served for one in after),
@@ -436,10 +436,10 @@ def _root_mean_square(values: HostArray) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
 
 
-def day_told(report: DayReport) -> Told:
-    """Return what is told of the run. No file holds a true demand."""
+def day_summary(report: DayReport) -> Summary:
+    """Return the summary of the run. No file holds a true demand."""
     study = report.study
-    return Told(
+    return Summary(
         run=study.run,
         proposal=study.proposal,
         data=study.proposal.network.name,

@@ -37,7 +37,6 @@ from taciturn.engine import ChargedTo, Plan, Run, run
 from taciturn.errors import DataError, InputError
 from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
-from taciturn_power.balance.study import central_limits
 from taciturn_power.dispatch.asking import (
     Hidden,
     check_steps,
@@ -63,6 +62,7 @@ from taciturn_power.models.dc_network import (
 )
 from taciturn_power.models.dispatch import Dispatch, Model, attempted
 from taciturn_power.models.soc import SocOptimum, solve_soc
+from taciturn_power.state.study import central_limits
 
 P = TypeVar("P", bound="OpfProposal")
 

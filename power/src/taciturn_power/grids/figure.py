@@ -20,7 +20,7 @@ from taciturn_power.grids.zones import Zones, ties
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]
 _MARKERS = "oD^s"
-LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that can be told apart
+LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that look different
 _MOST_NUMBERED = 150
 _TIE = "#111418"
 

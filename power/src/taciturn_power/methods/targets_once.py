@@ -82,7 +82,7 @@ class TargetsOnce(StarAlgorithm):
 
     @override
     def model(self, public: Float[Array, " G"]) -> Float[Array, " G"]:
-        """Return the vector of all answers."""
+        """Return the vector of all answers, or their rows by step."""
         return public
 
 
@@ -127,18 +127,7 @@ class TargetsByStep(TargetsOnce):
         return jnp.zeros((len(self.asked), self.sharing.holders.shape[0]), template.dtype)
 
     @override
-    def send(
-        self, state: Float[Array, " M"], inbox: Float[Array, "T G"], turn: Turn
-    ) -> tuple[Float[Array, " M"], Float[Array, " G"]]:
-        return state, self.sharing.scattered(turn.agent, state)
-
-    @override
     def combine(
         self, public: Float[Array, "T G"], mean_message: Float[Array, " G"], turn: Turn
     ) -> Float[Array, "T G"]:
         return public.at[turn.round].set(self.sharing.average(mean_message))
-
-    @override
-    def model(self, public: Float[Array, "T G"]) -> Float[Array, "T G"]:
-        """Return the answers, a row for every step."""
-        return public

@@ -26,10 +26,10 @@ from taciturn.report import (
     strict,
 )
 from taciturn_power import Flow, Grid, Optimum, ties
-from taciturn_power.balance.study import proximal_weight
 from taciturn_power.cases.reading import is_published
-from taciturn_power.delivery import Told, run_values
+from taciturn_power.delivery import Summary, run_values
 from taciturn_power.grids.figure import how_answered, network_section, ranges
+from taciturn_power.state.study import proximal_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +120,13 @@ _UNPROTECTED = (
 )
 
 
-def grid_told(study: GridStudy) -> Told:
-    """Return what is told of the run.
+def grid_summary(study: GridStudy) -> Summary:
+    """Return the summary of the run.
 
     `state.json` holds the released state of the network: a function of noised answers.
     """
     flow = study.flow
-    return Told(
+    return Summary(
         run=flow.run,
         proposal=flow.proposal,
         data=study.case,
