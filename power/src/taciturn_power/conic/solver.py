@@ -380,14 +380,8 @@ def minimise_conic(
     dollars and cents have the same accuracy: 1e-7, relative; where the solver stops short of that,
     1e-5 will do, if residuals are below 1e-6.
 
-    Parameters
-    ----------
-    hessian
-        The diagonal h, at least 0.
-    constraints
-        A, b and K, as in `ConicSet`.
-    rough
-        Whether the solver's reduced accuracy, 5e-5, will do.
+    `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`. If
+    `rough`, the solver's reduced accuracy, 5e-5, will do.
 
     Raises
     ------

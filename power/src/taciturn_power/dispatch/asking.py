@@ -121,10 +121,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 ) -> Plan:
     """Return the plan of asking every zone for its demands, once, or once at every step of a day.
 
-    Parameters
-    ----------
-    weights
-        Of a day: public, above 0, the share of mu^2 that every step has, up to a factor.
+    Of a day, the weights are public, above 0: each step's share of mu^2, up to a factor.
 
     Raises
     ------
@@ -259,15 +256,10 @@ LITTLE, MUCH = 0.1, 2.0
 
 
 def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
-    """Return beta per unit: `10MW`, `5%` of the largest demand that is public, or `0.1` per unit.
+    """Return beta per unit: `10MW`, `5%` of `largest`, or `0.1` per unit.
 
-    MW stands for MVAr too: the same number for active and reactive demand.
-
-    Parameters
-    ----------
-    largest
-        A public bound on every demand, `200MW` or per unit; needed for per cent. A share of a
-        demand itself would make the noise depend on the demand.
+    MW stands for MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a
+    share of a demand itself would make the noise depend on the demand.
 
     Raises
     ------

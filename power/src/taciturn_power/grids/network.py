@@ -361,10 +361,7 @@ def layout(
     and North 2004) from the two leading coordinates of classical scaling; every step solves one
     linear system with the same matrix. Nothing is random.
 
-    Parameters
-    ----------
-    length
-        Desired length of every line, above 0. The network must be connected.
+    `length` is the desired length of every line, above 0. The network must be connected.
     """
     joined = csr_array((length, (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
     distance = shortest_path(joined.maximum(joined.T), directed=False)

@@ -87,18 +87,15 @@ class TargetsOnce(StarAlgorithm):
 
 
 class TargetsByStep(TargetsOnce):
-    """One noised answer per agent and step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
+    """`TargetsOnce` for every step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
 
-    A round is a step: the message of an agent is its answer about that step, and the public value
-    has a row for every step. Agents keep nothing else.
+    A round is a step, and the public value has a row for every step.
 
     **Guarantee.** T rounds, T questions, which compose; no answer depends on an earlier one. What
     is computed from the rows is post-processing.
 
     Attributes
     ----------
-    sharing
-        The places of every agent's targets in a row; each place has one holder.
     asked
         The number of the oracle for every step: steps with other noise have another oracle.
 

@@ -25,16 +25,8 @@ UNSUPPORTED = frozenset(
 class Costs:
     """Convex costs of the generators in service, in $/h of their active power in MW.
 
-    Generator g costs quadratic_g p^2 + linear_g p + constant_g, and beside that the largest of its
-    pieces: piece k is slope_k p + intercept_k, of generator `owner_k`. A generator has one or the
-    other.
-
-    Attributes
-    ----------
-    quadratic, linear, constant
-        `(G,)`: $/MW^2h, $/MWh, $/h.
-    owner, slope, intercept
-        `(K,)`: the pieces of piecewise linear costs.
+    Generator g costs quadratic_g p^2 + linear_g p + constant_g or, where it has pieces, the largest
+    of them: piece k is slope_k p + intercept_k, of generator `owner_k`.
     """
 
     quadratic: Float[HostArray, " G"]

@@ -31,16 +31,12 @@ class DcModel:
 
     Attributes
     ----------
-    reactance
-        `(L,)`: x tau.
-    flows
-        `(L, N)`: flows = flows theta - susceptance shift.
-    incidence
-        `(L, N)`: 1 at the from bus, -1 at the to bus.
-    offset
-        `(L,)`: susceptance times phase shift.
+    reactance, incidence
+        x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
+    flows, offset
+        The flows are flows theta - offset, the offset being susceptance times phase shift.
     low, high
-        `(L,)`: limits of the flow; infinite if there is none.
+        Limits of the flow; infinite if there is none.
     places
         `(N, G)`: C, 1 where the generator stands.
     """

@@ -131,16 +131,9 @@ class Dispatch:
 class CostTerms:
     """The costs as a quadratic in generation per unit, with one more variable per generator.
 
-    t_g is at least every piece of generator g, and is minimised: the epigraph of its cost.
-
-    Attributes
-    ----------
-    hessian, linear
-        `(2G,)`: of generation, then of t.
-    pieces, bound
-        pieces (p, t) <= bound.
-    fixed
-        The generators without pieces, whose t is held at 0.
+    t_g is at least every piece of generator g, and is minimised: the epigraph of its cost. The
+    Hessian and the linear term are of generation, then of t; pieces (p, t) <= bound; the t of
+    generators without pieces (`fixed`) is held at 0.
     """
 
     hessian: Float[HostArray, " K"]

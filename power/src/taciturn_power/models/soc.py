@@ -32,12 +32,8 @@ from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms
 class Exactness(NamedTuple):
     """How far a solution of the relaxation is from a state of the network.
 
-    Attributes
-    ----------
-    cone
-        The largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses that a line joins.
-    angle
-        The largest difference, in radians, between the angle of a pair and that of its two buses.
+    `cone` is the largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses that a line
+    joins; `angle` the largest difference, radians, of a pair's angle to that of its two buses.
     """
 
     cone: float
