@@ -66,7 +66,7 @@ class TargetsOnce(StarAlgorithm):
 
     @override
     def send(
-        self, state: Float[Array, " M"], inbox: Float[Array, " G"], turn: Turn
+        self, state: Float[Array, " M"], inbox: Float[Array, "*T G"], turn: Turn
     ) -> tuple[Float[Array, " M"], Float[Array, " G"]]:
         return state, self.sharing.scattered(turn.agent, state)
 
@@ -81,7 +81,7 @@ class TargetsOnce(StarAlgorithm):
         return self.sharing.average(mean_message)
 
     @override
-    def model(self, public: Float[Array, " G"]) -> Float[Array, " G"]:
+    def model(self, public: Float[Array, "*T G"]) -> Float[Array, "*T G"]:
         """Return the vector of all answers, or their rows by step."""
         return public
 
