@@ -371,14 +371,20 @@ def dispatched(
     for answered, deviation, demand in zip(answers, noise, planned, strict=True):
         tight = None
         if needed > 0:
-            # what smoothing moved is known, and added to the room for the noise
-            known, whole = demand - answered, float(np.linalg.norm(deviation))
-            total = float(np.sum(known))
-            flow = state_at(model, total / len(known) - known, shifted=False).flow
-            margin = needed * (deviation[0] / noise[0, 0]) * spread + np.abs(flow)
-            tight = Tightening(needed + abs(total) / whole, needed * whole + abs(total), margin)
+            size, margin = float(np.linalg.norm(deviation)), deviation[0] / noise[0, 0] * spread
+            tight = _beside(model, demand - answered, needed, size, needed * margin)
         steps.append(_step(model, demand, deviation, tight, needed))
     return steps
+
+
+def _beside(
+    model: DcModel, known: HostArray, needed: float, size: float, margin: HostArray
+) -> Tightening:
+    """Return room for the noise beside a known difference of the demands: what smoothing moved."""
+    total = float(np.sum(known))
+    flow = state_at(model, total / len(known) - known, shifted=False).flow
+    reserve = needed * size + abs(total)
+    return Tightening(needed + abs(total) / size, reserve, margin + np.abs(flow))
 
 
 def _step(
