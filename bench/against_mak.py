@@ -24,9 +24,8 @@ from bench.opf import DELTA, ETA, chosen, noise
 from taciturn.typing import HostArray
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc import restored, solve_dc
-from taciturn_power.models.dc_network import DcModel, dc_model
+from taciturn_power.models.dc_network import DcModel, dc_model, realised, tightening
 from taciturn_power.models.dispatch import Dispatch
-from taciturn_power.models.recourse import realised, tightening
 
 CASES = ("case14", "pglib_opf_case30_ieee", "pglib_opf_case39_epri", "case118")
 SETTINGS = ((0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 1.0), (10.0, 10.0))  # epsilon, MW

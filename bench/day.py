@@ -22,9 +22,9 @@ import numpy as np
 
 import taciturn_power as power
 from taciturn.typing import HostArray
-from taciturn_power.day.results import DayReport, day_results
-from taciturn_power.day.series import Series, clock
-from taciturn_power.day.study import DayProposal, DayStudy, solve_day
+from taciturn_power.dispatch.results import DayReport, day_results
+from taciturn_power.dispatch.series import Series, clock
+from taciturn_power.dispatch.study import DayProposal, DayStudy, solve_day
 from taciturn_power.grids.network import Network
 from taciturn_power.models.cost import costs
 

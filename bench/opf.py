@@ -15,12 +15,17 @@ import numpy as np
 
 import taciturn_power as power
 from taciturn.typing import HostArray
+from taciturn_power.dispatch.asking import noise_of, plan_demand, read_beta
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc import solve_dc
-from taciturn_power.models.dc_network import DcModel, dc_model
-from taciturn_power.models.recourse import Realised, Tightening, realised, tightening
-from taciturn_power.moment.asking import noise_of, plan_demand
-from taciturn_power.moment.hidden import read_beta
+from taciturn_power.models.dc_network import (
+    DcModel,
+    Realised,
+    Tightening,
+    dc_model,
+    realised,
+    tightening,
+)
 
 CASES = (
     "case14",

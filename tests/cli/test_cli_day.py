@@ -8,8 +8,8 @@ import pytest
 from taciturn.budget import Account
 from taciturn.cli.main import main
 from taciturn.errors import InputError
-from taciturn_power.day import study as day_room
-from taciturn_power.moment import opf as opf_room
+from taciturn_power.dispatch import study as day_room
+from taciturn_power.dispatch import study as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
 OWN = """mpc.baseMVA = 100;

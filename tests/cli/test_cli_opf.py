@@ -7,10 +7,10 @@ import pytest
 
 from taciturn.budget import Account
 from taciturn.cli.main import main
+from taciturn_power import command as command_room
 from taciturn_power import delivery as delivery_room
-from taciturn_power import opf_command as command_room
 from taciturn_power import parse_case
-from taciturn_power.moment import opf as opf_room
+from taciturn_power.dispatch import study as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "1", "--delta", "1e-3"]
 OWN = """mpc.baseMVA = 100;

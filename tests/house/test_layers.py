@@ -144,7 +144,7 @@ def test_no_package_imports_one_that_it_may_not():
 
 
 # rooms of power flow, from the lowest; files beside them are shared or on top
-POWER = ("conic", "methods", "cases", "grids", "models", "balance", "moment", "day")
+POWER = ("conic", "methods", "cases", "grids", "models", "state", "dispatch")
 
 
 def rising_in_power(room, tree):

@@ -16,15 +16,10 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import TargetsAt
 from taciturn.privacy import Messages
 from taciturn_power import bundled_case, chosen_zones, network
-from taciturn_power.day import results as results_room
-from taciturn_power.day.page import day_page
-from taciturn_power.day.results import DayReport, day_told, day_warnings
-from taciturn_power.day.series import Series
-from taciturn_power.day.study import DayProposal, day_at, solve_day
 from taciturn_power.delivery import folder_texts
-from taciturn_power.models.cost import costs
-from taciturn_power.moment import asking as asking_room
-from taciturn_power.moment.asking import (
+from taciturn_power.dispatch import asking as asking_room
+from taciturn_power.dispatch import results as results_room
+from taciturn_power.dispatch.asking import (
     demand_shards,
     hidden_adjacency,
     noise_of,
@@ -32,7 +27,11 @@ from taciturn_power.moment.asking import (
     records,
     shares,
 )
-from taciturn_power.moment.opf import OpfProposal
+from taciturn_power.dispatch.page import day_page
+from taciturn_power.dispatch.results import DayReport, day_summary, day_warnings
+from taciturn_power.dispatch.series import Series
+from taciturn_power.dispatch.study import DayProposal, OpfProposal, day_at, solve_day
+from taciturn_power.models.cost import costs
 
 BETA, DELTA = 0.01, 1e-3
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])
@@ -269,7 +268,7 @@ def test_what_follows_the_answers_is_a_function_of_the_answers(study):
 def told(study, net, series, *, page=False):
     report = DayReport(study, net, series, False, day_warnings(study))
     page_text = day_page(report).html() if page else ""
-    texts, certificate = folder_texts(day_told(report), page_text, Path("out"))
+    texts, certificate = folder_texts(day_summary(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 

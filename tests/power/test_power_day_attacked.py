@@ -9,11 +9,11 @@ from taciturn.engine import run
 from taciturn.errors import InputError
 from taciturn.privacy import epsilon_of
 from taciturn_power import bundled_case, chosen_zones, network
-from taciturn_power.day.series import Series, smoothed
-from taciturn_power.day.study import DayProposal, solve_day
+from taciturn_power.dispatch import asking
+from taciturn_power.dispatch.asking import demand_shards, noise_of, plan_demand
+from taciturn_power.dispatch.series import Series, smoothed
+from taciturn_power.dispatch.study import DayProposal, solve_day
 from taciturn_power.models.cost import costs
-from taciturn_power.moment import asking
-from taciturn_power.moment.asking import demand_shards, noise_of, plan_demand
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
 WEIGHTS = np.array([1.0, 4.0, 4.0, 2.0, 1.0])

@@ -8,12 +8,11 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from taciturn_power import bundled_case, network
-from taciturn_power.day import dispatching as room
-from taciturn_power.day.dispatching import dispatched, needed_by_day
-from taciturn_power.day.series import smoothed
+from taciturn_power.dispatch import study as room
+from taciturn_power.dispatch.series import smoothed
+from taciturn_power.dispatch.study import dispatched, needed_by_day
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc_network import dc_model, state_at
-from taciturn_power.models.recourse import line_spread, realised
+from taciturn_power.models.dc_network import dc_model, line_spread, realised, state_at
 
 STEPS = 24
 HOURS = np.arange(STEPS)

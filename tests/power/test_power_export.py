@@ -24,15 +24,14 @@ from taciturn_power import (
     parse_case,
     solve_dc,
 )
-from taciturn_power import opf_command as command_room
-from taciturn_power.charging import Carried
-from taciturn_power.delivery import Keeper, folder_texts
-from taciturn_power.models.binding import binding, binding_lines
-from taciturn_power.moment import export as export_room
-from taciturn_power.moment import results as results_room
-from taciturn_power.moment.opf import OpfProposal, solve_opf
-from taciturn_power.moment.results import OpfReport, narrow, opf_told, opf_warnings
-from taciturn_power.opf_command import opf_report, proposed
+from taciturn_power import command as command_room
+from taciturn_power.command import opf_report, proposed
+from taciturn_power.delivery import Execution, Keeper, folder_texts
+from taciturn_power.dispatch import export as export_room
+from taciturn_power.dispatch import results as results_room
+from taciturn_power.dispatch.results import OpfReport, narrow, opf_summary, opf_warnings
+from taciturn_power.dispatch.study import OpfProposal, solve_opf
+from taciturn_power.models.dispatch import binding, binding_lines
 
 BUDGET = {"beta": 0.001, "epsilon": 1.0, "delta": 1e-3}
 SETTINGS = {"hide": "demand", "model": "dc", "eta": None, **BUDGET}
@@ -58,7 +57,7 @@ def run(request):
 def texts_of(run, page=""):
     case, study = run
     texts, certificate = folder_texts(
-        opf_told(OpfReport(study, case, network(case), False, ())), page, Path("o")
+        opf_summary(OpfReport(study, case, network(case), False, ())), page, Path("o")
     )
     return {**texts, "certificate": certificate}
 
@@ -221,11 +220,11 @@ def test_a_proposal_with_other_costs_than_the_case_is_refused(monkeypatch):
         raise AssertionError("nothing may be reserved for it")
 
     monkeypatch.setattr(command_room, "reserved", nothing)
-    carried = Carried(
+    execution = Execution(
         seed=1, oracle=False, account=None, files=(), keeper=Keeper(None, force=False)
     )
     with pytest.raises(InputError, match="other costs than those of three"):
-        opf_report("three", dearer, proposal, carried)
+        opf_report("three", dearer, proposal, execution)
 
 
 def test_a_base_that_is_assigned_twice_is_refused():

@@ -20,29 +20,30 @@ from taciturn.oracles import Targets
 from taciturn.privacy import Messages, Terms
 from taciturn_power import bundled_case, chosen_zones, network, parse_case
 from taciturn_power.delivery import folder_texts
+from taciturn_power.dispatch import export as export_room
+from taciturn_power.dispatch.asking import (
+    demand_shards,
+    hidden_adjacency,
+    noise_of,
+    plan_demand,
+    read_beta,
+    records,
+    size_warning,
+)
+from taciturn_power.dispatch.page import opf_page
+from taciturn_power.dispatch.results import (
+    OpfReport,
+    opf_rows,
+    opf_summary,
+    opf_warnings,
+    price_of_privacy,
+)
+from taciturn_power.dispatch.study import OpfProposal, OpfStudy, solve_opf, solved_at
 from taciturn_power.methods import (
     TargetsOnce,
     shared_coordinates,
 )
 from taciturn_power.models.cost import costs
-from taciturn_power.moment import export as export_room
-from taciturn_power.moment.asking import (
-    demand_shards,
-    hidden_adjacency,
-    noise_of,
-    plan_demand,
-    records,
-)
-from taciturn_power.moment.hidden import read_beta, size_warning
-from taciturn_power.moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from taciturn_power.moment.page import opf_page
-from taciturn_power.moment.results import (
-    OpfReport,
-    opf_rows,
-    opf_told,
-    opf_warnings,
-    price_of_privacy,
-)
 
 BETA, EPSILON, DELTA = 0.1, 1.0, 1e-3
 BUDGET = {"beta": BETA, "epsilon": EPSILON, "delta": DELTA}
@@ -206,7 +207,7 @@ def told(study, case, *, page=False):
     """All that a run on a file of one's own writes; its page takes long to draw."""
     report = OpfReport(study, case, network(case), False, opf_warnings(study))
     page_text = opf_page(report).html() if page else ""
-    texts, certificate = folder_texts(opf_told(report), page_text, Path("out"))
+    texts, certificate = folder_texts(opf_summary(report), page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 
@@ -252,7 +253,7 @@ def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, stud
     assert hidden["true"] is None
     assert hidden["price"]["noise"] is None
     report = OpfReport(study, case, net, True, ())
-    shown = json.loads(folder_texts(opf_told(report), "", Path("out"))[0]["results.json"])
+    shown = json.loads(folder_texts(opf_summary(report), "", Path("out"))[0]["results.json"])
     assert shown["true"]["served"] is True
     assert shown["price"]["noise"] is not None
 

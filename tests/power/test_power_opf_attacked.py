@@ -7,14 +7,13 @@ import pytest
 
 from taciturn.errors import DataError
 from taciturn_power import Case, bundled_case, chosen_zones, network
+from taciturn_power.dispatch.results import met, optimum, price_of_privacy
+from taciturn_power.dispatch.study import OpfProposal, solve_opf
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc import restored, solve_dc, widest
-from taciturn_power.models.dc_network import dc_model
-from taciturn_power.models.recourse import of_multiplier, realised, tightening
+from taciturn_power.models.dc_network import dc_model, of_multiplier, realised, tightening
 from taciturn_power.models.soc import solve_soc
-from taciturn_power.moment.opf import OpfProposal, solve_opf
-from taciturn_power.moment.results import met, optimum, price_of_privacy
 
 ETA = 0.05
 

@@ -10,8 +10,8 @@ from taciturn.errors import InputError
 from taciturn_power import bundled_case, network
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc import solve_dc, widest
-from taciturn_power.models.dc_network import dc_model
-from taciturn_power.models.recourse import (
+from taciturn_power.models.dc_network import (
+    dc_model,
     line_spread,
     multiplier_of,
     of_multiplier,

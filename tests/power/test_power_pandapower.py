@@ -25,7 +25,7 @@ from taciturn_power import (
     read_case,
     solve_dc,
 )
-from taciturn_power.moment.opf import OpfProposal, solve_opf
+from taciturn_power.dispatch.study import OpfProposal, solve_opf
 
 pp = pytest.importorskip("pandapower")
 nets = pytest.importorskip("nets")

@@ -5,7 +5,7 @@ import pytest
 
 from taciturn.errors import InputError
 from taciturn_power import network, parse_case
-from taciturn_power.day.series import clock, read_series, read_weights
+from taciturn_power.dispatch.series import clock, read_series, read_weights
 
 CASE = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 7 1 40 10 0 0 1 1 0 1 1 1.1 .9];

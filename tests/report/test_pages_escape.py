@@ -17,17 +17,13 @@ from taciturn_federation import Ended
 from taciturn_federation.interface import Outcome
 from taciturn_federation.reports import ended_page
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
-from taciturn_power.balance.flow import run_proposal
-from taciturn_power.balance.page import GridStudy, grid_page
-from taciturn_power.balance.proposal import GridProposal
-from taciturn_power.day.page import day_page
-from taciturn_power.day.results import DayReport
-from taciturn_power.day.series import Series
-from taciturn_power.day.study import DayProposal, solve_day
+from taciturn_power.dispatch.page import day_page, opf_page
+from taciturn_power.dispatch.results import DayReport, OpfReport
+from taciturn_power.dispatch.series import Series
+from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_day, solve_opf
 from taciturn_power.models.cost import costs
-from taciturn_power.moment.opf import OpfProposal, solve_opf
-from taciturn_power.moment.page import opf_page
-from taciturn_power.moment.results import OpfReport
+from taciturn_power.state.page import GridStudy, grid_page
+from taciturn_power.state.study import GridProposal, run_proposal
 
 HOSTILE = "<script>alert(1)</script>"
 BUDGET = {"beta": 0.01, "epsilon": 1.0, "delta": 1e-3}

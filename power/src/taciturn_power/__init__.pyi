@@ -1,40 +1,40 @@
-from .balance.agents import (
+from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+from .cases.reading import chosen_case, is_published, pandapower_case, read_case
+from .dispatch.asking import HIDDEN, Hidden, plan_demand
+from .dispatch.export import pandapower_results
+from .dispatch.results import Price, met, optimum, price_of_privacy
+from .dispatch.series import Series, read_series, read_weights, smoothed
+from .dispatch.study import (
+    DayProposal,
+    DayStudy,
+    OpfProposal,
+    OpfStudy,
+    solve_day,
+    solve_opf,
+    solved_at,
+)
+from .grids.network import Admittance, Network, admittance, layout, network
+from .grids.relaxation import Relaxation, relax
+from .grids.zones import Part, Zones, chosen_zones, grown_zones, parse_zones, parts, ties, zones_of
+from .models.cost import Costs, costs, has_costs
+from .models.dc import restored, solve_dc, widest
+from .models.dc_network import DcModel, Realised, Tightening, dc_model, realised, tightening
+from .models.dispatch import MODELS, Dispatch, Model
+from .models.soc import Exactness, SocOptimum, solve_soc
+from .state.study import (
     DEFAULT_QUESTION,
     QUESTIONS,
+    Flow,
     Grid,
+    Optimum,
     Question,
     Settings,
+    central,
     grid,
     plan_grid,
     proximal_weight,
+    solve_privately,
 )
-from .balance.flow import Flow, Optimum, central, solve_privately
-from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from .cases.reading import chosen_case, is_published, pandapower_case, read_case
-from .day.series import Series, read_series, read_weights, smoothed
-from .day.study import DayProposal, DayStudy, solve_day
-from .grids.network import Admittance, Network, admittance, layout, network
-from .grids.relaxation import Relaxation, relax
-from .grids.zones import (
-    Part,
-    Zones,
-    chosen_zones,
-    grown_zones,
-    parse_zones,
-    parts,
-    ties,
-    zones_of,
-)
-from .models.cost import Costs, costs, has_costs
-from .models.dc import restored, solve_dc, widest
-from .models.dc_network import DcModel, dc_model
-from .models.dispatch import MODELS, Dispatch, Model
-from .models.recourse import Realised, Tightening, realised, tightening
-from .models.soc import Exactness, SocOptimum, solve_soc
-from .moment.asking import HIDDEN, Hidden, plan_demand
-from .moment.export import pandapower_results
-from .moment.opf import OpfProposal, OpfStudy, solve_opf, solved_at
-from .moment.results import Price, met, optimum, price_of_privacy
 
 __all__ = [
     "BUNDLED",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import taciturn_power as power
@@ -23,38 +25,173 @@ from taciturn.cli import (
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
-from taciturn.report import (
-    Page,
-    check_out,
-)
-from taciturn_power.balance.flow import run_proposal
-from taciturn_power.balance.page import GridStudy, grid_page, grid_told
-from taciturn_power.balance.proposal import GridProposal
+from taciturn.report import Page, check_out
 from taciturn_power.cases.case import Case
-from taciturn_power.charging import Carried, reserved
-from taciturn_power.day.page import day_page
-from taciturn_power.day.results import DayReport, day_told
-from taciturn_power.day.study import DayProposal
-from taciturn_power.delivery import Keeper, Told, deliver
+from taciturn_power.cases.reading import is_published
+from taciturn_power.delivery import Execution, Keeper, Summary, deliver, reserved
+from taciturn_power.dispatch.asking import (
+    HIDDEN,
+    check_lattice,
+    read_beta,
+    read_largest,
+    size_warning,
+)
+from taciturn_power.dispatch.page import day_page, opf_page
+from taciturn_power.dispatch.results import (
+    DayReport,
+    OpfReport,
+    day_summary,
+    day_warnings,
+    opf_summary,
+    opf_warnings,
+)
+from taciturn_power.dispatch.series import Series, read_series, read_weights
+from taciturn_power.dispatch.study import (
+    DayProposal,
+    OpfProposal,
+    ask_demand,
+    check_day,
+    check_opf,
+    day_at,
+    solved_at,
+)
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
-from taciturn_power.models.cost import has_costs
+from taciturn_power.models.cost import CostFacts, costs, has_costs
 from taciturn_power.models.dispatch import MODELS
-from taciturn_power.moment.asking import HIDDEN
-from taciturn_power.moment.hidden import read_beta
-from taciturn_power.moment.opf import OpfProposal
-from taciturn_power.moment.page import opf_page
-from taciturn_power.moment.results import OpfReport, opf_told
-from taciturn_power.opf_command import (
-    OF_BALANCE,
-    OF_DAY,
-    OF_OPF,
-    day_of,
-    day_proposal,
-    day_report,
-    opf_report,
-    proposed,
-)
+from taciturn_power.state.page import GridStudy, grid_page, grid_summary
+from taciturn_power.state.study import GridProposal, run_proposal
+
+DEFAULT_ETA = 0.05
+OF_BALANCE = ("rounds", "question", "local-updates")
+OF_OPF = ("model", "eta", "hide")
+OF_DAY = ("weights", "smooth")
+
+
+def chosen_eta(text: str | None, model: str, epsilon: float) -> float | None:
+    """Return eta: as given, none for the word none, and 0.05 in DC with noise if not given.
+
+    Raises
+    ------
+    InputError
+        If it is neither a number nor `none`.
+    """
+    if text is None:
+        return DEFAULT_ETA if model == "dc" and math.isfinite(epsilon) else None
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(f"eta is {text!r}; give a number, say 0.05, or none") from error
+
+
+def proposed(
+    case: Case, network: Network, given: dict[str, Any], series: Series | None = None
+) -> OpfProposal:
+    """Return the proposal of the options, of a day for the steps of a series.
+
+    No demand is read; of a series its times are. A bound on demands that fits on the lattice of a
+    single time fits on that of a step, whose noise is no less.
+    """
+    model, largest = given["model"] or "dc", given["largest-demand"]
+    single = OpfProposal.of(
+        network,
+        costs(case),
+        power.chosen_zones(network, given["zones"]),
+        hide=given["hide"] or "demand",
+        model=model,
+        eta=chosen_eta(given["eta"], model, given["epsilon"]),
+        beta=read_beta(given["beta"], base_mva=case.base_mva, largest=largest),
+        epsilon=given["epsilon"],
+        delta=given["delta"],
+    )
+    if largest is not None:
+        check_lattice(single.plan(), read_largest(largest, base_mva=case.base_mva))
+    if series is None:
+        return single
+    weights = np.ones(len(series.hours))
+    if given["weights"] is not None:
+        weights = read_weights(given["weights"], series.hours)
+    return DayProposal(
+        **{name: getattr(single, name) for name in OpfProposal.model_fields},
+        first_hour=float(series.hours[0]),
+        step_hours=series.step_hours,
+        weights=tuple(weights.tolist()),
+        smooth=bool(given["smooth"]),
+    )
+
+
+def day_of(
+    files: Sequence[Path], network: Network, given: dict[str, Any], text: str | None
+) -> Series | None:
+    """Return the day of a series, None where no day is asked for.
+
+    Raises
+    ------
+    InputError
+        If an option or a proposal is about a day and no series is given, or the reverse.
+    """
+    of_day = text is not None and f'"{DayProposal.FORMAT}"' in text
+    named = [name for name in OF_DAY if given[name] is not None]
+    if files and (text is None or of_day):
+        return read_series(files, network)
+    if files:
+        raise InputError(
+            "--series is given with a proposal that is not of a day; leave it out, or name the "
+            "proposal of a day"
+        )
+    if of_day:
+        raise InputError("the proposal is of a day; add --series FILE with its demands")
+    if named:
+        raise InputError(f"--{named[0]} is for a day; add --series FILE, or leave it out")
+    return None
+
+
+def opf_report(
+    choice: str,
+    case: Case,
+    proposal: OpfProposal,
+    execution: Execution,
+    series: Series | None = None,
+) -> OpfReport | DayReport:
+    """Return the report of a run of a proposal, of a day on a series.
+
+    Everything is checked before the account is charged, and charged before demand is asked for.
+
+    Raises
+    ------
+    InputError
+        If the costs of the case are not the proposal's, or as `check_opf` and `check_day`; then
+        nothing is charged.
+    """
+    if CostFacts.of(costs(case)) != proposal.costs:
+        raise InputError(
+            f"the proposal is for {proposal.network.name} with other costs than those of {choice}; "
+            "propose again"
+        )
+    network = power.network(case)
+    if isinstance(proposal, DayProposal) and series is not None:
+        check_day(network, proposal, series)
+    else:
+        check_opf(network, proposal)
+    demand = network.demand[None] if series is None else series.demand
+    release = partial(execution.keeper.keep, proposal, proposal.network.name)
+    with reserved(execution, proposal) as reservation:
+        finished, answers = ask_demand(
+            network, proposal, demand, seed=execution.seed, account=reservation, release=release
+        )
+    size = None
+    if math.isfinite(proposal.epsilon):
+        size = size_warning(case, proposal.beta, bundled=is_published(choice))
+    sizes = () if size is None else (size,)
+    shown = execution.oracle or math.isinf(finished.certificate.epsilon)
+    if isinstance(proposal, DayProposal) and series is not None:
+        day = day_at(proposal, finished, answers)
+        return DayReport(day, network, series, shown, day_warnings(day) + sizes)
+    study = solved_at(proposal, finished, answers[0])
+    shown = shown or is_published(choice)
+    return OpfReport(study, case, network, shown, opf_warnings(study) + sizes)
 
 
 def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -117,8 +254,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = None,
     smooth: Annotated[
-        bool,
-        typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy."),
+        bool, typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy.")
     ] = False,
     largest_demand: Annotated[
         str | None,
@@ -195,7 +331,12 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     if proposal is None:
         _check(given)
     else:
-        _refuse_beside_proposal(given)
+        also = [name for name, value in given.items() if value is not None]
+        if also:
+            raise InputError(
+                f"--{also[0]} is given with a proposal, which says everything public about the "
+                "run; leave it out"
+            )
     charged = account_given(
         {"account": account, "accounts": accounts, "another_account": another_account}
     )
@@ -203,24 +344,24 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
         check_chargeable(seed=seed, conditional=False)
     days = series or []
     held = days or ([] if power.is_published(case) else [Path(case)])
-    carried = Carried(seed, oracle_metrics, charged, tuple(held), Keeper(out, force))
+    execution = Execution(seed, oracle_metrics, charged, tuple(held), Keeper(out, force))
     text = None if proposal is None else read_text(proposal)
-    with carried.keeper.failing():
-        found = interruptible(lambda: _solved(case, given, text, days, carried))
+    with execution.keeper.failing():
+        found = interruptible(lambda: _solved(case, given, text, days, execution))
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
-    with carried.keeper.failing():
-        told, page = _told(found)
-        deliver(told, page, carried.keeper, json=json)
+    with execution.keeper.failing():
+        summary, page = _summary(found)
+        deliver(summary, page, execution.keeper, json=json)
 
 
-def _told(found: GridStudy | OpfReport | DayReport) -> tuple[Told, Callable[[], Page]]:
-    """Return what is told of a finished run, and its page, which takes a while."""
+def _summary(found: GridStudy | OpfReport | DayReport) -> tuple[Summary, Callable[[], Page]]:
+    """Return the summary of a finished run, and its page, which takes a while."""
     if isinstance(found, DayReport):
-        return day_told(found), partial(day_page, found)
+        return day_summary(found), partial(day_page, found)
     if isinstance(found, OpfReport):
-        return opf_told(found), partial(opf_page, found)
-    return grid_told(found), partial(grid_page, found)
+        return opf_summary(found), partial(opf_page, found)
+    return grid_summary(found), partial(grid_page, found)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -235,10 +376,9 @@ def _check(given: dict[str, Any]) -> None:
     read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
     checks.delta(given["delta"])
-    if given["rounds"] is not None:
-        checks.at_least("rounds", given["rounds"], 1)
-    if given["local-updates"] is not None:
-        checks.at_least("local-updates", given["local-updates"], 1)
+    for name in ("rounds", "local-updates"):
+        if given[name] is not None:
+            checks.at_least(name, given[name], 1)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -270,21 +410,8 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
     return problem
 
 
-def _refuse_beside_proposal(given: dict[str, Any]) -> None:
-    also = [name for name, value in given.items() if value is not None]
-    if also:
-        raise InputError(
-            f"--{also[0]} is given with a proposal, which says everything public about the run; "
-            "leave it out"
-        )
-
-
 def _solved(
-    choice: str,
-    given: dict[str, Any],
-    text: str | None,
-    days: Sequence[Path],
-    carried: Carried,
+    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], execution: Execution
 ) -> GridStudy | OpfReport | DayReport:
     case = power.chosen_case(choice)
     network = power.network(case)
@@ -295,14 +422,12 @@ def _solved(
         problem = "opf" if any(name in text for name in named) else "balance"
     series = day_of(days, network, given, text)
     if problem == "balance":
-        return _balanced(choice, (case, network), given, text, carried)
-    if series is not None:
-        of_day = day_proposal(case, network, given, text, series)
-        _check_buses(len(of_day.zones), network, choice)
-        return day_report(choice, case, of_day, series, carried)
-    proposal = proposed(case, network, given) if text is None else OpfProposal.from_json(text)
+        return _balanced(choice, case, given, text, execution)
+    kind = OpfProposal if series is None else DayProposal
+    written = None if text is None else kind.from_json(text)
+    proposal = written or proposed(case, network, given, series)
     _check_buses(len(proposal.zones), network, choice)
-    return opf_report(choice, case, proposal, carried)
+    return opf_report(choice, case, proposal, execution, series)
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
@@ -314,13 +439,9 @@ def _check_buses(buses: int, network: Network, choice: str) -> None:
 
 
 def _balanced(
-    choice: str,
-    data: tuple[Case, Network],
-    given: dict[str, Any],
-    text: str | None,
-    carried: Carried,
+    choice: str, case: Case, given: dict[str, Any], text: str | None, execution: Execution
 ) -> GridStudy:
-    case, network = data
+    network = power.network(case)
     relaxation = power.relax(network)
     if text is None:
         prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
@@ -336,10 +457,10 @@ def _balanced(
         proposal = GridProposal.from_json(text)
         _check_buses(len(proposal.zones), network, choice)
         prepared = power.grid(relaxation, proposal.partition(network))
-    with reserved(carried, proposal) as reservation:
-        release = partial(carried.keeper.keep, proposal, choice)
+    with reserved(execution, proposal) as reservation:
+        release = partial(execution.keeper.keep, proposal, choice)
         flow = run_proposal(
-            prepared, proposal, seed=carried.seed, account=reservation, release=release
+            prepared, proposal, seed=execution.seed, account=reservation, release=release
         )
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(choice, flow, optimum, carried.oracle, case.ignored)
+    return GridStudy(choice, flow, optimum, execution.oracle, case.ignored)

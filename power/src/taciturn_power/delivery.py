@@ -13,11 +13,9 @@ import numpy as np
 import typer
 
 import taciturn
-from taciturn.cli import (
-    emit,
-    error_line,
-)
-from taciturn.engine import Plan, Run
+from taciturn.budget import Account, Reservation
+from taciturn.cli import begun, confirmed, emit, error_line
+from taciturn.engine import Plan, Run, reserve
 from taciturn.errors import InputError, reason
 from taciturn.proposal import Document
 from taciturn.report import (
@@ -30,6 +28,8 @@ from taciturn.report import (
     strict,
     write_folder,
 )
+from taciturn_power.dispatch.study import OpfProposal
+from taciturn_power.state.study import GridProposal
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (
@@ -47,14 +47,9 @@ _FURTHER = (
 
 @dataclass
 class Keeper:
-    """Writes what a run answered before anything is computed from it.
+    """Writes what a run answered, with its certificate, before anything is computed from it.
 
-    Attributes
-    ----------
-    out
-        The folder of the report; None where none is wanted, and nothing is written.
-    certificate
-        The file of the certificate, once it is written.
+    Nothing is written where `out` is None.
     """
 
     out: Path | None
@@ -86,21 +81,21 @@ class Keeper:
         except Exception as error:
             if self.certificate is None:
                 raise
-            told = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
+            text = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
         else:
             return
-        raise InputError(told)
+        raise InputError(text)
 
 
-class Told(NamedTuple):
-    """What is told of a finished run.
+class Summary(NamedTuple):
+    """What is reported of a finished run.
 
     Attributes
     ----------
     data
         What the certificate calls the data.
-    results
-        The results for a folder, or for none.
+    results, further
+        The results for a folder, or for none; and what `results.json` holds beside them.
     files
         The files beside those of every report, by name.
     rows
@@ -109,8 +104,6 @@ class Told(NamedTuple):
         The first lines for the terminal, with the names of results in braces.
     took
         What took the seconds of the run.
-    further
-        Values of `results.json` beside the results.
     """
 
     run: Run
@@ -125,11 +118,7 @@ class Told(NamedTuple):
 
 
 def run_values(
-    run: Run,
-    proposal: Document,
-    out: Path | None,
-    warnings: tuple[str, ...],
-    **further: Any,
+    run: Run, proposal: Document, out: Path | None, warnings: tuple[str, ...], **further: Any
 ) -> dict[str, Any]:
     """Return the last of the results of any run: certificate, charge, time, and what it was."""
     return {
@@ -145,18 +134,20 @@ def run_values(
     }
 
 
-def folder_texts(told: Told, page: str, out: Path) -> tuple[dict[str, str], str]:
+def folder_texts(summary: Summary, page: str, out: Path) -> tuple[dict[str, str], str]:
     """Return the files of the folder by name, and the certificate.
 
     No file holds a true demand, but where the results may show it.
     """
     texts = {
-        "results.json": json_text({**told.results(out), **told.further}),
-        **_documents(told.run, told.proposal),
+        "results.json": json_text({**summary.results(out), **summary.further}),
+        **_documents(summary.run, summary.proposal),
         "report.html": page,
-        **told.files(),
+        **summary.files(),
     }
-    text = certificate_text(_stamped(told.run), data=told.data, proposal=told.proposal.digest)
+    text = certificate_text(
+        _stamped(summary.run), data=summary.data, proposal=summary.proposal.digest
+    )
     return texts, text
 
 
@@ -173,7 +164,7 @@ def _stamped(run: Run) -> Plan:
     return dataclasses.replace(run.plan, certificate=run.certificate)
 
 
-def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
+def deliver(summary: Summary, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, and print the results.
 
     Notes
@@ -183,7 +174,7 @@ def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool)
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
-        texts, certificate = folder_texts(told, page().html(), out)
+        texts, certificate = folder_texts(summary, page().html(), out)
         write_folder(
             texts,
             out,
@@ -192,23 +183,88 @@ def deliver(told: Told, page: Callable[[], Page], keeper: Keeper, *, json: bool)
             certificate=None if kept else certificate,
         )
     if json:
-        emit(told.results(out))
+        emit(summary.results(out))
     else:
-        typer.echo(_sentences(told, out))
+        typer.echo(_sentences(summary, out))
 
 
-def _sentences(told: Told, out: Path | None) -> str:
-    rows = told.rows()
+def _sentences(summary: Summary, out: Path | None) -> str:
+    rows = summary.rows()
     width = max(len(name) for name, _ in rows)
     lines = [
-        told.head.format_map(told.results(out)),
+        summary.head.format_map(summary.results(out)),
         "",
         "Certificate",
-        *(f"  {line}" for line in told.run.certificate.lines()),
+        *(f"  {line}" for line in summary.run.certificate.lines()),
         "",
         *(f"{name.ljust(width)}  {text}" for name, text in rows),
-        charged_line(told.run.charged),
-        f"Took {told.run.seconds:.1f} s{told.took}",
+        charged_line(summary.run.charged),
+        f"Took {summary.run.seconds:.1f} s{summary.took}",
         f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
     ]
     return "\n".join(lines)
+
+
+_RUN = "power flow on "
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is carried out.
+
+    `oracle` shows figures that read a private demand; the demand stands in `files`.
+    """
+
+    seed: int | None
+    oracle: bool
+    account: Account | None
+    files: tuple[Path, ...]
+    keeper: Keeper
+
+
+@contextmanager
+def reserved(
+    execution: Execution, proposal: GridProposal | OpfProposal
+) -> Iterator[Reservation | None]:
+    """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
+
+    Demand stands in the files beside what is public, and was read with it.
+
+    Raises
+    ------
+    InputError
+        If another run in the account takes something else for a person (Guarantee), or the account
+        cannot hold the run.
+
+    Notes
+    -----
+    **Guarantee.** Where the unit is a person, that is a bus (`hide` is "bus") or, of a day, one
+    demand. What an account promises a person adds up only over runs that mean the same: a run that
+    hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.
+    """
+    account = execution.account
+    if account is None:
+        yield None
+        return
+    plan = proposal.plan()
+    what = f"{_RUN}{proposal.network.name}"
+    if plan.terms.adjacency.unit == "person" and isinstance(proposal, OpfProposal):
+        person = f"a person is one {proposal.hide}"
+        _check_person(account, person)
+        what += f", {person}"
+    account, contents = confirmed(account, execution.files)
+    reservation = reserve(account, plan, seed=execution.seed, what=what, proposal=proposal.digest)
+    try:
+        begun(reservation, contents)
+        yield reservation
+    finally:
+        reservation.close(released=False)
+
+
+def _check_person(account: Account, person: str) -> None:
+    runs = [run.purpose.what for run in account.state().charged]
+    if any(what.startswith(_RUN) and not what.endswith(person) for what in runs):
+        raise InputError(
+            f"in this run {person}, and account {account.name!r} holds runs of which that is not "
+            "said; open an account for each, or hide the same"
+        )

@@ -38,10 +38,6 @@ class Case:
 
     Attributes
     ----------
-    name
-        The name of the file without its ending.
-    base_mva
-        The power base, MVA.
     bus
         Bus number, type, Pd, Qd (MW, MVAr), Gs, Bs (MW, MVAr at 1 pu), area, Vm, Va, base kV, zone,
         Vmax, Vmin.
@@ -52,12 +48,10 @@ class Case:
         status and, where given, angmin, angmax (degrees).
     gencost
         Cost rows as they stand, padded with 0; no rows if the file has none.
-    others
-        The names of further fields of the file, none of which is read.
+    others, ignored
+        Further fields of the file by name; in words, what the file says and nothing here reads.
     generators, lines
         Where the rows of `gen` and `branch` stand in the file; None for the same rows, from 1.
-    ignored
-        What the file says and nothing here reads, in words.
     net
         The `pandapower.pandapowerNet` that was converted, a copy without set points and results;
         None for a MATPOWER case.

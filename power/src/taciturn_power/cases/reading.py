@@ -83,13 +83,6 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     dispatched. Buses that closed switches join are one, of the least index; a branch behind an open
     switch is out. `net` is not changed.
 
-    Parameters
-    ----------
-    net
-        A `pandapower.pandapowerNet`.
-    name
-        The name of the case, which errors quote.
-
     Raises
     ------
     DataError

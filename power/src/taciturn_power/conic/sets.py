@@ -15,9 +15,7 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from taciturn.errors import InputError
-from taciturn.problems import (
-    ConvexSet,
-)
+from taciturn.problems import ConvexSet
 from taciturn.typing import Array, HostArray, Model, Scalar
 from taciturn_power.conic.cones import Cone
 from taciturn_power.conic.solver import ConicSolver, contains_rows, solve_rows
@@ -37,14 +35,7 @@ class ConicSet(ConvexSet):
     batch is a loop. All fields are static: sets of the same data are equal and share compiled
     programs.
 
-    Parameters
-    ----------
-    A
-        Matrix `(N, D)`, dense or of scipy.sparse.
-    b
-        Vector `(N,)`, finite.
-    cones
-        K; the sizes add up to N.
+    A is `(N, D)`, dense or of scipy.sparse; b is `(N,)`, finite; the cones' sizes add up to N.
 
     Raises
     ------
@@ -204,13 +195,7 @@ class AgentSets(eqx.Module):
     Every agent's solver is set up once, here. In a compiled program a batch over agents, seeds and
     settings is one call of the host. All fields are static, as those of `ConicSet`.
 
-    Parameters
-    ----------
-    sets
-        The sets C_a.
-    hessians
-        None, or one matrix H_a for each, symmetric positive semi-definite, dense or of
-        scipy.sparse.
+    Each set may come with a Hessian, symmetric positive semi-definite, dense or of scipy.sparse.
 
     Raises
     ------

@@ -116,7 +116,9 @@ class ConicSolver:
         start = self._upper.copy()
         start.data[self._diagonal] += 1
         self._room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
-        self._solver = _set_up(start, self.constraint, cones)
+        within = (self.constraint.A, self.constraint.b, cones)
+        # presolve may drop rows, after which the solver's data can no longer be changed
+        self._solver = _clarabel(start, np.zeros(A.shape[1]), within, presolve_enable=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConicSolver) and self.digest == other.digest
@@ -300,9 +302,7 @@ def solve_rows(
 
 
 def contains_rows(
-    solver: ConicSolver,
-    x: Float[Array | HostArray, "*B D"],
-    tol: Float[Array | HostArray, "*B"],
+    solver: ConicSolver, x: Float[Array | HostArray, "*B D"], tol: Float[Array | HostArray, "*B"]
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)
@@ -322,20 +322,6 @@ def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
     upper = sp.csc_array((values, (places[0], places[1])), shape=(size, size))
     upper.sort_indices()
     return upper
-
-
-def _set_up(upper: sp.csc_array, within: Constraint, cones: Sequence[Cone]) -> Any:
-    linear = np.zeros(upper.shape[1])
-    # presolve may drop rows, after which the solver's data can no longer be changed
-    return _clarabel(upper, linear, (within.A, within.b, cones), presolve_enable=False)
-
-
-def interior_point(
-    hessian: Any, linear: HostArray, within: tuple[Any, HostArray, Sequence[Cone]]
-) -> Any:
-    """Return Clarabel's solution of min x'H x / 2 + linear'x with b - A x in K, whatever it is."""
-    upper = sp.csc_array(sp.triu(hessian))
-    return _clarabel(upper, linear, within, **_ONCE).solve()
 
 
 def _clarabel(
@@ -394,14 +380,8 @@ def minimise_conic(
     dollars and cents have the same accuracy: 1e-7, relative; where the solver stops short of that,
     1e-5 will do, if residuals are below 1e-6.
 
-    Parameters
-    ----------
-    hessian
-        The diagonal h, at least 0.
-    constraints
-        A, b and K, as in `ConicSet`.
-    rough
-        Whether the solver's reduced accuracy, 5e-5, will do.
+    `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`. If
+    `rough`, the solver's reduced accuracy, 5e-5, will do.
 
     Raises
     ------
@@ -412,7 +392,8 @@ def minimise_conic(
     A, b, cones = constraints
     weights = row_weights(A, cones)
     rows = (sp.csc_array(sp.diags_array(weights) @ A), weights * b, cones)
-    solution = interior_point(sp.diags_array(hessian / unit), linear / unit, rows)
+    upper = sp.csc_array(sp.triu(sp.diags_array(hessian / unit)))
+    solution = _clarabel(upper, linear / unit, rows, **_ONCE).solve()
     status = str(solution.status)
     if status in {"PrimalInfeasible", "AlmostPrimalInfeasible"}:
         return None

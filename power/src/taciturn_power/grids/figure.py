@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from taciturn.report import (
-    Drawing,
-    drawing,
-)
+from taciturn.engine import Run
+from taciturn.report import Drawing, Section, Table, drawing
 from taciturn.typing import HostArray
-from taciturn_power import Network, Zones, ties
-from taciturn_power.grids.network import layout
+from taciturn_power.grids.network import Network, layout
+from taciturn_power.grids.zones import Zones, ties
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]
 _MARKERS = "oD^s"
-LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that can be told apart
+LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that look different
 _MOST_NUMBERED = 150
 _TIE = "#111418"
 
 
 def network_drawings(network: Network, zones: Zones) -> tuple[Drawing, ...]:
-    """Return the network as a drawing; none if it has more than `MOST_DRAWN` buses.
-
-    Bus numbers are written while they can be read. The drawing uses public facts alone.
-    """
+    """Return the network as a drawing, of public facts; none beyond `MOST_DRAWN` buses."""
     if network.buses > MOST_DRAWN:
         return ()
     crossing = ties(network, zones)
@@ -107,3 +105,40 @@ def _legend(zones: Zones, crossing: int) -> list[Line2D]:
         line = Line2D([], [], color=colour, marker=marker, linestyle="", markersize=8, label=label)
         entries.append(line)
     return [*entries, Line2D([], [], color=_TIE, linewidth=2, label=f"ties ({crossing})")]
+
+
+def how_answered(run: Run) -> str:
+    """Return whether zones answered with noise, as the end of a sentence."""
+    noiseless = math.isinf(run.certificate.epsilon)
+    return "without noise" if noiseless else "with noise; no zone showed its demand"
+
+
+def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]]) -> Section:
+    """Return the section that draws a network and describes its zones."""
+    return Section("The network", (*network_drawings(network, zones), Table(rows)))
+
+
+def bus_rows(network: Network, zones: Zones) -> list[tuple[str, str]]:
+    """Return (name, text) of every zone: its buses, which are public."""
+    return [
+        (f"zone {zone + 1}", f"buses {ranges(network.numbers[zones.of_bus == zone].tolist())}")
+        for zone in range(zones.count)
+    ]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers as text, runs of three and more as ranges.
+
+    Examples
+    --------
+    >>> ranges([7, 1, 2, 3, 9, 10])
+    '1-3, 7, 9, 10'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(texts)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float, Int
@@ -11,7 +11,10 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial import cKDTree
 
-from taciturn.errors import DataError
+from taciturn import checks
+from taciturn.engine import Plan
+from taciturn.errors import DataError, InputError
+from taciturn.proposal import Extended, Part
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
 
@@ -20,6 +23,8 @@ _ISOLATED = 4
 _LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
 # what optimal power flow is solved per unit of
 SOLVER_MVA = 100.0
+# by what the entries of a field stand for; those of all others stand for lines
+_OF_BUSES, _OF_GENERATORS = ("numbers", "shunt", "voltage"), ("generator_bus", "generator_range")
 _RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is no limit
 
 
@@ -119,11 +124,85 @@ def network(case: Case) -> Network:
     return net
 
 
+class NetworkFacts(Part):
+    """A network as content: what `taciturn_power.Network` holds, without the demand.
+
+    Powers are per unit of `base_mva`, angles in radians; an infinite limit is none.
+    """
+
+    name: str
+    base_mva: float
+    numbers: tuple[int, ...]
+    shunt: tuple[tuple[float, float], ...]
+    voltage: tuple[tuple[float, float], ...]
+    generator_bus: tuple[int, ...]
+    generator_range: tuple[tuple[Extended, Extended, Extended, Extended], ...]
+    ends: tuple[tuple[int, int], ...]
+    resistance: tuple[float, ...]
+    reactance: tuple[float, ...]
+    charging: tuple[float, ...]
+    tap: tuple[float, ...]
+    shift: tuple[float, ...]
+    limit: tuple[Extended, ...]
+    angle: tuple[tuple[Extended, Extended], ...]
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkFacts:
+        """Return what is public of a network. **Guarantee.** Its demand is not read."""
+        return cls(
+            name=network.name,
+            base_mva=network.base_mva,
+            resistance=as_tuples(network.impedance.real),
+            reactance=as_tuples(network.impedance.imag),
+            **{name: as_tuples(getattr(network, name)) for name in cls._shared()},
+        )
+
+    @classmethod
+    def _shared(cls) -> list[str]:  # the fields that are arrays of `Network`, too
+        return [field.name for field in fields(Network)[2:] if field.name in cls.model_fields]
+
+    @property
+    def network(self) -> Network:
+        """The network with no demand anywhere, checked."""
+        self._check_lengths()
+        values = {name: np.array(getattr(self, name)) for name in self._shared()}
+        values["generator_range"] = values["generator_range"].reshape(-1, 4)  # there may be none
+        network = Network(
+            name=self.name,
+            base_mva=self.base_mva,
+            demand=np.zeros((len(self.numbers), 2)),
+            impedance=np.array(self.resistance) + 1j * np.array(self.reactance),
+            **values,
+        )
+        check_network(network)
+        return network
+
+    def _check_lengths(self) -> None:
+        buses, lines, generators = len(self.numbers), len(self.ends), len(self.generator_bus)
+        needed = dict.fromkeys(_OF_BUSES, buses) | dict.fromkeys(_OF_GENERATORS, generators)
+        for name in (*self._shared(), "resistance", "reactance"):
+            length = len(getattr(self, name))
+            if length != needed.get(name, lines):
+                raise InputError(
+                    f"the network has {length} entries of {name}, and needs "
+                    f"{needed.get(name, lines)}"
+                )
+        places = (*self.generator_bus, *(place for pair in self.ends for place in pair))
+        if buses < 2 or not all(0 <= place < buses for place in places):
+            raise InputError(f"a generator or line names a bus that is not among the {buses}")
+
+
+def as_tuples(values: Any) -> Any:
+    """Return an array, or nested lists, as nested tuples of plain numbers."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(map(as_tuples, values)) if isinstance(values, list) else values
+
+
 def in_solver(net: Network) -> Network:
     """Return the network per unit of `SOLVER_MVA`; powers in MW stay what they are.
 
-    A solver's accuracy is absolute where numbers are small. The base of a case file is free, and
-    with a huge one every power per unit would be lost in it.
+    A solver's accuracy is absolute where numbers are small, and the base of a case file is free.
     """
     factor = net.base_mva / SOLVER_MVA
     if factor == 1:
@@ -141,6 +220,22 @@ def bounded(demand: HostArray) -> HostArray:
     """
     inside: HostArray = np.clip(np.nan_to_num(demand, nan=0.0), -_LARGEST, _LARGEST)
     return inside
+
+
+def check_beta(beta: float) -> None:
+    """Raise `InputError` unless beta (per unit) is a change that a demand may have."""
+    if not checks.positive("beta", beta) <= _LARGEST:
+        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
+
+
+def check_scale(planned: Plan) -> None:
+    """Raise `InputError` if the noise of a plan is too large to compute with."""
+    scale = float(np.max(planned.ledger.scale))
+    if not scale <= _LARGEST:
+        raise InputError(
+            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
+            "raise epsilon or lower beta"
+        )
 
 
 def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
@@ -266,10 +361,7 @@ def layout(
     and North 2004) from the two leading coordinates of classical scaling; every step solves one
     linear system with the same matrix. Nothing is random.
 
-    Parameters
-    ----------
-    length
-        Desired length of every line, above 0. The network must be connected.
+    `length` is the desired length of every line, above 0. The network must be connected.
     """
     joined = csr_array((length, (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
     distance = shortest_path(joined.maximum(joined.T), directed=False)

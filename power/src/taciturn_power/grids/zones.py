@@ -16,10 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, shor
 from taciturn import checks
 from taciturn.errors import DataError, InputError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Cone,
-    ConicSet,
-)
+from taciturn_power.conic import Cone, ConicSet
 from taciturn_power.grids.network import Network, adjacency
 from taciturn_power.grids.relaxation import Relaxation
 
@@ -35,13 +32,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 class Zones:
     """A partition of the buses.
 
-    Attributes
-    ----------
-    of_bus
-        `(N,)`: the zone of every bus, counted from 0.
-    split
-        Zones whose buses are not connected by lines within the zone. They are allowed, but often a
-        mistake.
+    `of_bus` counts zones from 0. The buses of the zones `split` are not connected by lines within
+    the zone: that is allowed, but often a mistake.
     """
 
     of_bus: Int[HostArray, " N"]
@@ -162,6 +154,14 @@ def zones_of(network: Network, of_bus: Int[HostArray, " N"]) -> Zones:
     return Zones(of_bus, tuple(sorted(zone for zone, parts in pieces.items() if parts > 1)))
 
 
+def check_zones(zones: tuple[int, ...], buses: int) -> None:
+    """Raise `InputError` unless every bus has a zone, counted from 0 without gaps."""
+    if len(zones) != buses:
+        raise InputError(f"{len(zones)} zones for {buses} buses; give one for each")
+    if set(zones) != set(range(max(zones) + 1)):
+        raise InputError("zones are counted from 0 without gaps; number them so")
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """The share of one zone.
@@ -190,17 +190,16 @@ def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
     DataError
         If the public limits within a zone contradict one another.
     """
-    return [_checked_part(relaxation, zones, zone) for zone in range(zones.count)]
-
-
-def _checked_part(relaxation: Relaxation, zones: Zones, zone: int) -> Part:
-    try:
-        return _part(relaxation, zones.of_bus == zone)
-    except InputError as error:
-        raise DataError(
-            f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen a "
-            "voltage, generation, line or angle limit there"
-        ) from error
+    found = []
+    for zone in range(zones.count):
+        try:
+            found.append(_part(relaxation, zones.of_bus == zone))
+        except InputError as error:
+            raise DataError(
+                f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen "
+                "a voltage, generation, line or angle limit there"
+            ) from error
+    return found
 
 
 def _part(relaxation: Relaxation, inside: Bool[HostArray, " N"]) -> Part:

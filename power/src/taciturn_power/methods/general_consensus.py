@@ -11,22 +11,13 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms import (
-    Noise,
-    StarAlgorithm,
-    Turn,
-)
+from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
 from taciturn.oracles import Point
-from taciturn.problems import (
-    Loss,
-    Squared,
-)
+from taciturn.problems import Loss, Squared
 from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray
-from taciturn_power.conic import (
-    AgentSets,
-)
+from taciturn_power.conic import AgentSets
 
 
 class SharedCoordinates(eqx.Module):

@@ -8,11 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from taciturn.algorithms import (
-    Noise,
-    StarAlgorithm,
-    Turn,
-)
+from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
 from taciturn.oracles import AtStep, Point
 from taciturn.spec import Spec
@@ -70,7 +66,7 @@ class TargetsOnce(StarAlgorithm):
 
     @override
     def send(
-        self, state: Float[Array, " M"], inbox: Float[Array, " G"], turn: Turn
+        self, state: Float[Array, " M"], inbox: Float[Array, "*T G"], turn: Turn
     ) -> tuple[Float[Array, " M"], Float[Array, " G"]]:
         return state, self.sharing.scattered(turn.agent, state)
 
@@ -85,24 +81,21 @@ class TargetsOnce(StarAlgorithm):
         return self.sharing.average(mean_message)
 
     @override
-    def model(self, public: Float[Array, " G"]) -> Float[Array, " G"]:
-        """Return the vector of all answers."""
+    def model(self, public: Float[Array, "*T G"]) -> Float[Array, "*T G"]:
+        """Return the vector of all answers, or their rows by step."""
         return public
 
 
 class TargetsByStep(TargetsOnce):
-    """One noised answer per agent and step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
+    """`TargetsOnce` for every step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
 
-    A round is a step: the message of an agent is its answer about that step, and the public value
-    has a row for every step. Agents keep nothing else.
+    A round is a step, and the public value has a row for every step.
 
     **Guarantee.** T rounds, T questions, which compose; no answer depends on an earlier one. What
     is computed from the rows is post-processing.
 
     Attributes
     ----------
-    sharing
-        The places of every agent's targets in a row; each place has one holder.
     asked
         The number of the oracle for every step: steps with other noise have another oracle.
 
@@ -131,18 +124,7 @@ class TargetsByStep(TargetsOnce):
         return jnp.zeros((len(self.asked), self.sharing.holders.shape[0]), template.dtype)
 
     @override
-    def send(
-        self, state: Float[Array, " M"], inbox: Float[Array, "T G"], turn: Turn
-    ) -> tuple[Float[Array, " M"], Float[Array, " G"]]:
-        return state, self.sharing.scattered(turn.agent, state)
-
-    @override
     def combine(
         self, public: Float[Array, "T G"], mean_message: Float[Array, " G"], turn: Turn
     ) -> Float[Array, "T G"]:
         return public.at[turn.round].set(self.sharing.average(mean_message))
-
-    @override
-    def model(self, public: Float[Array, "T G"]) -> Float[Array, "T G"]:
-        """Return the answers, a row for every step."""
-        return public

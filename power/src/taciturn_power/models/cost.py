@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.errors import DataError
+from taciturn.errors import DataError, InputError
+from taciturn.proposal import Part
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
-from taciturn_power.grids.network import generators_in_service
+from taciturn_power.grids.network import as_tuples, generators_in_service
 
 _PIECEWISE, _POLYNOMIAL = 1.0, 2.0
 # what changes the problem and is not solved here, by its name in MATPOWER's case format
@@ -24,16 +25,8 @@ UNSUPPORTED = frozenset(
 class Costs:
     """Convex costs of the generators in service, in $/h of their active power in MW.
 
-    Generator g costs quadratic_g p^2 + linear_g p + constant_g, and beside that the largest of its
-    pieces: piece k is slope_k p + intercept_k, of generator `owner_k`. A generator has one or the
-    other.
-
-    Attributes
-    ----------
-    quadratic, linear, constant
-        `(G,)`: $/MW^2h, $/MWh, $/h.
-    owner, slope, intercept
-        `(K,)`: the pieces of piecewise linear costs.
+    Generator g costs quadratic_g p^2 + linear_g p + constant_g or, where it has pieces, the largest
+    of them: piece k is slope_k p + intercept_k, of generator `owner_k`.
     """
 
     quadratic: Float[HostArray, " G"]
@@ -55,6 +48,37 @@ class Costs:
             np.maximum.at(pieces, self.owner, self.slope * power[self.owner] + self.intercept)
             total = total + np.where(np.isfinite(pieces), pieces, 0)
         return total
+
+
+class CostFacts(Part):
+    """`taciturn_power.Costs` as content."""
+
+    quadratic: tuple[float, ...]
+    linear: tuple[float, ...]
+    constant: tuple[float, ...]
+    owner: tuple[int, ...]
+    slope: tuple[float, ...]
+    intercept: tuple[float, ...]
+
+    @classmethod
+    def of(cls, costs: Costs) -> CostFacts:
+        """Return the content of costs."""
+        return cls(**{name: as_tuples(getattr(costs, name)) for name in cls.model_fields})
+
+    @property
+    def costs(self) -> Costs:
+        """The costs, checked."""
+        generators = len(self.linear)
+        whole = (self.quadratic, self.linear, self.constant)
+        pieces = (self.owner, self.slope, self.intercept)
+        if any(len(set(map(len, parts))) != 1 for parts in (whole, pieces)):
+            raise InputError(f"the costs do not fit {generators} generators; give one for each")
+        if any(not 0 <= owner < generators for owner in self.owner):
+            raise InputError(f"a piece of a cost is of no generator among the {generators}")
+        if any(value < 0 for value in self.quadratic):
+            raise InputError("a quadratic cost is below 0; give c2 of at least 0")
+        values = {name: np.array(getattr(self, name), float) for name in type(self).model_fields}
+        return Costs(**{**values, "owner": values["owner"].astype(int)})
 
 
 def has_costs(case: Case) -> bool:

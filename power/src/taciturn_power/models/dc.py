@@ -51,16 +51,27 @@ from scipy.sparse import csr_array, diags_array
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Minimum,
-    minimise_conic,
-)
+from taciturn_power.conic import Minimum, minimise_conic
 from taciturn_power.grids.network import in_solver
-from taciturn_power.models.dc_network import DcModel, dc_model
-from taciturn_power.models.dispatch import Dispatch, cost_rows, cost_terms, prices
-from taciturn_power.models.recourse import TOLERANCE_MW, Tightening, of_multiplier, shares
-from taciturn_power.models.rows import Rows, column, row, some
-from taciturn_power.models.settling import settled
+from taciturn_power.models.dc_network import (
+    TOLERANCE_MW,
+    DcModel,
+    Tightening,
+    dc_model,
+    of_multiplier,
+    settled,
+    shares,
+)
+from taciturn_power.models.dispatch import (
+    Dispatch,
+    Rows,
+    column,
+    cost_rows,
+    cost_terms,
+    prices,
+    row,
+    some,
+)
 
 # per unit; a narrower range is lost in the solver's accuracy
 _LEAST_ROOM = 1e-6
@@ -82,7 +93,7 @@ def solve_dc(
     ------
     SolverError
         If the solver stops short of its accuracy, or what it returns breaks a limit
-        (`taciturn_power.models.settling.settled`).
+        (`taciturn_power.models.dc_network.settled`).
     """
     model, demand, factor = _in_solver(model, demand)
     if tight is not None:

@@ -1,22 +1,82 @@
-"""What an optimal power flow returns, whichever model of the network it was solved in."""
+"""What an optimal power flow returns in either model, and the rows of its programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Minimum,
-)
+from taciturn_power.conic import Cone, Minimum
+from taciturn_power.grids.network import Network
 from taciturn_power.models.cost import Costs
-from taciturn_power.models.rows import Rows
+
+
+class _Part:
+    """Rows of one kind, as triplets."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bounds: list[HostArray] = [np.zeros(0)]
+        self.places: list[tuple[HostArray, HostArray, HostArray]] = []
+
+    def add(self, bound: HostArray, blocks: tuple[tuple[csr_array, int], ...]) -> None:
+        for block, first in blocks:
+            # a block is CSR, and its rows are counted without a conversion
+            row = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+            self.places.append((row + self.count, block.indices + first, block.data))
+        self.count += len(bound)
+        self.bounds.append(bound)
+
+
+class Rows:
+    """Equations and inequalities in `columns` variables, each given as blocks of columns."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self._equal, self._below = _Part(), _Part()
+
+    def equal(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
+        """Add sum of block x[first column of the block onwards] = bound."""
+        self._equal.add(bound, blocks)
+
+    def below(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
+        """Add sum of block x[first column of the block onwards] <= bound."""
+        self._below.add(bound, blocks)
+
+    def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
+        """Return A, b and K: equations first, all in the order in which they were added."""
+        first, then = self._equal, self._below
+        places = [*first.places, *((row + first.count, *rest) for row, *rest in then.places)]
+        row, column_, value = (np.concatenate(part) for part in zip(*places, strict=True))
+        shape = (first.count + then.count, self.columns)
+        cones: list[Cone] = [("zero", first.count), ("nonnegative", then.count)]
+        bound = np.concatenate([*first.bounds, *then.bounds])
+        return csc_array((value, (row, column_)), shape=shape), bound, [c for c in cones if c[1]]
+
+
+def some(matrix: csr_array, rows: HostArray) -> csr_array:
+    """Return the rows of a matrix that a mask or a list of places names."""
+    kept: csr_array = csr_array(matrix)[np.arange(matrix.shape[0])[rows]]
+    return kept
+
+
+def row(values: Float[HostArray, " K"]) -> csr_array:
+    """Return a matrix of one row."""
+    places = (np.zeros(len(values), int), np.arange(len(values)))
+    return csr_array((values, places), shape=(1, len(values)))
+
+
+def column(values: Float[HostArray, " K"]) -> csr_array:
+    """Return a matrix of one column."""
+    places = (np.arange(len(values)), np.zeros(len(values), int))
+    return csr_array((values, places), shape=(len(values), 1))
+
 
 _T = TypeVar("_T")
 Model = Literal["dc", "soc"]
@@ -71,16 +131,9 @@ class Dispatch:
 class CostTerms:
     """The costs as a quadratic in generation per unit, with one more variable per generator.
 
-    t_g is at least every piece of generator g, and is minimised: the epigraph of its cost.
-
-    Attributes
-    ----------
-    hessian, linear
-        `(2G,)`: of generation, then of t.
-    pieces, bound
-        pieces (p, t) <= bound.
-    fixed
-        The generators without pieces, whose t is held at 0.
+    t_g is at least every piece of generator g, and is minimised: the epigraph of its cost. The
+    Hessian and the linear term are of generation, then of t; pieces (p, t) <= bound; the t of
+    generators without pieces (`fixed`) is held at 0.
     """
 
     hessian: Float[HostArray, " K"]
@@ -115,17 +168,12 @@ def cost_rows(rows: Rows, terms: CostTerms, p: int, t: int) -> None:
     rows.equal(np.zeros(fixed), (held, t))
     pieces = terms.pieces.tocsc()
     rows.below(
-        terms.bound,
-        (csr_array(pieces[:, :generators]), p),
-        (csr_array(pieces[:, generators:]), t),
+        terms.bound, (csr_array(pieces[:, :generators]), p), (csr_array(pieces[:, generators:]), t)
     )
 
 
 def prices(minimum: Minimum, rows: slice, base_mva: float) -> Float[HostArray, " N"]:
-    """Return the multipliers of balance rows a'x = -d as $/MWh.
-
-    The derivative of the optimum with respect to d is the multiplier itself (`Minimum`).
-    """
+    """Return the multipliers of balance rows a'x = -d: the optimum's derivatives by d, in $/MWh."""
     found: HostArray = minimum.multipliers[rows] / base_mva
     return found
 
@@ -136,3 +184,67 @@ def attempted(solve: Callable[[], _T | None]) -> _T | None:
         return solve()
     except SolverError:
         return None
+
+
+# a limit binds where less than this share of it is left
+_BINDS = 1e-4
+
+
+class Bound(NamedTuple):
+    """The limit of a line that binds, and its size: MVA of a rating, degrees of an angle."""
+
+    kind: Literal["rating", "angle"]
+    limit: float
+
+
+def binding(dispatch: Dispatch, network: Network) -> list[str]:
+    """Return the limits that bind, as text: generators first, then lines.
+
+    A generator binds where its power with its reserve is at a limit, a line as in `binding_lines`.
+    """
+    low, high = network.generator_range[:, :2].T * network.base_mva
+    power, reserve = dispatch.generation[:, 0], dispatch.reserve
+    room = _BINDS * np.maximum(1.0, np.abs(power))
+    bus = network.numbers[network.generator_bus]
+    names = [
+        f"generator at {bus[g]}: {side} {limit[g]:.4g} MW"
+        for side, limit, near in (
+            ("most", high, high - power - reserve <= room),
+            ("least", low, power - reserve - low <= room),
+        )
+        for g in np.flatnonzero(near & (low < high))
+    ]
+    ends = network.numbers[network.ends]
+    units = {"rating": " MVA", "angle": "° between its ends"}
+    return names + [
+        f"line {ends[line, 0]}–{ends[line, 1]}: {bound.limit:.4g}{units[bound.kind]}"
+        for line, bound in enumerate(binding_lines(dispatch, network))
+        if bound
+    ]
+
+
+def binding_lines(dispatch: Dispatch, network: Network) -> list[Bound | None]:
+    """Return of every line the limit that binds, if one does.
+
+    The rating binds where the flow with its margin reaches it, the limit of the angle difference
+    where the difference does; in DC a margin of m MW is one of m x tau / baseMVA radians.
+    """
+    limit = network.limit * network.base_mva
+    left = limit - np.abs(dispatch.flow).max(axis=1) - dispatch.margin
+    rated = np.isfinite(limit) & (left <= _BINDS * np.where(np.isfinite(limit), limit, 1))
+    apart = np.diff(dispatch.angle[network.ends[:, ::-1]], axis=1)[:, 0]
+    margin = np.abs(network.impedance.imag * network.tap) * dispatch.margin / network.base_mva
+    low, high = network.angle.T
+    most, least = high - apart - margin, apart - low - margin
+    # one is infinite where there is none; a limit of 0 has no share
+    at_most = most <= _BINDS * np.maximum(np.where(np.isfinite(high), np.abs(high), 0), 1e-3)
+    at_least = least <= _BINDS * np.maximum(np.where(np.isfinite(low), np.abs(low), 0), 1e-3)
+    angle = np.rad2deg(np.where(at_most, high, low))
+    return [
+        Bound("rating", float(limit[k]))
+        if rated[k]
+        else Bound("angle", float(angle[k]))
+        if at_most[k] or at_least[k]
+        else None
+        for k in range(network.lines)
+    ]

@@ -20,28 +20,20 @@ from scipy.sparse import csc_array, csr_array, hstack, vstack
 from scipy.sparse.linalg import lsqr
 
 from taciturn.typing import HostArray
-from taciturn_power.conic import (
-    Minimum,
-    minimise_conic,
-)
+from taciturn_power.conic import Minimum, minimise_conic
 from taciturn_power.grids.network import in_solver
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
-from taciturn_power.models.dispatch import Dispatch, cost_rows, cost_terms, prices
-from taciturn_power.models.recourse import shares
-from taciturn_power.models.rows import Rows
+from taciturn_power.models.dc_network import shares
+from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices
 
 
 class Exactness(NamedTuple):
     """How far a solution of the relaxation is from a state of the network.
 
-    Attributes
-    ----------
-    cone
-        The largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses that a line joins.
-    angle
-        The largest difference, in radians, between the angle of a pair and that of its two buses.
+    `cone` is the largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses that a line
+    joins; `angle` the largest difference, radians, of a pair's angle to that of its two buses.
     """
 
     cone: float

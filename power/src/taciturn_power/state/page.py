@@ -26,26 +26,18 @@ from taciturn.report import (
     strict,
 )
 from taciturn_power import Flow, Grid, Optimum, ties
-from taciturn_power.balance.agents import proximal_weight
 from taciturn_power.cases.reading import is_published
-from taciturn_power.delivery import Told, run_values
-from taciturn_power.page import how_answered, network_section, ranges
+from taciturn_power.delivery import Summary, run_values
+from taciturn_power.grids.figure import how_answered, network_section, ranges
+from taciturn_power.state.study import proximal_weight
 
 
 @dataclass(frozen=True, eq=False)
 class GridStudy:
     """A run of private power flow with the central optimum to compare it with.
 
-    Attributes
-    ----------
-    case
-        The case as the user named it.
-    optimum
-        Of the same problem, solved in one place.
-    oracle
-        Whether the objective at unpublished demand, computed without noise, may be shown.
-    ignored
-        What the file of the case says and nothing here reads.
+    `case` is as the user named it; `ignored` is what its file says and nothing here reads. With
+    `oracle` the objective at unpublished demand, computed without noise, may be shown.
     """
 
     case: str
@@ -88,7 +80,7 @@ def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
             "zones": flow.grid.zones.count,
             "ties": len(ties(relaxation.network, flow.grid.zones)),
             "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
-            "beta": flow.beta,
+            "beta": flow.proposal.beta,
             "question": flow.settings.question,
             "rounds": flow.settings.rounds,
             "local_updates": flow.settings.updates,
@@ -128,13 +120,13 @@ _UNPROTECTED = (
 )
 
 
-def grid_told(study: GridStudy) -> Told:
-    """Return what is told of the run.
+def grid_summary(study: GridStudy) -> Summary:
+    """Return the summary of the run.
 
     `state.json` holds the released state of the network: a function of noised answers.
     """
     flow = study.flow
-    return Told(
+    return Summary(
         run=flow.run,
         proposal=flow.proposal,
         data=study.case,
@@ -229,13 +221,11 @@ def _ties_of(grid: Grid, zone: int) -> list[str]:
 
 def _note(study: GridStudy) -> Note:
     if not study.shows_objective:
-        text = "The objective is not shown: it is an un-noised look at demand that is private."
-    else:
-        text = (
-            "The objective is the sum of squared power imbalances at the true demand: an un-noised "
-            "look at it, outside the certificate."
-        )
-    return Note(text)
+        return Note("The objective is not shown: it is an un-noised look at private demand.")
+    return Note(
+        "The objective is the sum of squared power imbalances at the true demand: an un-noised "
+        "look at it, outside the certificate."
+    )
 
 
 def _curves(study: GridStudy) -> Drawing:
@@ -265,7 +255,7 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
     return [
         (
             "beta, how far one demand may move",
-            f"{flow.beta:g} per unit ({flow.beta * base:g} MW or MVAr)",
+            f"{flow.proposal.beta:g} per unit ({flow.proposal.beta * base:g} MW or MVAr)",
         ),
         ("question", _QUESTIONS[flow.settings.question]),
         ("rounds", str(flow.settings.rounds)),

@@ -1,4 +1,4 @@
-"""What is told of a private optimal power flow: plain values, sentences and files."""
+"""What is reported of a private optimal power flow: plain values, sentences and files."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.report import strict
+from taciturn.errors import SolverError
+from taciturn.report import spread, strict
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case
-from taciturn_power.delivery import Told, run_values
+from taciturn_power.delivery import Summary, run_values
+from taciturn_power.dispatch.export import day_tables, exported, step_columns
+from taciturn_power.dispatch.series import Series
+from taciturn_power.dispatch.study import DayStudy, OpfProposal, OpfStudy
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
-from taciturn_power.grids.zones import ties, zones_of
-from taciturn_power.models.binding import binding
+from taciturn_power.grids.zones import ties
 from taciturn_power.models.dc import solve_dc, widest
-from taciturn_power.models.dispatch import Dispatch
-from taciturn_power.models.recourse import Realised, realised
-from taciturn_power.models.soc import solve_soc
-from taciturn_power.moment.export import exported
-from taciturn_power.moment.opf import OpfStudy
+from taciturn_power.models.dc_network import Realised, realised
+from taciturn_power.models.dispatch import Dispatch, binding
+from taciturn_power.models.soc import SocOptimum, solve_soc
 
 
 class Price(NamedTuple):
-    """What privacy costs, in $/h; a part is None where it cannot or may not be told.
+    """What privacy costs, in $/h; a part is None where it cannot or may not be shown.
 
-    total = noise + tightening + recourse, wherever all three are told. The first, the third and
-    the total read the true demand.
+    total = noise + tightening + recourse. Noise, recourse and total read the true demand.
 
     Attributes
     ----------
     noise
-        What the dispatch without chance constraints costs once the true demand shows, less the
-        optimum at the true demand. Below 0 only where that dispatch breaks a limit.
+        Cost of the dispatch without chance constraints at the true demand, less the optimum there.
+        Below 0 only where that dispatch breaks a limit.
     tightening
         What the chance constraints add, at the answers.
     relaxation
         What the DC model leaves out (losses, reactive power, voltages), at least: the optimum of
         the cone relaxation at the answers less that of DC. No part of the total.
     recourse
-        What the dispatch with chance constraints costs more (or less, below 0) when it is moved
-        from the answers to the true demand, than the one without them does: it moves other
-        generators.
+        What moving from the answers to the true demand costs more with chance constraints than
+        without them: other generators move.
     total
-        What the dispatch costs once the true demand shows, less the optimum. Below 0 only where it
-        breaks a limit, or was made for other demands than those answered.
+        Cost of the dispatch at the true demand, less the optimum. Below 0 only where it breaks a
+        limit, or was made for other demands than those answered.
     """
 
     noise: float | None
@@ -60,13 +59,7 @@ class Price(NamedTuple):
 
 
 def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
-    """Return the parts of the price.
-
-    Parameters
-    ----------
-    demand
-        The true demand, per unit, where it may be read; then all parts are told.
-    """
+    """Return the parts of the price; all of them if the true demand (per unit) may be read."""
     if study.model is None:
         return Price(None, None, None)
     plain = None if study.plain is None else study.plain.cost
@@ -113,17 +106,9 @@ _NARROW = 2.0
 
 @dataclass(frozen=True, eq=False)
 class OpfReport:
-    """A study, the case it is about, and what may be shown of it.
+    """A study, the case it is about, and whether figures that read the true demand are shown.
 
-    Attributes
-    ----------
-    case
-        With the true demand, of which something is shown only if `shows_demand`.
-    shows_demand
-        Whether figures that read the true demand may be shown: the case is published, there was no
-        noise, or the owner asked for them.
-    warnings
-        One line each.
+    They are if the case is published, there was no noise, or the owner asked for them.
     """
 
     study: OpfStudy
@@ -164,10 +149,7 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
 
 
 def narrow(study: OpfStudy) -> bool:
-    """Return whether the answers leave room for less than twice the noise that eta needs.
-
-    Then it is the noise, as much as the network, that decides whether a dispatch is promised.
-    """
+    """Return whether the answers leave room for less than twice the noise that eta needs."""
     if study.model is None or not study.needed > 0:
         return False
     room = widest(study.model, study.served, study.noise)
@@ -185,28 +167,20 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
     """
     study = report.study
     network = report.network
-    zones = zones_of(network, np.array(study.proposal.zones))
+    zones = study.proposal.partition()
     demand = network.demand if report.shows_demand else None
     values: dict[str, Any] = strict(
         {
-            "case": network.name,
-            "problem": "opf",
-            "model": study.proposal.model,
-            "buses": network.buses,
-            "lines": network.lines,
-            "zones": zones.count,
+            **_public_values(study.proposal, network),
             "ties": len(ties(network, zones)),
-            "hide": study.proposal.hide,
-            "beta_mw": study.proposal.beta * network.base_mva,
             "noise_mw": float(np.max(study.noise)) * network.base_mva,
             "answered_mw": float(np.sum(study.answers[:, 0])) * network.base_mva,
-            "eta": study.proposal.eta,
             "promised": study.promised,
             "multiplier_needed": study.needed,
             "multiplier_kept": study.kept,
             "moved_mw": study.moved,
             **_dispatch_values(study.dispatch, network),
-            "relaxation": None if study.soc is None else _relaxation(study),
+            "relaxation": _relaxation(study.soc),
             "price": price_of_privacy(study, demand)._asdict(),
             "true": None if demand is None else _true(study, demand),
             **run_values(
@@ -215,6 +189,20 @@ def opf_results(report: OpfReport, out: Path | None) -> dict[str, Any]:
         }
     )
     return values
+
+
+def _public_values(proposal: OpfProposal, network: Network) -> dict[str, Any]:
+    return {
+        "case": network.name,
+        "problem": "opf",
+        "model": proposal.model,
+        "buses": network.buses,
+        "lines": network.lines,
+        "zones": max(proposal.zones) + 1,
+        "hide": proposal.hide,
+        "beta_mw": proposal.beta * network.base_mva,
+        "eta": proposal.eta,
+    }
 
 
 def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, Any]:
@@ -230,26 +218,20 @@ def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, A
     }
 
 
-def _relaxation(study: OpfStudy) -> dict[str, Any] | None:
-    if study.soc is None:
+def _relaxation(soc: SocOptimum | None) -> dict[str, Any] | None:
+    if soc is None:
         return None
-    exact = study.soc.exactness
-    return {
-        "cost": study.soc.dispatch.cost,
-        "exact": exact.holds,
-        "cone": exact.cone,
-        "angle": exact.angle,
-    }
+    return {"cost": soc.dispatch.cost, "exact": soc.exactness.holds, **soc.exactness._asdict()}
 
 
 def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
     """Return what an owner sees: the optimum, and what becomes of the dispatch."""
     after = met(study, demand)
-    told = {"optimum": optimum(study, demand)}
+    shown = {"optimum": optimum(study, demand)}
     if after is None:
-        return told
+        return shown
     return {
-        **told,
+        **shown,
         "cost": after.cost,
         "imbalance_mw": after.imbalance,
         "served": after.served,
@@ -257,10 +239,10 @@ def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
     }
 
 
-def opf_told(report: OpfReport) -> Told:
-    """Return what is told of the run. No file holds a true demand."""
+def opf_summary(report: OpfReport) -> Summary:
+    """Return the summary of the run. No file holds a true demand."""
     study = report.study
-    return Told(
+    return Summary(
         run=study.run,
         proposal=study.proposal,
         data=study.proposal.network.name,
@@ -336,3 +318,182 @@ def _promise(study: OpfStudy) -> str:
             "dispatch with this mark that fails"
         )
     return "not promised"
+
+
+@dataclass(frozen=True, eq=False)
+class DayReport:
+    """A study of a day, its series, and whether figures that read the true demand are shown.
+
+    They are if there was no noise, or the owner asked for them.
+    """
+
+    study: DayStudy
+    network: Network
+    series: Series
+    shows_demand: bool
+    warnings: tuple[str, ...]
+
+
+def day_warnings(study: DayStudy) -> tuple[str, ...]:
+    """Return what a reader of the result must know first."""
+    steps, warnings = len(study.steps), []
+    promised, missing = sum(study.promised), sum(s.dispatch is None for s in study.steps)
+    moved = sum(step.moved > 0 for step in study.steps)
+    if promised:
+        warnings.append(
+            "the promise is a share of all days; near the network's limits most dispatches that "
+            "are marked as promised can fail, so do not repeat days until more are marked"
+        )
+    if missing:
+        warnings.append(
+            f"in {missing} of {steps} steps no dispatch of the model {study.proposal.model} was "
+            "found, so the day has no cost; the answers stand in the files (--out), and working on "
+            "them costs no more privacy"
+        )
+    if moved:
+        warnings.append(
+            f"in {moved} of {steps} steps the demands leave no dispatch; it is made for the "
+            "nearest that do"
+        )
+    if study.needed > 0 and promised < steps:
+        least = min(step.kept for step in study.steps)
+        warnings.append(
+            f"nothing is promised in {steps - promised} of {steps} steps: eta "
+            f"{study.proposal.eta:.3g} needs room for {study.needed:.3g} standard deviations of "
+            f"the noise at every step, and some leave room for {least:.3g}; take less noise (a "
+            "larger epsilon, a smaller beta, fewer steps)"
+        )
+    if study.proposal.smooth and np.all(study.noise > 0):
+        warnings.append(
+            "smoothed demands have an unknown bias; what is promised rests on room for the noise "
+            "of the answers before smoothing, and for what smoothing moved"
+        )
+    return tuple(warnings)
+
+
+def day_results(report: DayReport, out: Path | None) -> dict[str, Any]:
+    """Return the results as strictly valid JSON values; powers in MW, money in $.
+
+    Notes
+    -----
+    **Guarantee.** Functions of the answers and of public facts, but for the values under `true`.
+    These read the true demand, and are None unless `shows_demand`.
+    """
+    study, network = report.study, report.network
+    proposal, base, columns = study.proposal, network.base_mva, step_columns(study)
+    columns["cost"] = np.array([None if np.isnan(one) else one for one in columns["cost"]], object)
+    steps = zip(*(column.tolist() for column in columns.values()), strict=True)
+    values: dict[str, Any] = strict(
+        {
+            **_public_values(proposal, network),
+            "smooth": proposal.smooth,
+            "step_hours": proposal.step_hours,
+            "cost": study.cost,
+            "energy_mwh": float(np.sum(columns["planned_mw"])) * proposal.step_hours,
+            "multiplier_needed": study.needed,
+            "promised_steps": sum(study.promised),
+            "steps": [
+                {"hour": hour, **dict(zip(columns, step, strict=True))}
+                for hour, step in zip(proposal.hours, steps, strict=True)
+            ],
+            "true": _day_true(study, report.series.demand, base) if report.shows_demand else None,
+            **run_values(study.run, proposal, out, report.warnings),
+        }
+    )
+    return values
+
+
+def _day_true(study: DayStudy, demand: Float[HostArray, "T N 2"], base: float) -> dict[str, Any]:
+    """Return what an owner sees: errors, the optimum, and what becomes of the dispatches."""
+    shown: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}
+    for name, values in (("answers", study.answers), ("planned", study.planned)):
+        error = (values - demand) * base
+        shown[f"{name}_error_mw"] = _root_mean_square(error)
+        shown[f"{name}_total_error_mw"] = _root_mean_square(error[:, :, 0].sum(axis=1))
+    if study.model is None:
+        return shown
+    hours, model = study.proposal.step_hours, study.model
+    after = [
+        realised(model, step.dispatch, step.served, active)
+        for step, active in zip(study.steps, demand[:, :, 0], strict=True)
+        if step.dispatch is not None
+    ]
+    try:
+        best = [solve_dc(model, active) for active in demand[:, :, 0]]
+    except SolverError:
+        best = [None]
+    costs = [one.cost for one in best if one is not None]
+    whole = len(after) == len(study.steps)
+    return shown | {
+        "optimum": hours * sum(costs) if len(costs) == len(demand) else None,
+        "cost": hours * sum(one.cost for one in after) if whole else None,
+        "served_steps": sum(one.served for one in after),
+        "beyond_mw": max((max(one.beyond, 0.0) for one in after), default=None),
+    }
+
+
+def _root_mean_square(values: HostArray) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def day_summary(report: DayReport) -> Summary:
+    """Return the summary of the run. No file holds a true demand."""
+    study = report.study
+    return Summary(
+        run=study.run,
+        proposal=study.proposal,
+        data=study.proposal.network.name,
+        results=partial(day_results, report),
+        files=partial(day_tables, study),
+        rows=partial(day_rows, report),
+        head=f"Optimal power flow on {{case}} ({{model}}), {len(study.steps)} steps of "
+        "{step_hours:g} h: {buses} buses, {lines} lines, {zones} zones",
+    )
+
+
+def day_rows(report: DayReport) -> list[tuple[str, str]]:
+    """Return the main results as (name, text), for the terminal and for the page."""
+    study, values = report.study, day_results(report, None)
+    base, true = report.network.base_mva, values["true"]
+    noise = spread(np.round(study.noise * base, 3))
+    rows = [
+        ("Noise on each demand", f"{noise} MW by step (standard deviation; public)"),
+        ("Cost of the day", dollars(values["cost"])),
+        ("Serves the true demand", _day_promise(report)),
+    ]
+    if true is None:
+        return [*rows, ("True demand", "private (--oracle-metrics tells what became of it)")]
+    for name, which in (("answers", "Answers"), ("planned", "Smoothed answers")):
+        if name == "answers" or study.proposal.smooth:
+            each, total = true[f"{name}_error_mw"], true[f"{name}_total_error_mw"]
+            rows.append((f"{which} are off by", f"{each:.3g} MW each, {total:.3g} MW in all (rms)"))
+    if "cost" in true:
+        steps = len(study.steps)
+        served = f"served in {true['served_steps']} of {steps} steps"
+        rows.append(("Optimum at the true demand", dollars(true["optimum"])))
+        rows.append(("Cost once demand shows", f"{dollars(true['cost'])}; demand is {served}"))
+    return rows
+
+
+def dollars(value: float | None) -> str:
+    """Return an amount of dollars as text.
+
+    Examples
+    --------
+    >>> dollars(1593556.6), dollars(None)
+    ('1,593,557 $', 'not told')
+    """
+    return money(value).removesuffix("/h")
+
+
+def _day_promise(report: DayReport) -> str:
+    study = report.study
+    if math.isinf(study.run.certificate.epsilon):
+        return "nothing was noised"
+    promised, steps = sum(study.promised), len(study.steps)
+    if not promised or study.proposal.eta is None:
+        return "not promised"
+    return (
+        f"promised in {promised} of {steps} steps, in DC: of all days, at most "
+        f"{100 * study.proposal.eta:.3g} % have a step with this mark that fails"
+    )

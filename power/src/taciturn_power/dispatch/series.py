@@ -16,8 +16,8 @@ from jaxtyping import Float
 
 from taciturn.errors import DataError
 from taciturn.typing import HostArray
+from taciturn_power.dispatch.asking import check_steps
 from taciturn_power.grids.network import Network
-from taciturn_power.moment.asking import check_steps
 
 COLUMNS = ("bus", "time", "mw", "mvar")
 _WEIGHTS = ("time", "weight")
@@ -268,13 +268,8 @@ def smoothed(
 ) -> Float[HostArray, "T N 2"]:
     """Return the answers smoothed, active and reactive demands apart, per unit.
 
-    Parameters
-    ----------
-    answers
-        The noised demands, per unit.
-    noise
-        Their standard deviations: a size for every bus times a factor for every step. Where they
-        are 0 the answers are returned as they are; so are those of fewer than 3 steps.
+    The noise's standard deviations are a size for every bus times a factor for every step. Where
+    they are 0 the answers are returned as they are; so are those of fewer than 3 steps.
     """
     steps = len(answers)
     if steps < 3 or not np.all(noise > 0):
@@ -284,31 +279,26 @@ def smoothed(
     weights, basis = np.linalg.eigh(spread @ differences.T)
     found = np.empty_like(answers)
     for kind in range(answers.shape[2]):
-        turned = _Turned(answers[:, :, kind] / noise[0])
-        parts = basis.T @ np.diff(turned.values, 2, axis=0)
+        scaled = answers[:, :, kind] / noise[0]
+        # reflected so that the first column is what all demands share
+        level = np.mean(scaled, axis=0)
+        # towards the far side of the axis: nothing cancels
+        far = np.copysign(float(np.linalg.norm(level)), level[0])
+        mirror = level + far * np.eye(1, len(level))[0]
+        turned = _reflected(scaled, mirror)
+        parts = basis.T @ np.diff(turned, 2, axis=0)
         ratio = _likeliest(weights, parts)
-        values = turned.values - spread.T @ (basis @ (parts / (ratio + weights[:, None])))
-        found[:, :, kind] = turned.back(values) * noise[0]
+        values = turned - spread.T @ (basis @ (parts / (ratio + weights[:, None])))
+        found[:, :, kind] = _reflected(values, mirror) * noise[0]
     return found
 
 
-class _Turned:
-    """Demands in units of their noise, reflected so that the first column is what they share."""
-
-    def __init__(self, demands: HostArray) -> None:
-        level = np.mean(demands, axis=0)
-        length = float(np.linalg.norm(level))
-        # towards the far side of the axis: nothing cancels
-        self.mirror = level + np.copysign(length, level[0]) * np.eye(1, len(level))[0]
-        self.values = self.back(demands)
-
-    def back(self, values: HostArray) -> HostArray:
-        """Return a reflection, which is its own inverse."""
-        size = float(self.mirror @ self.mirror)
-        if not size > 0:
-            return values
-        reflected: HostArray = values - np.outer(values @ self.mirror, 2 / size * self.mirror)
-        return reflected
+def _reflected(values: HostArray, mirror: HostArray) -> HostArray:
+    """Return the reflection of every row across the plane normal to `mirror`, its own inverse."""
+    size = float(mirror @ mirror)
+    if not size > 0:
+        return values
+    return values - np.outer(values @ mirror, 2 / size * mirror)
 
 
 def _likeliest(

@@ -13,11 +13,11 @@ from jaxtyping import Float
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
 from taciturn_power.cases.case import Case, Elements
+from taciturn_power.dispatch.series import clock
+from taciturn_power.dispatch.study import DayStudy, OpfStudy
 from taciturn_power.grids.network import Network, generators_in_service, lines_in_service
 from taciturn_power.grids.zones import Zones, ties, zones_of
-from taciturn_power.models.binding import binding_lines
-from taciturn_power.models.dispatch import Dispatch
-from taciturn_power.moment.opf import OpfStudy
+from taciturn_power.models.dispatch import Dispatch, binding_lines
 
 _BUS = "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
 _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
@@ -41,13 +41,17 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     state (Pg, Qg, Vg, Vm, Va), which tells the demand, by the dispatch.
     """
     network = study.proposal.network.network
-    zones = zones_of(network, np.array(study.proposal.zones))
-    tables = {"buses.csv": _buses(study, network, zones)}
+    zones = study.proposal.partition()
+    buses = demand_columns(network, zones, study.answers, study.noise)
+    if study.dispatch is not None:
+        buses |= state_columns(network, study.dispatch, study.served)
+    tables = {"buses.csv": _table(buses)}
     if study.dispatch is not None:
         lines = _lines(study.dispatch, network, case)
+        named = _named(case.generator_rows, generators_in_service(case))
         tables |= {
             "lines.csv": lines,
-            "generators.csv": _generators(study.dispatch, network, case),
+            "generators.csv": _table({**named, **generator_columns(study.dispatch, network)}),
             "ties.csv": [lines[0], *(lines[1 + line] for line in ties(network, zones))],
         }
     files = {name: _csv(rows) for name, rows in tables.items()}
@@ -63,9 +67,8 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
 def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
     """Return the dispatch in the result tables of the pandapower network that the case was.
 
-    `net.update(pandapower_results(study, case))` puts them into the network, where pandapower's own
-    optimal power flow has them; what it has beside them is left out. Rows are those of the
-    network's tables; out of service nothing is told (NaN).
+    `net.update(pandapower_results(study, case))` puts them where pandapower's own power flow
+    has them. Rows are those of the network's tables, NaN out of service.
 
     Returns
     -------
@@ -182,31 +185,25 @@ def _csv(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _table(columns: Mapping[str, HostArray | Sequence[str] | Sequence[int]]) -> list[Sequence[str]]:
-    values = [[cell(value) for value in np.asarray(column).tolist()] for column in columns.values()]
+    values = [
+        [_cell(value) for value in np.asarray(column).tolist()] for column in columns.values()
+    ]
     return [list(columns), *map(list, zip(*values, strict=True))]
 
 
-def cell(value: float | str) -> str:
+def _cell(value: float | str) -> str:
     """Return a value as the cell of a CSV file; nothing where there is no number."""
-    if isinstance(value, int | str):
-        return str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(int(value))  # 0 or 1 of a truth value
     return "" if np.isnan(value) else f"{value:.6g}"
 
 
-def _buses(study: OpfStudy, network: Network, zones: Zones) -> list[Sequence[str]]:
-    columns = demand_columns(network, zones, study.answers, study.noise)
-    if study.dispatch is not None:
-        columns |= state_columns(network, study.dispatch, study.served)
-    return _table(columns)
-
-
 def demand_columns(
-    network: Network,
-    zones: Zones,
-    answers: Float[HostArray, "N 2"],
-    noise: Float[HostArray, " N"],
+    network: Network, zones: Zones, answers: Float[HostArray, "N 2"], noise: Float[HostArray, " N"]
 ) -> dict[str, HostArray]:
-    """Return what was answered at every bus, by name of the column."""
+    """Return what was answered at every bus."""
     return {
         "bus": network.numbers,
         "zone": zones.of_bus + 1,
@@ -229,7 +226,7 @@ def state_columns(
 
 
 def line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the flows of a dispatch beside the limits, by name of the column."""
+    """Return the flows of a dispatch beside the limits."""
     limit = np.where(np.isfinite(network.limit), network.limit * network.base_mva, np.nan)
     return {
         "from": network.numbers[network.ends[:, 0]],
@@ -243,7 +240,7 @@ def line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
 
 
 def generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the generation of a dispatch beside the limits, by name of the column."""
+    """Return the generation of a dispatch beside the limits."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     return {
         "bus": network.numbers[network.generator_bus],
@@ -271,15 +268,69 @@ def _lines(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[st
     )
 
 
-def _generators(dispatch: Dispatch, network: Network, case: Case) -> list[Sequence[str]]:
-    named = _named(case.generator_rows, generators_in_service(case))
-    return _table({**named, **generator_columns(dispatch, network)})
-
-
 def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:
     """Return the columns that say where elements in service stand in the file that was given."""
     kept = np.flatnonzero(serving).tolist()
+    return {"table": [elements.tables[k] for k in kept], "row": [elements.rows[k] for k in kept]}
+
+
+_STATE = ("served_demand_mw", "voltage_pu", "angle_degrees", "price_per_mwh")
+
+
+def day_tables(study: DayStudy) -> dict[str, str]:
+    """Return the files by name; steps without a dispatch have no rows of lines and generators.
+
+    Notes
+    -----
+    **Guarantee.** All columns are functions of the answers and of what is public.
+    """
+    network, times = study.proposal.network.network, [clock(h) for h in study.proposal.hours]
+    found = [
+        (time, step.dispatch)
+        for time, step in zip(times, study.steps, strict=True)
+        if step.dispatch is not None
+    ]
+    steps = {"cost_per_hour" if k == "cost" else k: v for k, v in step_columns(study).items()}
     return {
-        "table": [elements.tables[k] for k in kept],
-        "row": [elements.rows[k] for k in kept],
+        "steps.csv": _csv(_table({"time": times, **steps})),
+        "buses.csv": _stacked(
+            (time, _step_buses(study, network, k)) for k, time in enumerate(times)
+        ),
+        "lines.csv": _stacked((time, line_columns(one, network)) for time, one in found),
+        "generators.csv": _stacked((time, generator_columns(one, network)) for time, one in found),
     }
+
+
+def _stacked(tables: Iterable[tuple[str, Mapping[str, HostArray]]]) -> str:
+    """Return the tables of some steps below one another, with the time of the step in front."""
+    rows: list[Sequence[str]] = []
+    for time, columns in tables:
+        count = len(next(iter(columns.values())))
+        rows += _table({"time": [time] * count, **columns})[1 if rows else 0 :]
+    return _csv(rows)
+
+
+def step_columns(study: DayStudy) -> dict[str, HostArray]:
+    """Return what is known of every step, by name of the column; a cost of none is not a number."""
+    base, steps = study.proposal.network.base_mva, study.steps
+    return {
+        "budget_share": study.shares,
+        "noise_mw": np.max(study.noise, axis=1) * base,
+        "answered_mw": np.sum(study.answers[:, :, 0], axis=1) * base,
+        "planned_mw": np.sum(study.planned[:, :, 0], axis=1) * base,
+        "cost": np.array([np.nan if s.dispatch is None else s.dispatch.cost for s in steps]),
+        "promised": np.array(study.promised),
+        "multiplier_kept": np.array([s.kept for s in steps]),
+        "moved_mw": np.array([s.moved for s in steps]) * base,
+    }
+
+
+def _step_buses(study: DayStudy, network: Network, step: int) -> dict[str, HostArray]:
+    zones, one = zones_of(network, np.array(study.proposal.zones)), study.steps[step]
+    columns = demand_columns(network, zones, study.answers[step], study.noise[step])
+    if study.proposal.smooth:
+        columns["smoothed_demand_mw"] = study.planned[step, :, 0] * network.base_mva
+        columns["smoothed_demand_mvar"] = study.planned[step, :, 1] * network.base_mva
+    if one.dispatch is None:
+        return columns | dict.fromkeys(_STATE, np.full(network.buses, np.nan))
+    return columns | state_columns(network, one.dispatch, one.served)

@@ -18,6 +18,9 @@ proportional to sqrt(a_t).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import jax.numpy as jnp
@@ -32,14 +35,14 @@ from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
 from taciturn.spec import Spec
 from taciturn.typing import HostArray
-from taciturn_power.grids.network import Network, bounded
+from taciturn_power.cases.case import Case
+from taciturn_power.grids.network import Network, bounded, check_beta, check_scale
 from taciturn_power.grids.zones import Zones
 from taciturn_power.methods import TargetsByStep, TargetsOnce, shared_coordinates
 
 Hidden = Literal["demand", "bus", "zone"]
 HIDDEN: tuple[Hidden, ...] = ("demand", "bus", "zone")
-# per unit: far above any sensible value, far below what the solver can handle
-MOST_CHANGE, MOST_NOISE, MOST_DEMAND = 1e6, 1e6, 1e6
+MOST_DEMAND = 1e6  # per unit
 MOST_AT_A_BUS_MW = 1e5
 # a step for every minute of a day
 LEAST_STEPS, MOST_STEPS = 2, 1440
@@ -61,8 +64,7 @@ _TARGETS_BY_STEP: dict[Hidden, str] = {
 def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
     """Return the neighbouring relation: which demands may move at once, each by beta (per unit).
 
-    One scalar demand; the pair (P, Q) of a bus; or all demands of a zone. Of a day they may move
-    at each of its `steps`, which are the rows of a person.
+    Of a day they may move at each of its `steps`, which are the rows of a person.
     """
     if steps is None:
         relation = TargetChange(beta, _TARGETS[hide])
@@ -119,10 +121,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 ) -> Plan:
     """Return the plan of asking every zone for its demands, once, or once at every step of a day.
 
-    Parameters
-    ----------
-    weights
-        Of a day: public, above 0, the share of mu^2 that every step has, up to a factor.
+    Of a day, the weights are public, above 0: each step's share of mu^2, up to a factor.
 
     Raises
     ------
@@ -138,9 +137,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     question in the ledger, and all of them compose (module docstring). The number of steps, their
     times and the weights are public and read off nothing private. The network is public and is all
     that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
-    is asked twice. A second look would cost as much noise in each as the mean of both saves
-    (noise variances of equal looks under one budget grow with their number), so one look is the
-    mean of any number.
+    is asked twice: under one budget the mean of several answers is as noisy as a single one.
     """
     check_beta(beta)
     places = records(network, zones)
@@ -154,15 +151,19 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
         algorithm = TargetsByStep(shared, tuple(which.ravel().tolist()))
         questions = tuple(TargetsAt(width, steps, multiple) for multiple in different.tolist())
     adjacency = hidden_adjacency(hide, beta, None if weights is None else steps)
+    counts = tuple(steps * len(place) for place in places)
+    # there are no features, hence no gradients
+    spec = Spec(counts, (1,), record_norm=1.0, gradient_bound=float("inf"), smoothness=1.0)
     planned = plan(
-        public_spec(tuple(steps * len(place) for place in places)),
+        spec,
         algorithm,
         questions,
         Terms(epsilon, delta, adjacency, Messages()),
         rounds=steps,
         precision="float64",
     )
-    check_noise(planned, network)
+    check_scale(planned)
+    check_lattice(planned, most_demand(network))
     return planned
 
 
@@ -200,39 +201,11 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     return relative
 
 
-def check_beta(beta: float) -> None:
-    """Raise `InputError` unless beta (per unit) is a change that a demand may have."""
-    if not checks.positive("beta", beta) <= MOST_CHANGE:
-        raise InputError(f"beta is {beta:g} per unit, beyond any demand; give at most 1e6")
-
-
-def public_spec(counts: tuple[int, ...]) -> Spec:
-    """Return the public facts about zones with so many demands each: there are no features."""
-    return Spec(
-        counts=counts,
-        shape=(1,),
-        record_norm=1.0,
-        gradient_bound=float("inf"),
-        smoothness=1.0,
-    )
-
-
-def check_noise(planned: Plan, network: Network) -> None:
-    """Raise `InputError` if the noise of a plan is too large, or too small, to compute with."""
-    scale = float(np.max(planned.ledger.scale))
-    if not scale <= MOST_NOISE:
-        raise InputError(
-            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
-            "raise epsilon or lower beta"
-        )
-    check_lattice(planned, most_demand(network))
-
-
 def most_demand(network: Network) -> float:
     """Return a public bound on the demand of a bus, active or reactive, per unit.
 
-    It is the total that can be generated. Where that is not limited, 100 GW: more than any bus
-    takes. (A larger demand would be clipped, which breaks the promise and not the privacy.)
+    The total that can be generated; where that is not limited, 100 GW. (A larger demand would be
+    clipped, which breaks the promise of service and not the privacy.)
     """
     ranges = np.abs(network.generator_range)
     active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
@@ -242,8 +215,7 @@ def most_demand(network: Network) -> float:
 def check_lattice(planned: Plan, largest: float) -> None:
     """Raise `InputError` if answers up to `largest` (per unit) do not fit on the lattice.
 
-    An answer has at most 2^51 steps; a larger one is clipped, and would no longer be the demand
-    with noise of the stated size.
+    An answer has at most 2^51 steps; a larger one is clipped, so no demand with the stated noise.
     """
     steps = np.asarray(planned.ledger.step)
     least = float(np.min(steps[steps > 0], initial=np.inf))
@@ -256,7 +228,7 @@ def check_lattice(planned: Plan, largest: float) -> None:
 
 
 def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, "T N"]:
-    """Return the standard deviation of the noise on a demand, by step and bus, per unit; public."""
+    """Return the noise's standard deviation by step and bus, per unit; public."""
     deviation: HostArray = np.asarray(planned.ledger.scale)[:, :, 0].T[:, zones.of_bus]
     return deviation
 
@@ -268,3 +240,94 @@ def shares(planned: Plan) -> Float[HostArray, " T"]:
         return np.full(len(squares), 1 / len(squares))
     share: HostArray = squares / np.sum(squares)
     return share
+
+
+_BETA = re.compile(r"\s*([-+.\deE]+|nan|[-+]?inf)\s*(MW|MVAr|%|pu|)\s*", re.IGNORECASE)
+# what moves by beta at once, on a page
+HIDES: Mapping[Hidden, str] = MappingProxyType(
+    {
+        "demand": "one demand, active or reactive, of one bus",
+        "bus": "the active and the reactive demand of one bus",
+        "zone": "all demands of one zone",
+    }
+)
+# of the typical demand: below the first beta hides little, above the second noise is most
+LITTLE, MUCH = 0.1, 2.0
+
+
+def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
+    """Return beta per unit: `10MW`, `5%` of `largest`, or `0.1` per unit.
+
+    MW stands for MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a
+    share of a demand itself would make the noise depend on the demand.
+
+    Raises
+    ------
+    InputError
+        If the text is none of these, or the number is not above 0.
+
+    Examples
+    --------
+    >>> [read_beta(text, base_mva=100, largest=None) for text in ("10MW", "0.1")]
+    [0.1, 0.1]
+    >>> read_beta("5 %", base_mva=100, largest="200 MW")
+    0.1
+    """
+    number, unit = _parsed("beta", text)
+    if unit == "%":
+        if largest is None:
+            raise InputError(
+                f"beta is {text}, but of what is not said; add --largest-demand 200MW, a public "
+                "bound on the demand of any bus (its own demand is private)"
+            )
+        bound = read_largest(largest, base_mva=base_mva)
+        return checks.positive("beta", number / 100 * bound)
+    return checks.positive("beta", _per_unit(number, unit, base_mva))
+
+
+def read_largest(text: str, *, base_mva: float) -> float:
+    """Return a public bound on every demand per unit; `InputError` if it is none."""
+    value, of = _parsed("largest-demand", text)
+    if of == "%":
+        raise InputError(f"largest-demand is {text}; give it in MW or per unit")
+    return checks.positive("largest-demand", _per_unit(value, of, base_mva))
+
+
+def _parsed(option: str, text: str) -> tuple[float, str]:
+    match = _BETA.fullmatch(text)
+    try:
+        number = float(match.group(1)) if match else None
+    except ValueError:
+        number = None
+    if match is None or number is None:
+        raise InputError(f"{option} is {text!r}; write 10MW, 5% or, per unit, 0.1")
+    checks.positive(option, number)
+    return number, match.group(2).lower()
+
+
+def _per_unit(number: float, unit: str, base_mva: float) -> float:
+    return number / base_mva if unit in {"mw", "mvar"} else number
+
+
+def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
+    """Return a warning if beta (per unit) is small or huge beside a typical demand; else None.
+
+    Notes
+    -----
+    **Guarantee.** The demand of a case that is not `bundled`, hence published, is not read: there
+    the comparison is with the generating capacity per bus, which is public.
+    """
+    change = beta * case.base_mva
+    if bundled:
+        loads = np.abs(case.bus[:, 2])
+        typical, name = float(np.median(loads[loads > 0])), "the median load"
+    else:
+        capacity = np.sum(np.clip(case.gen[case.gen[:, 7] > 0, 8], 0, None))
+        typical, name = float(capacity / len(case.bus)), "the generating capacity per bus"
+    if not 0 < typical < np.inf or LITTLE * typical <= change <= MUCH * typical:
+        return None
+    if change < LITTLE * typical:
+        why = "a change of the rest of a demand is not hidden"
+    else:
+        why = "the noise will be larger than any demand"
+    return f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}"
