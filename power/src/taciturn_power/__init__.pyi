@@ -6,10 +6,8 @@ from .dispatch.results import Price, met, optimum, price_of_privacy
 from .dispatch.series import Series, read_series, read_weights, smoothed
 from .dispatch.study import (
     DayProposal,
-    DayStudy,
     OpfProposal,
     OpfStudy,
-    solve_day,
     solve_opf,
     solved_at,
 )
@@ -46,7 +44,6 @@ __all__ = [
     "Case",
     "Costs",
     "DayProposal",
-    "DayStudy",
     "DcModel",
     "Dispatch",
     "Elements",
@@ -100,7 +97,6 @@ __all__ = [
     "relax",
     "restored",
     "smoothed",
-    "solve_day",
     "solve_dc",
     "solve_opf",
     "solve_privately",

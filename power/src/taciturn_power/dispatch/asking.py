@@ -309,8 +309,8 @@ def _per_unit(number: float, unit: str, base_mva: float) -> float:
     return number / base_mva if unit in {"mw", "mvar"} else number
 
 
-def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
-    """Return a warning if beta (per unit) is small or huge beside a typical demand; else None.
+def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
+    """Return a warning if beta (per unit) is small or huge beside a typical demand.
 
     Notes
     -----
@@ -325,9 +325,9 @@ def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
         capacity = np.sum(np.clip(case.gen[case.gen[:, 7] > 0, 8], 0, None))
         typical, name = float(capacity / len(case.bus)), "the generating capacity per bus"
     if not 0 < typical < np.inf or LITTLE * typical <= change <= MUCH * typical:
-        return None
+        return ()
     if change < LITTLE * typical:
         why = "a change of the rest of a demand is not hidden"
     else:
         why = "the noise will be larger than any demand"
-    return f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}"
+    return (f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}",)
