@@ -6,7 +6,6 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, final
 
 import clarabel
@@ -17,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from taciturn.errors import InputError, SolverError
 from taciturn.typing import Array, HostArray
-from taciturn_power.conic.cones import Cone, ProductCone, product_cone
+from taciturn_power.conic.cones import Cone, product_cone
 
 # of a projection: how far the data may have to move for the point to be exact
 TOLERANCE = 1e-9
@@ -44,7 +43,6 @@ Pair: TypeAlias = tuple[HostArray, HostArray]
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Constraint:
     """{x : b - A x in K}, with what Newton's matrix takes from it at every point.
 
@@ -55,26 +53,16 @@ class Constraint:
         [[P, A'], [-R A, D + SHIFT R]] = diag(P, 0) + fixed + [0; D] moving.
     """
 
-    A: sp.csc_array
-    b: HostArray
-    cone: ProductCone
-    transposed: sp.csr_array
-    fixed: sp.csc_array
-    moving: sp.csc_array
+    def __init__(self, A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> None:
+        weights, eye = row_weights(A, cones), sp.eye_array(b.size, format="csc")
+        self.A, self.b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
+        self.cone, self.transposed = product_cone(cones), sp.csr_array(self.A.T)
+        self.fixed = sp.block_array([[None, self.A.T], [-self.A, SHIFT * eye]], format="csc")
+        self.moving = sp.hstack([self.A, (1 - SHIFT) * eye], format="csc")
 
     def outside(self, x: Float[HostArray, "D"]) -> float:
         """Return by how much b - A x breaks a rule of K."""
         return self.cone.violation(self.b - self.A @ x)
-
-
-def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
-    """Return the constraint with its rows scaled and its matrices prepared."""
-    weights = row_weights(A, cones)
-    A, b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
-    eye = sp.eye_array(b.size, format="csc")
-    fixed = sp.block_array([[None, A.T], [-A, SHIFT * eye]], format="csc")
-    moving = sp.hstack([A, (1 - SHIFT) * eye], format="csc")
-    return Constraint(A, b, product_cone(cones), sp.csr_array(A.T), fixed, moving)
 
 
 def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
@@ -105,7 +93,7 @@ class ConicSolver:
         cones: Sequence[Cone],
         hessian: sp.csc_array | None = None,
     ) -> None:
-        self.constraint = constraint(A, b, cones)
+        self.constraint = Constraint(A, b, cones)
         self.hessian = hessian
         self.digest = _digest(A, b, cones, hessian)
         self._lock = threading.Lock()
@@ -130,10 +118,6 @@ class ConicSolver:
     def dimension(self) -> int:
         """Coordinates of x."""
         return int(self.constraint.A.shape[1])
-
-    def contains(self, x: Float[HostArray, "D"], tol: float) -> bool:
-        """Return whether b - A x breaks no rule of K by more than `tol`."""
-        return self.constraint.outside(x) <= tol
 
     def project(
         self, x: Float[HostArray, "D"], metric: Float[HostArray, "D"]
@@ -160,7 +144,7 @@ class ConicSolver:
         point, solved = self._interior_point(linear, metric)
         if tol == FEASIBLE and solved and self.constraint.outside(point[0]) <= self._room:
             return point[0]
-        system = Optimality(self.constraint, Quadratic(self.hessian, metric, linear))
+        system = Optimality(self.constraint, self.hessian, metric, linear)
         point, residual = system.refine(point)
         if not residual <= tol:
             raise SolverError(
@@ -185,46 +169,27 @@ class ConicSolver:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """x'(H + diag(metric))x / 2 - linear'x; H is 0 if it is None."""
-
-    hessian: sp.csc_array | None
-    metric: HostArray
-    linear: HostArray
-
-    def slope(self, x: Float[HostArray, "D"]) -> Float[HostArray, "D"]:
-        """Return the gradient."""
-        product = 0.0 if self.hessian is None else self.hessian @ x
-        return product + self.metric * x - self.linear
-
-    @property
-    def weight(self) -> HostArray:
-        """What errors of the gradient are divided by: the metric of a projection, else 1."""
-        return self.metric if self.hessian is None else np.ones_like(self.metric)
-
-    def padded(self, rows: int) -> sp.csc_array:
-        """Return its Hessian, with `rows` rows and columns of zeros at the end."""
-        hessian = sp.diags_array(self.metric)
-        if self.hessian is not None:
-            hessian = hessian + self.hessian
-        zeros = sp.csc_array((rows, rows))
-        padded: sp.csc_array = sp.block_diag([hessian, zeros], format="csc")
-        return padded
-
-
-@final
 class Optimality:
-    """The equations of a minimum in the point x and the multipliers z.
+    """The equations of a minimum in the point x and the multipliers z; H is 0 if it is None.
 
         H x + metric x - linear + A'z = 0,        s - P_K(s - z) = 0,        s = b - A x.
 
     By Moreau's decomposition the second says that s is in K, z in its dual cone and <s, z> = 0.
     """
 
-    def __init__(self, constraint: Constraint, objective: Quadratic) -> None:
-        self.constraint, self.objective = constraint, objective
-        largest = np.abs(objective.linear / objective.weight).max()
+    def __init__(
+        self,
+        constraint: Constraint,
+        hessian: sp.csc_array | None,
+        metric: Float[HostArray, "D"],
+        linear: Float[HostArray, "D"],
+    ) -> None:
+        self.constraint, self.linear = constraint, linear
+        curvature = sp.diags_array(metric)
+        self.hessian = sp.csc_array(curvature if hessian is None else curvature + hessian)
+        # what errors of the gradient are divided by: the metric of a projection
+        self.weight = metric if hessian is None else np.ones_like(metric)
+        largest = np.abs(linear / self.weight).max()
         self.unit = max(1.0, largest, np.abs(constraint.b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
@@ -248,7 +213,8 @@ class Optimality:
     def _errors(self, point: Pair) -> Pair:
         (x, z), one = point, self.constraint
         slack = one.b - one.A @ x
-        return self.objective.slope(x) + one.transposed @ z, slack - one.cone.project(slack - z)
+        slope = self.hessian @ x - self.linear + one.transposed @ z
+        return slope, slack - one.cone.project(slack - z)
 
     def residual(self, point: Pair) -> float:
         """Return how far the data must move, relative to their size, for x to be exact.
@@ -259,8 +225,8 @@ class Optimality:
         """
         error = self._errors(point)[1]
         x, z = point
-        slope = self.objective.slope(x) + self.constraint.transposed @ (z - error)
-        moved = np.abs(slope / self.objective.weight).max()
+        slope = self.hessian @ x - self.linear + self.constraint.transposed @ (z - error)
+        moved = np.abs(slope / self.weight).max()
         return float(max(moved, np.abs(error).max(initial=0.0)) / self.unit)
 
     def _newton(self, point: Pair) -> Pair:
@@ -268,8 +234,8 @@ class Optimality:
         derivative = one.cone.derivative(one.b - one.A @ x - z)
         size = x.size + z.size
         lowered = (derivative.data, derivative.indices + x.size, derivative.indptr)
-        matrix = self.objective.padded(z.size) + one.fixed
-        matrix = matrix + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
+        padded = sp.block_diag([self.hessian, sp.csc_array((z.size, z.size))], format="csc")
+        matrix = padded + one.fixed + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
         with warnings.catch_warnings():
             # a singular matrix gives a step that is not finite, which `refine` turns down
             warnings.simplefilter("ignore", spl.MatrixRankWarning)
@@ -306,7 +272,7 @@ def contains_rows(
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)
-    inside = [solver.contains(x[row], float(tol[row])) for row in np.ndindex(x.shape[:-1])]
+    inside = [solver.constraint.outside(x[row]) <= tol[row] for row in np.ndindex(x.shape[:-1])]
     return np.array(inside).reshape(x.shape[:-1])
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csc_array, csr_array, eye_array, sparray, vstack
+from scipy.sparse import csc_array, csr_array, eye_array, vstack
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
@@ -22,15 +22,17 @@ class Rows:
     """Equations and inequalities, each as rows of a matrix and their bounds."""
 
     def __init__(self) -> None:
-        self._equal: list[tuple[sparray, HostArray]] = []
-        self._below: list[tuple[sparray, HostArray]] = []
+        self._equal: list[tuple[csr_array, HostArray]] = []
+        self._below: list[tuple[csr_array, HostArray]] = []
 
-    def equal(self, rows: sparray, bound: HostArray | float) -> None:
-        """Add rows x = bound."""
+    def equal(self, matrix: Any, bound: HostArray | float) -> None:
+        """Add matrix x = bound."""
+        rows = csr_array(matrix)
         self._equal.append((rows, np.broadcast_to(bound, rows.shape[0])))
 
-    def below(self, rows: sparray, bound: HostArray | float) -> None:
-        """Add rows x <= bound."""
+    def below(self, matrix: Any, bound: HostArray | float) -> None:
+        """Add matrix x <= bound."""
+        rows = csr_array(matrix)
         self._below.append((rows, np.broadcast_to(bound, rows.shape[0])))
 
     def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
