@@ -351,10 +351,8 @@ def opf_report(
 
     Everything is checked before the account is charged, and charged before demand is asked for.
 
-    Raises
-    ------
-    InputError
-        If the costs of the case are not the proposal's, or as `check_opf`; then nothing is charged.
+    Raises `InputError` if the costs of the case are not the proposal's, or as `check_opf`; then
+    nothing is charged.
     """
     if CostFacts.of(costs(case)) != proposal.costs:
         raise InputError(

@@ -174,8 +174,6 @@ def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], s
 def deliver(found: Report, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, with the page, and print the results.
 
-    Notes
-    -----
     **Guarantee.** With `force` no file of an earlier report of a grid stays beside those of this
     run: it may have been one without noise, with the true demands in it. Certificates stay.
     """
@@ -220,14 +218,9 @@ def reserved(
 
     Demand stands in the files beside what is public, and was read with it.
 
-    Raises
-    ------
-    InputError
-        If another run in the account takes something else for a person (Guarantee), or the account
-        cannot hold the run.
+    Raises `InputError` if another run in the account takes something else for a person (Guarantee),
+    or the account cannot hold the run.
 
-    Notes
-    -----
     **Guarantee.** Where the unit is a person, that is a bus (`hide` is "bus") or, of a day, one
     demand. What an account promises a person adds up only over runs that mean the same: a run that
     hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.

@@ -39,12 +39,8 @@ def read_pandapower(path: Path) -> Case:
     Give a file of your own only: `pandapower.from_json` imports the modules that the file names and
     makes objects of their classes, so a file of somebody else's may run code.
 
-    Raises
-    ------
-    MissingPackageError
-        If pandapower is not installed.
-    DataError
-        If pandapower cannot read the file, or as `pandapower_case`.
+    Raises `MissingPackageError` if pandapower is not installed; `DataError` if pandapower cannot
+    read the file, or as `pandapower_case`.
     """
     from_json = _pandapower("file_io").from_json
     net = told_anew(
@@ -58,12 +54,8 @@ def read_pandapower(path: Path) -> Case:
 def published_case(name: str) -> Case:
     """Return a test case that comes with pandapower, as `case39`.
 
-    Raises
-    ------
-    InputError
-        If `pandapower.networks` has no function of that name that makes a network.
-    MissingPackageError
-        If pandapower is not installed.
+    Raises `InputError` if `pandapower.networks` has no function of that name that makes a network;
+    `MissingPackageError` if pandapower is not installed.
     """
     make = getattr(_pandapower("networks"), name, None)
     refused = InputError(
@@ -83,17 +75,10 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     dispatched. Buses that closed switches join are one, of the least index; a branch behind an open
     switch is out. `net` is not changed.
 
-    Raises
-    ------
-    DataError
-        If a part cannot be taken into account (each is named), an index is unknown, a demand is
-        missing, a bus is isolated, not exactly one bus holds the angle, or pandapower cannot
-        convert the network.
-    MissingPackageError
-        If pandapower is not installed.
+    Raises `DataError` if a part cannot be taken into account (each is named), an index is unknown,
+    a demand is missing, a bus is isolated, not exactly one bus holds the angle, or pandapower
+    cannot convert the network; `MissingPackageError` if pandapower is not installed.
 
-    Notes
-    -----
     **Guarantee.** Set points and results, which tell the demand of a network that was solved, are
     not read: p_mw, q_mvar and vm_pu of what is dispatched, and every table of results. A refusal
     quotes no cell.
@@ -319,17 +304,10 @@ def read_case(path: Path | str) -> Case:
     not run, so a matrix must hold plain numbers. JSON is read by pandapower, which imports the
     modules that the file names and may run code: give a file of your own only.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or is neither. The message names the file.
-    MissingPackageError
-        If the file is JSON and pandapower is not installed.
-    InputError
-        If a text is given in place of a path.
+    Raises `DataError` if the file cannot be read, or is neither. The message names the file;
+    `MissingPackageError` if the file is JSON and pandapower is not installed; `InputError` if a
+    text is given in place of a path.
 
-    Notes
-    -----
     **Guarantee.** A demand that is no number is refused in view, so whoever sees the refusal
     learns that a cell is malformed, and which; what stands in it is not quoted.
     """
@@ -352,12 +330,9 @@ def read_case(path: Path | str) -> Case:
 def chosen_case(choice: str) -> Case:
     """Return the bundled case of that name, `pandapower:NAME`, or the case in that file.
 
-    Raises
-    ------
-    DataError
-        If it is none of these, or the file cannot be understood.
-    MissingPackageError
-        If a network of pandapower is named, or JSON, and pandapower is not installed.
+    Raises `DataError` if it is none of these, or the file cannot be understood;
+    `MissingPackageError` if a network of pandapower is named, or JSON, and pandapower is not
+    installed.
 
     Examples
     --------

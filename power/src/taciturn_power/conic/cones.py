@@ -84,10 +84,7 @@ class ProductCone:
 def product_cone(cones: Sequence[Cone]) -> ProductCone:
     """Return the product of `cones`, pairs (kind, number of rows), in the order of the rows.
 
-    Raises
-    ------
-    InputError
-        If a kind is unknown or a size is no whole number above 0.
+    Raises `InputError` if a kind is unknown or a size is no whole number above 0.
 
     Examples
     --------

@@ -37,10 +37,8 @@ class ConicSet(ConvexSet):
 
     A is `(N, D)`, dense or of scipy.sparse; b is `(N,)`, finite; the cones' sizes add up to N.
 
-    Raises
-    ------
-    InputError
-        If the shapes or sizes do not fit, a number is not finite, or the set is empty.
+    Raises `InputError` if the shapes or sizes do not fit, a number is not finite, or the set is
+    empty.
 
     Examples
     --------
@@ -126,10 +124,7 @@ class ConicSet(ConvexSet):
 def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) -> ConicSet:
     """Return {x : A x <= b, E x = f}; either pair may be left out.
 
-    Raises
-    ------
-    InputError
-        As `ConicSet`, or if both pairs are left out.
+    Raises `InputError` as `ConicSet`, or if both pairs are left out.
 
     Examples
     --------
@@ -197,10 +192,7 @@ class AgentSets(eqx.Module):
 
     Each set may come with a Hessian, symmetric positive semi-definite, dense or of scipy.sparse.
 
-    Raises
-    ------
-    InputError
-        If there are no sets, or the Hessians do not fit them.
+    Raises `InputError` if there are no sets, or the Hessians do not fit them.
 
     Examples
     --------
@@ -245,10 +237,7 @@ class AgentSets(eqx.Module):
         Accuracy and errors are those of `ConicSet.project_in`. What x and the metric hold in the
         padding is not looked at.
 
-        Raises
-        ------
-        InputError
-            If the sets carry Hessians; use `step`.
+        Raises `InputError` if the sets carry Hessians; use `step`.
         """
         if self.has_hessians:
             raise InputError("these sets carry Hessians, so a step is no projection; use step")
@@ -265,13 +254,9 @@ class AgentSets(eqx.Module):
         Newton's method refines it, and what is returned is exact for data that differ by no more
         than 1e-7 of their size.
 
-        Raises
-        ------
-        InputError
-            If a number is not finite or a weight of the metric below 0.
-        SolverError
-            If no point of that accuracy is found. Inside a compiled program JAX wraps both in an
-            error of another type.
+        Raises `InputError` if a number is not finite or a weight of the metric below 0;
+        `SolverError` if no point of that accuracy is found. Inside a compiled program JAX wraps
+        both in an error of another type.
         """
         return self._called(agent, linear, metric, project=False)
 

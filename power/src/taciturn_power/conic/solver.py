@@ -349,10 +349,8 @@ def minimise_conic(
     `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`. If
     `rough`, the solver's reduced accuracy, 5e-5, will do.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops before it reaches its accuracy, or the objective has no lower bound.
+    Raises `SolverError` if the solver stops before it reaches its accuracy, or the objective has no
+    lower bound.
     """
     unit = max(np.abs(hessian).max(initial=0.0), np.abs(linear).max(initial=0.0)) or 1.0
     A, b, cones = constraints

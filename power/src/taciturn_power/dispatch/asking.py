@@ -123,13 +123,9 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 
     Of a day, the weights are public, above 0: each step's share of mu^2, up to a factor.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the noise would be too large to compute with.
+    Raises `InputError` if a number is out of range, or the noise would be too large to compute
+    with.
 
-    Notes
-    -----
     **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
     Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
     Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
@@ -179,10 +175,7 @@ def check_steps(steps: int) -> None:
 def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     """Return the noise of every step over that of the heaviest, sqrt(max w / w_t).
 
-    Raises
-    ------
-    InputError
-        If a weight is not a number above 0, or one is too small beside another.
+    Raises `InputError` if a weight is not a number above 0, or one is too small beside another.
 
     Examples
     --------
@@ -261,10 +254,7 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
     MW stands for MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a
     share of a demand itself would make the noise depend on the demand.
 
-    Raises
-    ------
-    InputError
-        If the text is none of these, or the number is not above 0.
+    Raises `InputError` if the text is none of these, or the number is not above 0.
 
     Examples
     --------
@@ -312,8 +302,6 @@ def _per_unit(number: float, unit: str, base_mva: float) -> float:
 def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
     """Return a warning if beta (per unit) is small or huge beside a typical demand.
 
-    Notes
-    -----
     **Guarantee.** The demand of a case that is not `bundled`, hence published, is not read: there
     the comparison is with the generating capacity per bus, which is public.
     """

@@ -35,8 +35,6 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     Buses, lines and generators are named as in the file that was given: MATPOWER's bus numbers and
     row numbers from 1, pandapower's tables and indices.
 
-    Notes
-    -----
     **Guarantee.** Of the case only what is public is copied: limits, impedances, shunts, voltage
     levels, areas. Its demands are replaced by the answers, and what a solved case says of its
     state (Pg, Qg, Vg, Vm, Va), which tells the demand, by the dispatch.
@@ -183,8 +181,6 @@ def day_tables(study: OpfStudy, proposal: DayProposal) -> dict[str, str]:
 
     Steps without a dispatch have no rows of lines and generators.
 
-    Notes
-    -----
     **Guarantee.** All columns are functions of the answers and of what is public.
     """
     times = [clock(hour) for hour in proposal.hours]

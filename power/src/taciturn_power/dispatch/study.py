@@ -264,13 +264,9 @@ def solve_opf(
 ) -> OpfStudy:
     """Ask the zones for their demands, once a step, and solve the power flow at the answers.
 
-    Raises
-    ------
-    InputError
-        As `check_opf`, or if the account cannot hold the run; then nothing was asked.
+    Raises `InputError` as `check_opf`, or if the account cannot hold the run; then nothing was
+    asked.
 
-    Notes
-    -----
     **Guarantee.** Of the demands of the series, or of `network` where there is none, all are read
     in one place, as the targets behind the door (`ask_demand`); the rest of this function has the
     proposal, which holds no demand, and the answers. So all that it returns is post-processing of
@@ -288,13 +284,8 @@ _NEAR = 1e-5
 def check_opf(network: Network, proposal: OpfProposal, series: Series | None = None) -> None:
     """Raise, before anything is asked or charged, unless a proposal can be solved.
 
-    Raises
-    ------
-    InputError
-        If the network is another one than that of the proposal, or the steps, times or buses of
-        the series are.
-    DataError, MissingPackageError
-        As `check_solvable`.
+    Raises `InputError` if the network is another one than that of the proposal, or the steps, times
+    or buses of the series are; `DataError`, `MissingPackageError` as `check_solvable`.
     """
     if isinstance(proposal, DayProposal) != (series is not None):
         raise InputError("a series is given for a day, and only then; give one, or leave it out")
@@ -323,12 +314,8 @@ def check_opf(network: Network, proposal: OpfProposal, series: Series | None = N
 def check_solvable(proposal: OpfProposal) -> None:
     """Raise, before anything is asked, if no demand at all could be served.
 
-    Raises
-    ------
-    DataError
-        If the public limits contradict one another, or the model cannot be set up.
-    MissingPackageError
-        If the cone solver is not installed.
+    Raises `DataError` if the public limits contradict one another, or the model cannot be set up;
+    `MissingPackageError` if the cone solver is not installed.
     """
     network = proposal.network.network
     if proposal.model == "soc":

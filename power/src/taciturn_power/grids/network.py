@@ -84,12 +84,9 @@ class Network:
 def network(case: Case) -> Network:
     """Return the network of a case: elements out of service and isolated buses are left out.
 
-    Raises
-    ------
-    DataError
-        If a bus number repeats or is unknown, a line has no impedance, a number is infinite or
-        beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the network
-        falls into islands.
+    Raises `DataError` if a bus number repeats or is unknown, a line has no impedance, a number is
+    infinite or beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the
+    network falls into islands.
     """
     bus = case.bus[case.bus[:, 1] != _ISOLATED]
     numbers = bus[:, 0].astype(int)

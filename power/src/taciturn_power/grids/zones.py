@@ -54,10 +54,7 @@ def ties(network: Network, zones: Zones) -> Int[HostArray, " T"]:
 def chosen_zones(network: Network, choice: str | None) -> Zones:
     """Return the zones for a number (grown), a file name, or None (built in, else three grown).
 
-    Raises
-    ------
-    InputError
-        If the number is out of range or the file does not describe a partition.
+    Raises `InputError` if the number is out of range or the file does not describe a partition.
     """
     if choice is None:
         text = BUILT_IN.get(network.name)
@@ -83,10 +80,8 @@ def parse_zones(network: Network, text: str, *, source: str) -> Zones:
 
     For example `1-5, 7` and, on the next line, `6 8-14`.
 
-    Raises
-    ------
-    DataError
-        If an entry is no bus number or range, or a bus is unknown, named twice or left out.
+    Raises `DataError` if an entry is no bus number or range, or a bus is unknown, named twice or
+    left out.
     """
     lines = [line.split("#")[0].replace(",", " ").split() for line in text.splitlines()]
     place = {number: k for k, number in enumerate(network.numbers.tolist())}
@@ -185,10 +180,7 @@ class Part:
 def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
     """Return the part of every zone; each zone on a tie line holds that line's variables.
 
-    Raises
-    ------
-    DataError
-        If the public limits within a zone contradict one another.
+    Raises `DataError` if the public limits within a zone contradict one another.
     """
     found = []
     for zone in range(zones.count):

@@ -60,10 +60,7 @@ class SharedCoordinates(eqx.Module):
 def shared_coordinates(held: list[Int[HostArray, " _n"]], size: int) -> SharedCoordinates:
     """Return the sharing of `size` global coordinates when agent a holds those of `held[a]`.
 
-    Raises
-    ------
-    InputError
-        If a coordinate is out of range, held twice by one agent, or held by none.
+    Raises `InputError` if a coordinate is out of range, held twice by one agent, or held by none.
 
     Examples
     --------

@@ -93,12 +93,9 @@ def costs(case: Case) -> Costs:
     and last piece go on beyond its points, as in MATPOWER. The costs of starting and of stopping
     are no part of a dispatch and are not read.
 
-    Raises
-    ------
-    DataError
-        If a row is missing, has another model or degree, or is not convex; if reactive power costs
-        something; or if the file holds another part of MATPOWER's optimal power flow
-        (`UNSUPPORTED`), each of which is named.
+    Raises `DataError` if a row is missing, has another model or degree, or is not convex; if
+    reactive power costs something; or if the file holds another part of MATPOWER's optimal power
+    flow (`UNSUPPORTED`), each of which is named.
     """
     _check_parts(case)
     rows, count = case.gencost, len(case.gen)

@@ -87,11 +87,8 @@ def solve_dc(
     With chance constraints the expected cost is minimised, as the anchor does: generator g moves by
     alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops short of its accuracy, or what it returns breaks a limit
-        (`taciturn_power.models.dc_network.settled`).
+    Raises `SolverError` if the solver stops short of its accuracy, or what it returns breaks a
+    limit (`taciturn_power.models.dc_network.settled`).
     """
     model, demand, factor = _in_solver(model, demand)
     if tight is not None:
@@ -126,10 +123,7 @@ def restored(
     each to 1 kW. It has no prices: more demand would not be met. None if no demand at all can be
     served.
 
-    Raises
-    ------
-    SolverError
-        As `solve_dc`.
+    Raises `SolverError` as `solve_dc`.
     """
     model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()

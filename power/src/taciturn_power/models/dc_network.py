@@ -60,10 +60,7 @@ class DcModel:
 def dc_model(network: Network, costs: Costs) -> DcModel:
     """Return the DC model of a network; the demand is not read.
 
-    Raises
-    ------
-    DataError
-        If a line has no reactance, or no generator is in service.
+    Raises `DataError` if a line has no reactance, or no generator is in service.
     """
     if not len(network.generator_bus):
         raise DataError(
@@ -247,11 +244,9 @@ def settled(
     MW. So every inequality that the promise rests on is checked here, with flows that follow from
     generation and demand alone (`taciturn_power.models.dc`).
 
-    Raises
-    ------
-    SolverError
-        If a generator with its reserve, a line with its margin, or the balance of a bus is off by
-        more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their limits.
+    Raises `SolverError` if a generator with its reserve, a line with its margin, or the balance of
+    a bus is off by more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their
+    limits.
     """
     network = model.network
     load = demand + network.shunt[:, 0]

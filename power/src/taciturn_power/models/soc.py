@@ -61,10 +61,7 @@ def solve_soc(
 ) -> SocOptimum | None:
     """Return the cheapest state for these demands (per unit); None if no state meets all limits.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops short of its accuracy.
+    Raises `SolverError` if the solver stops short of its accuracy.
     """
     network = in_solver(relaxation.network)
     if network is not relaxation.network:

@@ -146,13 +146,9 @@ class Settings:
 def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float) -> Plan:
     """Return the plan of a run that hides a change of one demand by up to `beta` (per unit).
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the noise would be too large to compute with.
+    Raises `InputError` if a number is out of range, or the noise would be too large to compute
+    with.
 
-    Notes
-    -----
     **Guarantee.** Demand is in no constraint, so only the answers depend on it. Neighbours differ
     by at most beta in one scalar demand; the sensitivity of an answer is derived at
     `taciturn.oracles.TargetGradient`, `Residual` and `Targets`. A bus whose active and reactive
@@ -271,10 +267,7 @@ class GridProposal(Document):
     def plan(self, prepared: Grid | None = None) -> Plan:
         """Return the plan of the run, which no demand changes: without `prepared` there is none.
 
-        Raises
-        ------
-        InputError
-            If `prepared` is another grid, or no such plan exists (`plan_grid`).
+        Raises `InputError` if `prepared` is another grid, or no such plan exists (`plan_grid`).
         """
         if prepared is None:
             network = self.network.network
@@ -340,10 +333,7 @@ def solve_privately(
 
     The plan is that of the `GridProposal` of these settings.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or if the cone solver fails in a zone.
+    Raises `InputError` if a number is out of range, or if the cone solver fails in a zone.
     """
     proposal = GridProposal.of(grid, settings, beta=beta, epsilon=epsilon, delta=delta)
     return run_proposal(grid, proposal, seed=seed)
@@ -361,11 +351,8 @@ def run_proposal(
 
     `release` is called with the run before anything is computed from its answers.
 
-    Raises
-    ------
-    InputError
-        If the grid is another one, the account cannot hold the run, or the cone solver fails in a
-        zone.
+    Raises `InputError` if the grid is another one, the account cannot hold the run, or the cone
+    solver fails in a zone.
     """
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
@@ -434,10 +421,7 @@ class Optimum(NamedTuple):
 def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
     """Return a minimiser of (D.2) at this demand; not private.
 
-    Raises
-    ------
-    DataError
-        If the public limits of the network contradict one another.
+    Raises `DataError` if the public limits of the network contradict one another.
     """
     a = relaxation.balance
     x = central_limits(relaxation).minimum(a.T @ a, -(a.T @ demand))
@@ -447,10 +431,7 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
 def central_limits(relaxation: Relaxation) -> ConicSet:
     """Return the public limits of the whole network as one set.
 
-    Raises
-    ------
-    DataError
-        If they contradict one another.
+    Raises `DataError` if they contradict one another.
     """
     layout = relaxation.layout
     try:
