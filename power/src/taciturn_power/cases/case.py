@@ -36,25 +36,18 @@ class Elements(NamedTuple):
 class Case:
     """The matrices of a case file, one row per element, columns as in MATPOWER's case format.
 
-    Attributes
-    ----------
-    bus
-        Bus number, type, Pd, Qd (MW, MVAr), Gs, Bs (MW, MVAr at 1 pu), area, Vm, Va, base kV, zone,
-        Vmax, Vmin.
-    gen
-        Bus, Pg, Qg, Qmax, Qmin, Vg, mBase, status, Pmax, Pmin and further columns.
-    branch
-        From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle (degrees),
-        status and, where given, angmin, angmax (degrees).
-    gencost
-        Cost rows as they stand, padded with 0; no rows if the file has none.
-    others, ignored
-        Further fields of the file by name; in words, what the file says and nothing here reads.
-    generators, lines
-        Where the rows of `gen` and `branch` stand in the file; None for the same rows, from 1.
-    net
-        The `pandapower.pandapowerNet` that was converted, a copy without set points and results;
-        None for a MATPOWER case.
+    - `bus`: Bus number, type, Pd, Qd (MW, MVAr), Gs, Bs (MW, MVAr at 1 pu), area, Vm, Va, base kV,
+      zone, Vmax, Vmin.
+    - `gen`: Bus, Pg, Qg, Qmax, Qmin, Vg, mBase, status, Pmax, Pmin and further columns.
+    - `branch`: From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle
+      (degrees), status and, where given, angmin, angmax (degrees).
+    - `gencost`: Cost rows as they stand, padded with 0; no rows if the file has none.
+    - `others`, `ignored`: Further fields of the file by name; in words, what the file says and
+      nothing here reads.
+    - `generators`, `lines`: Where the rows of `gen` and `branch` stand in the file; None for the
+      same rows, from 1.
+    - `net`: The `pandapower.pandapowerNet` that was converted, a copy without set points and
+      results; None for a MATPOWER case.
     """
 
     name: str

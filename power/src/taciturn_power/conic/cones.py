@@ -23,15 +23,10 @@ KINDS = ("zero", "nonnegative", "second_order")
 class ProductCone:
     """K = K_1 x K_2 x ..., with its Euclidean projection and a derivative of that.
 
-    Attributes
-    ----------
-    nonnegative
-        Coordinates of all nonnegative orthants.
-    second_order
-        Coordinates of the second-order cones {(t, y) : |y|_2 <= t}, t first, one `(count, size)`
-        array for each size.
-    zero
-        Coordinates of all zero cones.
+    - `nonnegative`: Coordinates of all nonnegative orthants.
+    - `second_order`: Coordinates of the second-order cones {(t, y) : |y|_2 <= t}, t first, one
+      `(count, size)` array for each size.
+    - `zero`: Coordinates of all zero cones.
     """
 
     rows: int

@@ -32,22 +32,15 @@ class Price(NamedTuple):
 
     total = noise + tightening + recourse. Noise, recourse and total read the true demand.
 
-    Attributes
-    ----------
-    noise
-        Cost of the dispatch without chance constraints at the true demand, less the optimum there.
-        Below 0 only where that dispatch breaks a limit.
-    tightening
-        What the chance constraints add, at the answers.
-    relaxation
-        What the DC model leaves out (losses, reactive power, voltages), at least: the optimum of
-        the cone relaxation at the answers less that of DC. No part of the total.
-    recourse
-        What moving from the answers to the true demand costs more with chance constraints than
-        without them: other generators move.
-    total
-        Cost of the dispatch at the true demand, less the optimum. Below 0 only where it breaks a
-        limit, or was made for other demands than those answered.
+    - `noise`: Cost of the dispatch without chance constraints at the true demand, less the optimum
+      there. Below 0 only where that dispatch breaks a limit.
+    - `tightening`: What the chance constraints add, at the answers.
+    - `relaxation`: What the DC model leaves out (losses, reactive power, voltages), at least: the
+      optimum of the cone relaxation at the answers less that of DC. No part of the total.
+    - `recourse`: What moving from the answers to the true demand costs more with chance constraints
+      than without them: other generators move.
+    - `total`: Cost of the dispatch at the true demand, less the optimum. Below 0 only where it
+      breaks a limit, or was made for other demands than those answered.
     """
 
     noise: float | None

@@ -33,13 +33,9 @@ _LAST_HOUR = 24 * 366 * 1e4
 class Series:
     """The demands of a day.
 
-    Attributes
-    ----------
-    hours
-        `(T,)`: when each step begins, in hours from the beginning of the first day, in order and
-        equally far apart. Public.
-    demand
-        `(T, N, 2)`: active and reactive demand of every bus, per unit. Private.
+    - `hours`: `(T,)`: when each step begins, in hours from the beginning of the first day, in order
+      and equally far apart. Public.
+    - `demand`: `(T, N, 2)`: active and reactive demand of every bus, per unit. Private.
     """
 
     hours: Float[HostArray, " T"]

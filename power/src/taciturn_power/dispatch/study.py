@@ -56,17 +56,11 @@ P = TypeVar("P", bound="OpfProposal")
 class OpfProposal(Document):
     """Everything public about a private optimal power flow.
 
-    Attributes
-    ----------
-    zones
-        Of every bus, counted from 0.
-    hide
-        What may move by beta at once: one demand, the pair (P, Q) of a bus, or a whole zone.
-    eta
-        Of all runs, at most this share return a dispatch with a promise that fails to serve the
-        true demand; None for a dispatch without chance constraints.
-    beta
-        The largest change of a demand that the run hides, per unit.
+    - `zones`: Of every bus, counted from 0.
+    - `hide`: What may move by beta at once: one demand, the pair (P, Q) of a bus, or a whole zone.
+    - `eta`: Of all runs, at most this share return a dispatch with a promise that fails to serve
+      the true demand; None for a dispatch without chance constraints.
+    - `beta`: The largest change of a demand that the run hides, per unit.
     """
 
     FORMAT: ClassVar[str] = "taciturn.opf"
@@ -127,17 +121,12 @@ class OpfProposal(Document):
 class DayProposal(OpfProposal):
     """Everything public about a day of private optimal power flow.
 
-    Attributes
-    ----------
-    first_hour, step_hours
-        When the first step begins, and how long each is, hours.
-    weights
-        The share of mu^2 that every step has, up to a factor (`taciturn_power.dispatch.asking`).
-    smooth
-        Whether the dispatches are made for the answers smoothed.
-    eta
-        Of all days, at most this share has a step whose dispatch is marked as promised and fails to
-        serve the true demand; None for dispatches without chance constraints.
+    - `first_hour`, `step_hours`: When the first step begins, and how long each is, hours.
+    - `weights`: The share of mu^2 that every step has, up to a factor
+      (`taciturn_power.dispatch.asking`).
+    - `smooth`: Whether the dispatches are made for the answers smoothed.
+    - `eta`: Of all days, at most this share has a step whose dispatch is marked as promised and
+      fails to serve the true demand; None for dispatches without chance constraints.
     """
 
     FORMAT: ClassVar[str] = "taciturn.opf.day"
@@ -168,20 +157,13 @@ class DayProposal(OpfProposal):
 class Step(NamedTuple):
     """The dispatch of one step.
 
-    Attributes
-    ----------
-    dispatch
-        None if there is none, or the solver stopped short of its accuracy.
-    kept
-        The multiplier of the noise that limits were tightened by: less than is needed where the
-        demands leave no dispatch with more, and then nothing is promised.
-    served
-        The active demand that the dispatch is made for, per unit: the one planned or, where that
-        leaves no dispatch, the nearest that does (`taciturn_power.models.dc.restored`).
-    moved
-        By how much `served` differs from the demand that was planned, per unit, in all.
-    soc
-        The optimum of the cone relaxation where that is the model.
+    - `dispatch`: None if there is none, or the solver stopped short of its accuracy.
+    - `kept`: The multiplier of the noise that limits were tightened by: less than is needed where
+      the demands leave no dispatch with more, and then nothing is promised.
+    - `served`: The active demand that the dispatch is made for, per unit: the one planned or, where
+      that leaves no dispatch, the nearest that does (`taciturn_power.models.dc.restored`).
+    - `moved`: By how much `served` differs from the demand that was planned, per unit, in all.
+    - `soc`: The optimum of the cone relaxation where that is the model.
     """
 
     dispatch: Dispatch | None
@@ -195,17 +177,12 @@ class Step(NamedTuple):
 class OpfStudy:
     """A finished private optimal power flow: of one time, which is one step, or of a day.
 
-    Attributes
-    ----------
-    answers, noise
-        The noised active and reactive demands, and the noise's standard deviation (public), per
-        unit.
-    planned
-        The demands that the dispatches are to be for: the answers, or these smoothed.
-    needed
-        The multiplier of the noise that 1 - eta needs room for at every step; 0 without eta.
-    model
-        None where the network is relaxed (SOC).
+    - `answers`, `noise`: The noised active and reactive demands, and the noise's standard deviation
+      (public), per unit.
+    - `planned`: The demands that the dispatches are to be for: the answers, or these smoothed.
+    - `needed`: The multiplier of the noise that 1 - eta needs room for at every step; 0 without
+      eta.
+    - `model`: None where the network is relaxed (SOC).
     """
 
     proposal: OpfProposal

@@ -32,26 +32,17 @@ _RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is 
 class Network:
     """The elements that are in service; powers per unit of `base_mva`, angles in radians.
 
-    Attributes
-    ----------
-    numbers
-        The bus numbers of the file; everything else counts buses from 0.
-    demand
-        `(N, 2)`: active and reactive demand. The only private data.
-    shunt
-        `(N, 2)`: conductance g^s and susceptance b^s.
-    voltage
-        `(N, 2)`: least and largest magnitude.
-    generator_bus, generator_range
-        `(G,)` and `(G, 4)`: least and largest active, least and largest reactive power.
-    ends
-        `(L, 2)`: from bus and to bus of every line.
-    impedance, charging, tap, shift
-        `(L,)`: r + ix, total charging susceptance, tap ratio, phase shift.
-    limit
-        `(L,)`: thermal limit of apparent power; infinite if there is none.
-    angle
-        `(L, 2)`: least and largest angle difference; infinite if there is none.
+    - `numbers`: The bus numbers of the file; everything else counts buses from 0.
+    - `demand`: `(N, 2)`: active and reactive demand. The only private data.
+    - `shunt`: `(N, 2)`: conductance g^s and susceptance b^s.
+    - `voltage`: `(N, 2)`: least and largest magnitude.
+    - `generator_bus`, `generator_range`: `(G,)` and `(G, 4)`: least and largest active, least and
+      largest reactive power.
+    - `ends`: `(L, 2)`: from bus and to bus of every line.
+    - `impedance`, `charging`, `tap`, `shift`: `(L,)`: r + ix, total charging susceptance, tap
+      ratio, phase shift.
+    - `limit`: `(L,)`: thermal limit of apparent power; infinite if there is none.
+    - `angle`: `(L, 2)`: least and largest angle difference; infinite if there is none.
     """
 
     name: str

@@ -73,21 +73,13 @@ class Cones:
 class Relaxation:
     """Problem (D.2): min sum_i (a_i'x + d_i)^2 over the public convex set of the rest.
 
-    Attributes
-    ----------
-    balance
-        `(2N, n)`: rows a_i; (D.2b) of all buses, then (D.2c) of all buses. Entries of flows and
-        generation are +-1, those of W are shunts.
-    equal
-        `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
-    lower, upper
-        `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
-    angle, angle_line
-        (D.2k) as angle x <= 0, and the line each row belongs to.
-    cones
-        (D.2j) where there is a limit, and (D.2l).
-    pair
-        `(L,)`: the pair of buses of every line.
+    - `balance`: `(2N, n)`: rows a_i; (D.2b) of all buses, then (D.2c) of all buses. Entries of
+      flows and generation are +-1, those of W are shunts.
+    - `equal`: `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
+    - `lower`, `upper`: `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
+    - `angle`, `angle_line`: (D.2k) as angle x <= 0, and the line each row belongs to.
+    - `cones`: (D.2j) where there is a limit, and (D.2l).
+    - `pair`: `(L,)`: the pair of buses of every line.
     """
 
     network: Network

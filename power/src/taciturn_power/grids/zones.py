@@ -161,15 +161,10 @@ def check_zones(zones: tuple[int, ...], buses: int) -> None:
 class Part:
     """The share of one zone.
 
-    Attributes
-    ----------
-    columns
-        Its variables, as positions in the global vector: W of its buses V_z and their neighbours,
-        c, s and flows of the lines L_z that touch it, generation at its own buses.
-    rows
-        Its balance rows: active, then reactive, of its buses.
-    limits
-        F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
+    - `columns`: Its variables, as positions in the global vector: W of its buses V_z and their
+      neighbours, c, s and flows of the lines L_z that touch it, generation at its own buses.
+    - `rows`: Its balance rows: active, then reactive, of its buses.
+    - `limits`: F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
     """
 
     columns: Int[HostArray, " n"]

@@ -23,12 +23,8 @@ from taciturn_power.conic import AgentSets
 class SharedCoordinates(eqx.Module):
     """Which agent holds which coordinates.
 
-    Attributes
-    ----------
-    place
-        `(A, D)`: the global coordinate of every local one; G in the padding.
-    holders
-        `(G,)`: how many agents hold each coordinate, at least 1.
+    - `place`: `(A, D)`: the global coordinate of every local one; G in the padding.
+    - `holders`: `(G,)`: how many agents hold each coordinate, at least 1.
     """
 
     place: Int[Array, "A D"]
@@ -120,23 +116,14 @@ class GeneralConsensus(StarAlgorithm):
     constants alone, so a run is post-processing of the composition of its answers. The question is
     asked at the agent's iterate, hence no credit for summation.
 
-    Attributes
-    ----------
-    sharing
-        Which agent holds which coordinates.
-    features, lift
-        `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each (`lifts`), which
-        only the question gradient needs; else None.
-    sets
-        The C_a, with or without Hessians.
-    first
-        `(G,)`: where all start; public.
-    rho, proximal_weight
-        The ADMM parameter, and c = 1/eta.
-    question, average
-        The question, and whether estimates are averaged.
-    updates
-        E, local updates per round.
+    - `sharing`: Which agent holds which coordinates.
+    - `features`, `lift`: `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each
+      (`lifts`), which only the question gradient needs; else None.
+    - `sets`: The C_a, with or without Hessians.
+    - `first`: `(G,)`: where all start; public.
+    - `rho`, `proximal_weight`: The ADMM parameter, and c = 1/eta.
+    - `question`, `average`: The question, and whether estimates are averaged.
+    - `updates`: E, local updates per round.
     """
 
     sharing: SharedCoordinates

@@ -25,15 +25,10 @@ class TargetsOnce(StarAlgorithm):
     **Guarantee.** One round, one question, whose answer does not depend on the query. What is
     computed from the vector is post-processing.
 
-    Attributes
-    ----------
-    sharing
-        The places of every agent's targets in the vector; each place has one holder.
+    - `sharing`: The places of every agent's targets in the vector; each place has one holder.
 
-    Raises
-    ------
-    InputError
-        If a place has several holders; from `questions`, if more than one round is asked for.
+    Raises `InputError` if a place has several holders; from `questions`, if more than one round is
+    asked for.
     """
 
     sharing: SharedCoordinates
@@ -94,15 +89,10 @@ class TargetsByStep(TargetsOnce):
     **Guarantee.** T rounds, T questions, which compose; no answer depends on an earlier one. What
     is computed from the rows is post-processing.
 
-    Attributes
-    ----------
-    asked
-        The number of the oracle for every step: steps with other noise have another oracle.
+    - `asked`: The number of the oracle for every step: steps with other noise have another oracle.
 
-    Raises
-    ------
-    InputError
-        If a place has several holders; from `questions`, if the rounds are not the steps.
+    Raises `InputError` if a place has several holders; from `questions`, if the rounds are not the
+    steps.
     """
 
     asked: tuple[int, ...] = eqx.field(static=True)

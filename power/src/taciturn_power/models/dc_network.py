@@ -29,16 +29,11 @@ from taciturn_power.models.dispatch import Dispatch
 class DcModel:
     """A network in the DC model, per unit, with the costs of its generators. Public.
 
-    Attributes
-    ----------
-    reactance, incidence
-        x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
-    flows, offset
-        The flows are flows theta - offset, the offset being susceptance times phase shift.
-    low, high
-        Limits of the flow; infinite if there is none.
-    places
-        `(N, G)`: C, 1 where the generator stands.
+    - `reactance`, `incidence`: x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
+    - `flows`, `offset`: The flows are flows theta - offset, the offset being susceptance times
+      phase shift.
+    - `low`, `high`: Limits of the flow; infinite if there is none.
+    - `places`: `(N, G)`: C, 1 where the generator stands.
     """
 
     network: Network

@@ -58,26 +58,17 @@ MODELS: tuple[Model, ...] = ("dc", "soc")
 class Dispatch:
     """An optimal dispatch for the demands that were answered.
 
-    Attributes
-    ----------
-    model
-        Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
-    generation
-        `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
-    share
-        `(G,)`: the part of any imbalance that each generator takes over; the parts add up to 1.
-    reserve
-        `(G,)`: how far it may then be moved up or down, MW; 0 without chance constraints.
-    voltage, angle
-        `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
-    flow
-        `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed, MW.
-    margin
-        `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
-    price
-        `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
-    cost
-        $/h of the active power above.
+    - `model`: Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
+    - `generation`: `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
+    - `share`: `(G,)`: the part of any imbalance that each generator takes over; the parts add up to
+      1.
+    - `reserve`: `(G,)`: how far it may then be moved up or down, MW; 0 without chance constraints.
+    - `voltage`, `angle`: `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
+    - `flow`: `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed,
+      MW.
+    - `margin`: `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
+    - `price`: `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
+    - `cost`: $/h of the active power above.
     """
 
     model: Model

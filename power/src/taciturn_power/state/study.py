@@ -48,14 +48,10 @@ DEMAND = "demand: active or reactive power of one bus, per unit"
 class Grid:
     """Problem (D.3), ready to be planned and run.
 
-    Attributes
-    ----------
-    shards
-        Each zone's balance rows a_i (public) with targets -d_i (private): a record is one scalar
-        demand, active or reactive, of one bus. All else is public, but for the demand in
-        `relaxation`.
-    sharing, sets
-        Which zones share which coordinates, and the feasible set of each zone.
+    - `shards`: Each zone's balance rows a_i (public) with targets -d_i (private): a record is one
+      scalar demand, active or reactive, of one bus. All else is public, but for the demand in
+      `relaxation`.
+    - `sharing`, `sets`: Which zones share which coordinates, and the feasible set of each zone.
     """
 
     relaxation: Relaxation
@@ -115,18 +111,13 @@ def _padded(
 class Settings:
     """The settings of a run; all of them public.
 
-    Attributes
-    ----------
-    question
-        What a zone answers: the gradient or the balance residual at its iterate, in every local
-        update, or its demand, once.
-    average
-        Whether repeated answers, all of which are noisy observations of one demand, are averaged.
-    proximal_weight
-        1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with Hessians, otherwise
-        the smoothness of the problem (below that a linearised step may diverge).
-    updates, rounds
-        Local updates E per round, and rounds T.
+    - `question`: What a zone answers: the gradient or the balance residual at its iterate, in every
+      local update, or its demand, once.
+    - `average`: Whether repeated answers, all of which are noisy observations of one demand, are
+      averaged.
+    - `proximal_weight`: 1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with
+      Hessians, otherwise the smoothness of the problem (below that a linearised step may diverge).
+    - `updates`, `rounds`: Local updates E per round, and rounds T.
     """
 
     question: Question
@@ -207,14 +198,10 @@ _SETTINGS = ("question", "rounds", "average", "rho", "proximal_weight")
 class GridProposal(Document):
     """Everything public about a private power flow.
 
-    Attributes
-    ----------
-    zones
-        Of every bus, counted from 0.
-    question, rounds, local_updates, average, rho, proximal_weight
-        As in `taciturn_power.Settings`.
-    beta
-        The largest change of one demand that the run hides, per unit.
+    - `zones`: Of every bus, counted from 0.
+    - `question`, `rounds`, `local_updates`, `average`, `rho`, `proximal_weight`: As in
+      `taciturn_power.Settings`.
+    - `beta`: The largest change of one demand that the run hides, per unit.
     """
 
     FORMAT: ClassVar[str] = "taciturn.grid"
@@ -291,20 +278,14 @@ class GridProposal(Document):
 class Flow:
     """A finished run.
 
-    Attributes
-    ----------
-    consensus_residual
-        `(T,)`: after each round, the norm of all differences between a zone's variable and its
-        average, divided by the norm of the averages.
-    violation
-        `(T,)`: the largest violation of a public constraint by the averages, per unit (equations
-        divided by the norm of their row).
-    objective
-        `(T,)`: (D.2a) at the averages and the true demand, per unit squared. Computed from
-        the demand without noise, outside the certificate.
-    noise
-        `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all answers of
-        a round: sigma sqrt(2/pi) for each.
+    - `consensus_residual`: `(T,)`: after each round, the norm of all differences between a zone's
+      variable and its average, divided by the norm of the averages.
+    - `violation`: `(T,)`: the largest violation of a public constraint by the averages, per unit
+      (equations divided by the norm of their row).
+    - `objective`: `(T,)`: (D.2a) at the averages and the true demand, per unit squared. Computed
+      from the demand without noise, outside the certificate.
+    - `noise`: `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all
+      answers of a round: sigma sqrt(2/pi) for each.
     """
 
     grid: Grid
