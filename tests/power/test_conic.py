@@ -26,8 +26,7 @@ from taciturn_power.conic import (
     ConicSet,
     polyhedron,
 )
-from taciturn_power.conic.cones import product_cone
-from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality
+from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, product_cone
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])

@@ -324,7 +324,7 @@ def proposed(
         delta=given["delta"],
     )
     if largest is not None:
-        bound = asking.read_largest(largest, base_mva=case.base_mva)
+        bound = asking.read_beta(largest, base_mva=case.base_mva, option="largest-demand")
         asking.check_lattice(single.plan(), bound)
     if series is None:
         return single

@@ -17,8 +17,7 @@ from typing_extensions import override
 from taciturn.errors import InputError
 from taciturn.problems import ConvexSet
 from taciturn.typing import Array, HostArray, Model, Scalar
-from taciturn_power.conic.cones import Cone
-from taciturn_power.conic.solver import ConicSolver, contains_rows, solve_rows
+from taciturn_power.conic.solver import Cone, ConicSolver, contains_rows, solve_rows
 
 
 @final

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array, diags_array, eye_array, vstack
+from scipy.sparse import coo_array, csr_array, diags_array, eye_array, vstack
 
 from taciturn.typing import HostArray
 from taciturn_power.grids.network import Network, admittance
@@ -140,25 +140,10 @@ def relax(network: Network) -> Relaxation:
     pairs, pair = np.unique(ends, axis=0, return_inverse=True)
     layout = Layout(network.buses, len(pairs), network.lines, len(network.generator_bus))
     # row k picks variable k: constraints are sums of such rows
-    pick, line = csr_array(eye_array(layout.size)), np.arange(layout.lines)
-    w, flow = pick[: layout.buses], [pick[layout.flow(kind, line)] for kind in range(4)]
+    pick = csr_array(eye_array(layout.size))
     # a line may run against its pair
-    turned = diags_array(np.where(network.ends[:, 0] == ends[:, 0], 1.0, -1.0))
-    c, s = pick[layout.cosine(pair)], turned @ pick[layout.sine(pair)]
-    y = admittance(network)
-    terms = (  # of every flow: the bus whose W it takes; coefficients of W, of c, of s
-        (0, y.ff.real, y.ft.real, y.ft.imag),
-        (0, -y.ff.imag, -y.ft.imag, y.ft.real),
-        (1, y.tt.real, y.tf.real, -y.tf.imag),
-        (1, -y.tt.imag, -y.tf.imag, -y.tf.real),
-    )
-    equal = [
-        flow[kind]
-        - diags_array(of_w) @ w[network.ends[:, end]]
-        - diags_array(of_c) @ c
-        - diags_array(of_s) @ s
-        for kind, (end, of_w, of_c, of_s) in enumerate(terms)
-    ]
+    turned = np.where(network.ends[:, 0] == ends[:, 0], 1.0, -1.0)
+    c, s = pick[layout.cosine(pair)], diags_array(turned) @ pick[layout.sine(pair)]
     limited = [np.flatnonzero(np.isfinite(side)) for side in network.angle.T]
     tangent = np.tan(np.where(np.isfinite(network.angle), network.angle, 0.0))
     angle = (diags_array(tangent[:, 0]) @ c - s, s - diags_array(tangent[:, 1]) @ c)
@@ -167,7 +152,7 @@ def relax(network: Network) -> Relaxation:
         network=network,
         layout=layout,
         balance=_balance(network, layout, pick),
-        equal=csr_array(vstack(equal)),
+        equal=_flows(network, layout, pair, turned),
         lower=lower,
         upper=upper,
         angle=csr_array(vstack([angle[side][line] for side, line in enumerate(limited)])),
@@ -175,6 +160,27 @@ def relax(network: Network) -> Relaxation:
         cones=_cones(network, layout, pick, pairs, pair),
         pair=pair,
     )
+
+
+def _flows(network: Network, layout: Layout, pair: HostArray, turned: HostArray) -> csr_array:
+    """Return (D.2f) to (D.2i): flow minus its expression in W, c and s."""
+    y, line, one = admittance(network), np.arange(layout.lines), np.ones(layout.lines)
+    c, s = layout.cosine(pair), layout.sine(pair)
+    parts = (  # of every flow: the bus whose W it takes; coefficients of W, of c, of s
+        (0, y.ff.real, y.ft.real, y.ft.imag),
+        (0, -y.ff.imag, -y.ft.imag, y.ft.real),
+        (1, y.tt.real, y.tf.real, -y.tf.imag),
+        (1, -y.tt.imag, -y.tf.imag, -y.tf.real),
+    )
+    # zeros are kept: the digest of a plan is that of the matrix as it is stored
+    rows, columns, values = [], [], []
+    for kind, (end, of_w, of_c, of_s) in enumerate(parts):
+        rows += [kind * layout.lines + line] * 4
+        columns += [layout.flow(kind, line), network.ends[:, end], c, s]
+        values += [one, -of_w, -of_c, -of_s * turned]
+    where = (np.concatenate(rows), np.concatenate(columns))
+    shape = (4 * layout.lines, layout.size)
+    return csr_array(coo_array((np.concatenate(values), where), shape=shape))
 
 
 def _norms(rows: csr_array) -> HostArray:
@@ -215,7 +221,7 @@ def _cones(
     limited, cones = np.flatnonzero(np.isfinite(network.limit)), []
     for kind in (0, 2) if len(limited) else ():
         p, q = (pick[layout.flow(part, limited)] for part in (kind, kind + 1))
-        cones.append(_cone([0.0 * p, p, q], network.limit[limited], limited))
+        cones.append(_cone([csr_array(p.shape), p, q], network.limit[limited], limited))
     _, first = np.unique(pair, return_index=True)
     one, other, every = pick[pairs[:, 0]], pick[pairs[:, 1]], np.arange(len(pairs))
     parts = [(one + other) / 2, (one - other) / 2]
