@@ -71,16 +71,16 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     """
     held = parts(relaxation, zones)
     rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
-    private = [-bounded(relaxation.demand[part.rows]) for part in held]
-    features, targets, mask = _padded([row.toarray() for row in rows], private)
+    features = np.zeros((len(held), *(max(row.shape[k] for row in rows) for k in (0, 1))))
+    targets, mask = np.zeros((2, *features.shape[:2]))
+    for zone, (part, row) in enumerate(zip(held, rows, strict=True)):
+        features[zone, : row.shape[0], : row.shape[1]] = row.toarray()
+        targets[zone, : row.shape[0]] = -bounded(relaxation.demand[part.rows])
+        mask[zone, : row.shape[0]] = 1
     norm = float(np.max(np.linalg.norm(features, axis=2), initial=0.0)) * (1 + 1e-12)
     counts = tuple(len(part.rows) for part in held)
-    shards = Shards(
-        Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask)),
-        counts,
-        norm,
-        Origin(),
-    )
+    shard = Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask))
+    shards = Shards(shard, counts, norm, Origin())
     hessians = None if linearised else [csc_array(row.T @ row) for row in rows]
     spec = Spec(
         counts=counts,
@@ -92,19 +92,6 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     sharing = shared_coordinates([part.columns for part in held], relaxation.layout.size)
     sets = AgentSets([part.limits for part in held], hessians)
     return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets)
-
-
-def _padded(
-    rows: list[HostArray], targets: list[HostArray]
-) -> tuple[HostArray, HostArray, HostArray]:
-    """Return (features, targets, mask) padded with zeros to the largest zone."""
-    height, width = (max(row.shape[k] for row in rows) for k in (0, 1))
-    features = np.zeros((len(rows), height, width))
-    values, mask = np.zeros((2, len(rows), height))
-    for zone, (row, target) in enumerate(zip(rows, targets, strict=True)):
-        features[zone, : row.shape[0], : row.shape[1]] = row
-        values[zone, : len(target)], mask[zone, : len(target)] = target, 1
-    return features, values, mask
 
 
 @dataclass(frozen=True)
@@ -148,10 +135,16 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
     """
     check_beta(beta)
     terms = Terms(epsilon, delta, Adjacency(TargetChange(beta, DEMAND), "record"), Messages())
+    records = grid.shards.stacked.features.shape[1]
+    oracles: dict[Question, Oracle] = {
+        "gradient": TargetGradient(),
+        "residual": Residual(records),
+        "demand": Targets(records),
+    }
     planned = plan(
         grid.spec,
         algorithm(grid, settings),
-        (_oracle(grid, settings.question),),
+        (oracles[settings.question],),
         terms,
         rounds=settings.rounds,
         precision="float64",
@@ -182,13 +175,6 @@ def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
         average=settings.average,
         updates=settings.updates,
     )
-
-
-def _oracle(grid: Grid, question: Question) -> Oracle:
-    if question == "gradient":
-        return TargetGradient()
-    records = grid.shards.stacked.features.shape[1]
-    return Residual(records) if question == "residual" else Targets(records)
 
 
 # of `Settings`, what a proposal holds under the same name
@@ -352,16 +338,22 @@ def run_proposal(
         ) from error
     if release is not None:
         release(finished)
-    states = np.asarray(finished.trace.models)
-    relaxation = grid.relaxation
+    states, messages = np.asarray(finished.trace.models), np.asarray(finished.trace.messages)
+    relaxation, gradient = grid.relaxation, proposal.question == "gradient"
+    apart, size = np.zeros(len(states)), np.linalg.norm(states, axis=1)
+    for zone, part in enumerate(grid.parts):
+        difference = messages[:, zone, part.columns] - states[:, part.columns]
+        apart += np.sum(difference**2, axis=1)
+    width = np.array([len(p.columns if gradient else p.rows) for p in grid.parts], float)
+    each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
     return Flow(
         grid=grid,
         proposal=proposal,
         run=finished,
-        consensus_residual=_residual(grid, states, np.asarray(finished.trace.messages)),
+        consensus_residual=np.sqrt(apart) / np.maximum(size, np.finfo(float).tiny),
         violation=np.array([relaxation.violation(x) for x in states]),
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
-        noise=_noise(grid, proposal.settings, finished),
+        noise=np.asarray(np.einsum("ate,a->t", each, width)),
     )
 
 
@@ -375,21 +367,6 @@ def _unlogged() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
-
-
-def _residual(grid: Grid, states: HostArray, messages: HostArray) -> HostArray:
-    total = np.zeros(len(states))
-    for zone, part in enumerate(grid.parts):
-        apart = messages[:, zone, part.columns] - states[:, part.columns]
-        total += np.sum(apart**2, axis=1)
-    size: HostArray = np.linalg.norm(states, axis=1)
-    return np.sqrt(total) / np.maximum(size, np.finfo(float).tiny)
-
-
-def _noise(grid: Grid, settings: Settings, finished: Run) -> HostArray:
-    width = [len(p.columns if settings.question == "gradient" else p.rows) for p in grid.parts]
-    each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
-    return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))
 
 
 class Optimum(NamedTuple):
