@@ -1,5 +1,14 @@
-from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from .cases.reading import chosen_case, is_published, pandapower_case, read_case
+from .cases import (
+    BUNDLED,
+    Case,
+    Elements,
+    bundled_case,
+    chosen_case,
+    is_published,
+    pandapower_case,
+    parse_case,
+    read_case,
+)
 from .dispatch.asking import HIDDEN, Hidden, plan_demand
 from .dispatch.export import pandapower_results
 from .dispatch.results import Price, met, optimum, price_of_privacy

@@ -21,12 +21,13 @@ from taciturn.cli import (
     one_of,
     path,
     read_text,
+    takes,
 )
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
 from taciturn.report import check_out
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 from taciturn_power.delivery import Execution, Keeper, deliver, reserved
 from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.page import opf_page
@@ -57,50 +58,66 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
+_ACCOUNT = ("account", "accounts", "another_account")
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "beta": (
+        str,
+        "How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, or 5% of "
+        "--largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100.",
+    ),
+    "epsilon": (float, "Total budget; inf for a run without noise."),
+    "delta": (float, "Total budget; below 1/(number of demands)."),
+    "problem": (
+        str,
+        "opf, the cheapest dispatch, or balance, a state that zones agree on; if not given, opf "
+        "where the case has costs.",
+    ),
+    "model": (str, "Of opf: dc (if not given) or soc, the cone relaxation."),
+    "eta": (
+        str,
+        "Of opf: the dispatch serves the true demand with probability at least 1 - eta, in DC; "
+        "0.05 if not given, none for no such promise.",
+    ),
+    "hide": (
+        str,
+        "Of opf, what may change by beta at once: one demand (if not given), both of a bus, or "
+        "those of a zone.",
+    ),
+    "weights": (
+        Path,
+        "Of a day: CSV with time, weight: public shares of the budget; equal if not given.",
+    ),
+    "largest_demand": (
+        str,
+        "A public bound on any demand, as 200MW: what beta may be per cent of, and what answers "
+        "are checked to have room for.",
+    ),
+    "rounds": (int, "Of balance: how often zones exchange tie variables."),
+    "zones": (
+        str,
+        "How many, or a file: a zone per line, as 1-5, 7. If not given: built in for "
+        f"{' and '.join(BUILT_IN)}, else 3.",
+    ),
+    "question": (
+        str,
+        f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given.",
+    ),
+    "local_updates": (int, "Of balance: local updates per round; 1 if not given."),
+    "seed": (int, "Of the noise: then the run is a reproduction, not private."),
+    "proposal": (Path, "A proposal.json of a report, in place of the options."),
+    **{name: ACCOUNT_OPTIONS[name] for name in _ACCOUNT},
+}
+
+
+@takes(_OPTIONS)
+def grid(  # noqa: PLR0913 - one parameter per option
+    *,
     case: Annotated[
         str,
         typer.Argument(
             help="case14, case118, pandapower:NAME, a MATPOWER .m file, or JSON of pandapower."
         ),
     ],
-    beta: Annotated[
-        str | None,
-        typer.Option(
-            help="How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, "
-            "or 5% of --largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Total budget; inf for a run without noise.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Total budget; below 1/(number of demands).")
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            help="opf, the cheapest dispatch, or balance, a state that zones agree on; if not "
-            "given, opf where the case has costs."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Of opf: dc (if not given) or soc, the cone relaxation.")
-    ] = None,
-    eta: Annotated[
-        str | None,
-        typer.Option(
-            help="Of opf: the dispatch serves the true demand with probability at least 1 - eta, "
-            "in DC; 0.05 if not given, none for no such promise."
-        ),
-    ] = None,
-    hide: Annotated[
-        str | None,
-        typer.Option(
-            help="Of opf, what may change by beta at once: one demand (if not given), both of a "
-            "bus, or those of a zone."
-        ),
-    ] = None,
     series: Annotated[
         list[Path] | None,
         typer.Option(
@@ -108,50 +125,9 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; again for each zone's.",
         ),
     ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            parser=path,
-            help="Of a day: CSV with time, weight: public shares of the budget; equal if not "
-            "given.",
-        ),
-    ] = None,
     smooth: Annotated[
         bool, typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy.")
     ] = False,
-    largest_demand: Annotated[
-        str | None,
-        typer.Option(
-            help="A public bound on any demand, as 200MW: what beta may be per cent of, and what "
-            "answers are checked to have room for."
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Of balance: how often zones exchange tie variables.")
-    ] = None,
-    proposal: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A proposal.json of a report, in place of the options."),
-    ] = None,
-    zones: Annotated[
-        str | None,
-        typer.Option(
-            help="How many, or a file: a zone per line, as 1-5, 7. If not given: built in "
-            f"for {' and '.join(BUILT_IN)}, else 3."
-        ),
-    ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given."
-        ),
-    ] = None,
-    local_updates: Annotated[
-        int | None, typer.Option(help="Of balance: local updates per round; 1 if not given.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
-    ] = None,
     oracle_metrics: Annotated[
         bool,
         typer.Option(
@@ -159,34 +135,16 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             help="Show what is computed from the true demand though it is private.",
         ),
     ] = False,
-    account: Annotated[str | None, typer.Option(help=ACCOUNT_OPTIONS["account"][1])] = None,
-    accounts: Annotated[
-        Path | None, typer.Option(parser=path, help=ACCOUNT_OPTIONS["accounts"][1])
-    ] = None,
-    another_account: Annotated[
-        bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **options: Any,
 ) -> None:
     """Run a power network among zones that keep their demand private: dispatch, or agree."""
-    given = {
-        "problem": problem,
-        "model": model,
-        "eta": eta,
-        "hide": hide,
-        "weights": weights,
-        "smooth": smooth or None,
-        "largest-demand": largest_demand,
-        "beta": beta,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rounds": rounds,
-        "zones": zones,
-        "question": question,
-        "local-updates": local_updates,
-    }
+    account = {name: options.pop(name) for name in _ACCOUNT}
+    seed, proposal = options.pop("seed"), options.pop("proposal")
+    given = {name.replace("_", "-"): value for name, value in options.items()}
+    given["smooth"] = smooth or None
     if seed is not None:
         check_seed("seed", seed)
     if out is not None:
@@ -199,9 +157,7 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             f"--{also[0]} is given with a proposal, which says everything public about the run; "
             "leave it out"
         )
-    charged = account_given(
-        {"account": account, "accounts": accounts, "another_account": another_account}
-    )
+    charged = account_given(account)
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
     days = series or []

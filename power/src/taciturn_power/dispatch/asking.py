@@ -35,7 +35,7 @@ from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
 from taciturn.spec import Spec
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 from taciturn_power.grids.network import Network, bounded, check_beta, check_scale
 from taciturn_power.grids.zones import Zones
 from taciturn_power.methods import TargetsByStep, TargetsOnce, shared_coordinates

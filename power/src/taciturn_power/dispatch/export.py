@@ -11,7 +11,7 @@ import pandas as pd
 
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case, Elements
+from taciturn_power.cases import Case, Elements
 from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.series import clock
 from taciturn_power.dispatch.study import DayProposal, OpfStudy

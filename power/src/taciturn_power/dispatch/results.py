@@ -14,7 +14,7 @@ from typing_extensions import override
 from taciturn.errors import SolverError
 from taciturn.report import spread
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 from taciturn_power.delivery import Report
 from taciturn_power.dispatch.export import day_tables, exported, step_columns
 from taciturn_power.dispatch.study import DayProposal, OpfStudy

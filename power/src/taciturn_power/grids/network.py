@@ -16,7 +16,7 @@ from taciturn.engine import Plan
 from taciturn.errors import DataError, InputError
 from taciturn.proposal import Extended, Part
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 
 _ISOLATED = 4
 # per unit; the largest published networks stay below 50, and their admittances below 10^4

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from taciturn.errors import DataError, InputError
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 from taciturn_power.grids.network import Facts, generators_in_service
 
 _PIECEWISE, _POLYNOMIAL = 1.0, 2.0
