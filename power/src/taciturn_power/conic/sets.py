@@ -54,7 +54,12 @@ class ConicSet(ConvexSet):
     def __init__(self, A: Any, b: Any, *, cones: Sequence[Cone]) -> None:
         matrix, bound = sparse(A), np.array(b, dtype=float)
         self.cones = tuple((kind, int(size)) for kind, size in cones)
-        _check_shapes(matrix, bound, self.cones)
+        _check_rows(matrix, bound)
+        if not (np.all(np.isfinite(matrix.data)) and np.all(np.isfinite(bound))):
+            raise InputError("A or b has an entry that is not finite; leave out unbounded rows")
+        total = sum(size for _, size in self.cones)
+        if total != bound.size:
+            raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
         self.solver = ConicSolver(matrix, bound, self.cones)
         self.dimension, self.digest = self.solver.dimension, self.solver.digest
         # an empty set is detected here, not in the middle of a run
@@ -173,15 +178,6 @@ def _check_rows(matrix: sp.csc_array, bound: Any) -> None:
         )
 
 
-def _check_shapes(matrix: sp.csc_array, bound: Any, cones: tuple[Cone, ...]) -> None:
-    _check_rows(matrix, bound)
-    if not (np.all(np.isfinite(matrix.data)) and np.all(np.isfinite(bound))):
-        raise InputError("A or b has an entry that is not finite; leave out unbounded rows")
-    total = sum(size for _, size in cones)
-    if total != bound.size:
-        raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
-
-
 @final
 class AgentSets(eqx.Module):
     """One conic set for each agent, on vectors padded to the largest of their dimensions.
@@ -217,9 +213,14 @@ class AgentSets(eqx.Module):
             raise InputError("there are no sets; give one for each agent")
         self.solvers = tuple(one.solver for one in self.sets)
         if hessians is not None:
+            matrices = [sparse(hessian) for hessian in hessians]
+            if [one.shape for one in matrices] != [(one.dimension,) * 2 for one in self.sets]:
+                raise InputError(
+                    "the Hessians are not those of the sets; give a square one for each set"
+                )
             self.solvers = tuple(
                 ConicSolver(one.matrix, one.offset, one.cones, hessian)
-                for one, hessian in zip(self.sets, _fitting(self.sets, hessians), strict=True)
+                for one, hessian in zip(self.sets, matrices, strict=True)
             )
         self.digests = tuple(one.digest for one in self.solvers)
 
@@ -267,12 +268,3 @@ class AgentSets(eqx.Module):
         host = partial(solve_rows, self.solvers, project=project)
         weights = jnp.broadcast_to(jnp.asarray(metric, given.dtype), given.shape)
         return on_host(host, given.size, jnp.asarray(agent), given, weights)
-
-
-def _fitting(sets: tuple[ConicSet, ...], hessians: Sequence[Any]) -> list[Any]:
-    """Return the Hessians as matrices of the sets' dimensions."""
-    matrices = [sparse(hessian) for hessian in hessians]
-    wanted = [(one.dimension, one.dimension) for one in sets]
-    if [matrix.shape for matrix in matrices] != wanted:
-        raise InputError("the Hessians are not those of the sets; give a square one for each set")
-    return matrices

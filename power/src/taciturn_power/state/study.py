@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 
 from taciturn import checks
 from taciturn.engine import ChargedTo, Plan, Run, plan, run
-from taciturn.errors import DataError, InputError, TaciturnError
+from taciturn.errors import InputError, TaciturnError
 from taciturn.oracles import Oracle, Residual, TargetGradient, Targets
 from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
@@ -392,10 +392,4 @@ def central_limits(relaxation: Relaxation) -> ConicSet:
     Raises `DataError` if they contradict one another.
     """
     layout = relaxation.layout
-    try:
-        return limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
-    except InputError as error:
-        raise DataError(
-            f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
-            "voltage, generation, line or angle limit"
-        ) from error
+    return limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
