@@ -311,10 +311,8 @@ class TargetsOnce(StarAlgorithm):
 class TargetsByStep(TargetsOnce):
     """`TargetsOnce` for every step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
 
-    A round is a step, and the public value has a row for every step.
-
-    **Guarantee.** T rounds, T questions, which compose; no answer depends on an earlier one. What
-    is computed from the rows is post-processing.
+    **Guarantee.** T rounds, one for each step, T questions, which compose; no answer depends on an
+    earlier one. What is computed from the rows is post-processing.
 
     - `asked`: The number of the oracle for every step: steps with other noise have another oracle.
 

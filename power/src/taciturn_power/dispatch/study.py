@@ -1,24 +1,23 @@
 r"""Private optimal power flow: demands asked for with noise, and the dispatches for the answers.
 
 The zones' demands d enter as answers y = d + n alone (`plan_demand`). Any dispatch, price or flow
-below is a function of y and of the public network, so it is post-processing, whoever computes it.
+below is a function of y and of the public network, so it is post-processing.
 
-**What is promised of a day.** Let y_t be the answers of step t, s_t the demands that the dispatch
-is made for (the answers, or the answers smoothed), d_t the true ones and n_t = y_t - d_t the noise,
-of size sigma_t. With 1 + L limits to keep in each of T steps, the events
+**What is promised.** A single time is a day of one step. Let y_t be the answers of step t, s_t the
+demands that its dispatch is made for (y_t, or these smoothed), d_t the true ones and n_t = y_t -
+d_t the noise, of size sigma_t. The events
 
     |1'n_t| <= z |sigma_t|   and   |(X n_t)_l| <= z s_tl   for every limited line l, at every step
 
-are slabs of one Gaussian vector, so all hold at once with probability at least
-(2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see `taciturn_power.models.dc`), and z is set so that this
-is 1 - eta. On them d_t is off from s_t by s_t - d_t = (s_t - y_t) + n_t, the first part known:
+all hold at once with probability at least (2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see
+`taciturn_power.models.dc`), and z is set so that this is 1 - eta. On them, with X likewise,
 
-    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   and with X likewise for every line.
+    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   of which the first part is known.
 
 The limits are tightened by the right-hand sides. So for every true day, fixed before the noise is
 drawn, the probability over the noise that *any* step has a dispatch marked as promised that does
 not serve its demand is at most eta. The room is that for the noise of the answers: the error of
-smoothed demands may be smaller, but has an unknown bias. A single time is a day of one step.
+smoothed demands may be smaller, but has an unknown bias.
 """
 
 from __future__ import annotations

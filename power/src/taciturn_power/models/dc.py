@@ -165,12 +165,13 @@ class _Program:
         moving: bool = False,
         moved: HostArray | None = None,
     ) -> None:
-        self.model, self.demand, self.moving, self.moved = model, demand, moving, moved
+        self.model, self.demand, self.moved = model, demand, moved
         network, self.terms = model.network, cost_terms(model.costs, model.network.base_mva)
         self.n, self.g, lines = network.buses, len(network.generator_bus), network.lines
         further = [self.n, lines, self.g, 1] if reserving else [self.n] if moving else []
         theta, self.p, self.t, self.f, *rest = variables(self.n, self.g, self.g, lines, *further)
-        self.theta, self.reserving, self.shift = theta, rest if reserving else None, rest[:1]
+        self.theta, self.reserves = theta, rest if reserving else None
+        self.moves = rest[0] if moving else None
         self.size, self.width = theta.shape[1], theta.shape[1] - sum(further)
         self.beta = slice(self.size - 1 - self.g, self.size - 1)  # with reserves
         self.balance = slice(1, 1 + self.n)
@@ -182,13 +183,13 @@ class _Program:
         rows.equal(self.theta[:1], 0.0)
         met = meeting @ self.f - model.places @ self.p
         load = network.shunt[:, 0] + self.demand
-        rows.equal(met + self.shift[0] if self.moving else met, -load)
+        rows.equal(met if self.moves is None else met + self.moves, -load)
         rows.equal(reactance @ self.f - model.incidence @ self.theta, -network.shift)
         low, high = network.generator_range[:, :2].T
         fixed, free = np.flatnonzero(low == high), np.flatnonzero(low != high)
         up, down, flows, room = self.p, -self.p, [self.f], csr_array(self.f.shape)
-        if self.reserving is not None:
-            psi, phi, beta, total = self.reserving
+        if self.reserves is not None:
+            psi, phi, beta, total = self.reserves
             rows.equal(psi[:1], 0.0)
             rows.equal(reactance @ phi - model.incidence @ psi, 0.0)
             # one row follows from the others; it is left out to keep the matrix of full rank
@@ -218,13 +219,13 @@ class _Program:
         costly = slice(self.n, self.n + 2 * self.g)
         hessian[costly], linear[costly] = self.terms.hessian, self.terms.linear
         rows = self._rows(0.0 if tight is None else tight.margin / tight.reserve)
-        if tight is not None and self.reserving is not None:
+        if tight is not None and self.reserves is not None:
             hessian[self.beta] = self.terms.hessian[: self.g] / tight.multiplier**2
-            rows.equal(self.reserving[-1], tight.reserve)
-        if self.moved is not None:
+            rows.equal(self.reserves[-1], tight.reserve)
+        if self.moved is not None and self.moves is not None:
             room = max(TOLERANCE_MW / self.model.network.base_mva, _LEAST_ROOM)
-            rows.below(self.shift[0], room + self.moved)
-            rows.below(-self.shift[0], room - self.moved)
+            rows.below(self.moves, room + self.moved)
+            rows.below(-self.moves, room - self.moved)
         return minimise_conic(hessian, linear, rows.assembled())
 
     def nearest(self) -> HostArray | None:
@@ -248,7 +249,9 @@ class _Program:
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
         model, base = self.model, self.model.network.base_mva
         demand, priced = self.demand, prices(found, self.balance, base)
-        if self.moving:  # a demand is not met but moved: nothing says what more of it would cost
+        if (
+            self.moves is not None
+        ):  # a demand is not met but moved: nothing says what more of it would cost
             demand, priced = demand + found.x[self.width :], np.full(self.n, np.nan)
         reserve = np.zeros(self.g)
         if tight is not None:
