@@ -29,6 +29,7 @@ FORMAT, VERSION = "taciturn.account", 2
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
 # relative difference that the cost of a charge may have on another machine
 _ROUNDING = 1e-9
+_MOST_KNOWN = 64
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,10 @@ class State(Balance):
         return next((one for one in self.runs if one.run == run), None)
 
 
+# what this process has added up, by the digest of the last entry; nothing of it is read from a disk
+_KNOWN: dict[str, State] = {}
+
+
 def read_state(name: str, entries: Sequence[Entry]) -> State:
     """Return the state of an account by its entries, whose digests were checked.
 
@@ -261,9 +266,19 @@ def read_state(name: str, entries: Sequence[Entry]) -> State:
     InputError
         If an entry is not one that this version of the library writes, its balance is not that of
         the entries before it, or it is another account than that of the name.
+
+    Notes
+    -----
+    **Guarantee.** A digest that was computed from the entries as they are stored is that of the
+    same digest before, number and body, and so of the same entries from the first one on. Entries
+    up to one that this process has added up are therefore not added up again.
     """
     with _understood(name):
-        state = _replay(entries)
+        known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
+        state = _replay(entries, None if known is None else _KNOWN.get(known))
+    _KNOWN[state.last.digest] = state
+    while len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
     if state.name != name:
         raise InputError(
             f"the file of account {name!r} is the account {state.name!r}; give it its name back"
@@ -321,10 +336,14 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
         yield balance
 
 
-def _replay(entries: Sequence[Entry]) -> State:
-    runs: dict[str, ChargedRun] = {}
-    changes: list[Change] = []
-    for balance in _follow(_opened(entries[0]), entries):
+def _replay(entries: Sequence[Entry], known: State | None) -> State:
+    """Return the state after all entries, the first ones of which led to a known one."""
+    if known is None:
+        balance, runs, changes = _opened(entries[0]), {}, []
+    else:
+        balance, entries = known.balance, entries[known.last.number :]
+        runs, changes = {run.run: run for run in known.runs}, list(known.changes)
+    for balance in _follow(balance, entries):
         entry, content = balance.last, balance.last.content
         if content["kind"] in _BEFORE:
             run = _run_after(runs.get(content["run"]), entry)
