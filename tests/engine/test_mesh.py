@@ -13,8 +13,8 @@ from tests.engine.two_devices import printed
 from conftest import make_plan, make_shards, make_terms
 from taciturn.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
 from taciturn.engine import Live, behind_the_door, plan, run, stack, sweep
-from taciturn.engine.mesh import check_devices
 from taciturn.engine.processes import Processes, report_loss
+from taciturn.engine.running import check_devices
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, ProcessLostError
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk

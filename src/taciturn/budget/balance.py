@@ -339,11 +339,11 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
 def _replay(entries: Sequence[Entry], known: State | None) -> State:
     """Return the state after all entries, the first ones of which led to a known one."""
     if known is None:
-        balance, runs, changes = _opened(entries[0]), {}, []
+        start, runs, changes = _opened(entries[0]), {}, []
     else:
-        balance, entries = known.balance, entries[known.last.number :]
+        start, entries = known.balance, entries[known.last.number :]
         runs, changes = {run.run: run for run in known.runs}, list(known.changes)
-    for balance in _follow(balance, entries):
+    for balance in _follow(start, entries):
         entry, content = balance.last, balance.last.content
         if content["kind"] in _BEFORE:
             run = _run_after(runs.get(content["run"]), entry)

@@ -17,11 +17,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.algorithms import Algorithm, Noise, Turn
-from taciturn.engine.gossip import Gossip
-from taciturn.engine.network import NetworkKind, Star
-from taciturn.engine.relay import Relay
+from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star
 from taciturn.engine.summed import Summed
-from taciturn.engine.tree import OnTree
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.oracles import Oracle, PoissonBatches

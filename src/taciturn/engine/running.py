@@ -17,12 +17,11 @@ import numpy as np
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import certificate_of, credits_summation
 from taciturn.engine.door import Live, Private, samples
-from taciturn.engine.mesh import check_devices, simulate_over, streamed_over
 from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace, observed_ledger, tested
-from taciturn.engine.runtimes import serial, simulate, streamed
+from taciturn.engine.runtimes import serial, simulate, simulate_over, streamed
 from taciturn.engine.shown import ShownRun
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
@@ -204,10 +203,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             "a run is charged once, by the first process; give no account to the others"
         )
     _check(plan, shards, seed, keep)
-    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
-        execute = partial(_spread, devices=devices, keep=keep, report=report)
+    execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
     processes.agree(_facts(plan, seed, keep, devices))
     with charging(account, plan, seed, shards.origin) as released, report_loss():
         # the first process comes here once its charge is on the disk
@@ -289,43 +287,41 @@ def is_quick(program: Program, seed: int | None) -> bool:
     return seed is not None or quiet
 
 
-def _executed(
+def _executed(  # noqa: PLR0913 - what is run, how, and where
     program: Program,
     private: Private,
     seed: int | None,
     *,
     runtime: Runtime,
+    devices: Devices | None,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
     """Return model and trace; without a seed all randomness is from a fresh stream."""
-    if is_quick(program, seed):
-        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
-        execute = simulate if runtime == "simulate" else serial
-        return execute(program, door, private, keep=keep, report=report)
-    door = Live(program.oracles, program.mechanism, None)
-    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1])
-    if runtime == "simulate":
-        return streamed(program, door, private, supply, keep=keep, report=report)
-    return serial(program, door, private, keep=keep, report=report, supply=supply)
-
-
-def _spread(
-    program: Program,
-    private: Private,
-    seed: int | None,
-    *,
-    devices: Devices,
-    keep: frozenset[str],
-    report: Callable[[Any], None] | None,
-) -> tuple[Any, Trace]:
-    """Return model and trace, computed by several devices, as `_executed` by one."""
-    if is_quick(program, seed):
-        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
+    quick = is_quick(program, seed)
+    door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0) if quick else None)
+    if quick and devices is not None:
         return simulate_over(program, door, private, devices, keep=keep)
-    rows, own = private.shard.mask.shape[-1], devices.local(program.agents)
-    supply = Supply(program, Stream.fresh(), rows, slot=own)
-    return streamed_over(program, private, supply, devices, keep=keep, report=report)
+    kept: dict[str, Any] = {"keep": keep, "report": report}
+    if quick:
+        return (simulate if runtime == "simulate" else serial)(program, door, private, **kept)
+    slot = None if devices is None else devices.local(program.agents)
+    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1], slot=slot)
+    if runtime == "simulate":
+        return streamed(program, door, private, supply, devices=devices, **kept)
+    return serial(program, door, private, supply=supply, **kept)
+
+
+def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
+    """Raise `InputError` unless this program's agents can be divided among the devices."""
+    if serial:
+        raise InputError("the runtime serial is for one device; leave devices out, or it")
+    if not program.network.together:
+        raise InputError(
+            "on a relay one agent answers after another, so that several processes gain nothing; "
+            "run it in one"
+        )
+    devices.local(program.agents)
 
 
 def check_exact_noise(program: Program) -> None:
