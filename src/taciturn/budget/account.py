@@ -111,10 +111,8 @@ class Account:
     def state(self) -> State:
         """Return what the account holds.
 
-        Raises
-        ------
-        InputError
-            If there is no such account, it cannot be read, or it was edited, cut or replaced.
+        Raises `InputError` if there is no such account, it cannot be read, or it was edited, cut or
+        replaced.
         """
         with self._connected() as connection:
             return self._checked(connection)
@@ -124,10 +122,7 @@ class Account:
 
         Runs that others reserved meanwhile are in the second balance.
 
-        Raises
-        ------
-        InputError
-            As `state`, or if the account has no such run.
+        Raises `InputError` as `state`, or if the account has no such run.
         """
         with self._connected() as connection:
             self._checked(connection)
@@ -143,16 +138,10 @@ class Account:
 
         Reservations that were not opened within an hour are returned first.
 
-        Raises
-        ------
-        AccountError
-            If they do not fit (`taciturn.budget.check_fits`), or the table has other columns than
-            those that the account was charged for.
-        InputError
-            If the account cannot be used, or the charge does not suit its terms.
+        Raises `AccountError` if they do not fit (`taciturn.budget.check_fits`), or the table has
+        other columns than those that the account was charged for; `InputError` if the account
+        cannot be used, or the charge does not suit its terms.
 
-        Notes
-        -----
         **Guarantee.** State and decision are read and written under one write lock, so no other
         process reserves in between, and the entry is on the disk when this returns.
         """
@@ -186,10 +175,7 @@ class Account:
 
         It can be closed, and nothing else: its charge is on the disk, and its door was opened.
 
-        Raises
-        ------
-        InputError
-            If the account has no such run, or it is not under way.
+        Raises `InputError` if the account has no such run, or it is not under way.
         """
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
@@ -212,13 +198,9 @@ class Account:
 
         The order of divergences stays as it is, once there is a share for them.
 
-        Raises
-        ------
-        AccountError
-            If epsilon, delta or a cap would be smaller, or another order is given.
+        Raises `AccountError` if epsilon, delta or a cap would be smaller, or another order is
+        given.
 
-        Notes
-        -----
         **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
         the new caps hold along every history, those in which nothing is raised included; so the new
         guarantee is that of a filter whose caps were the new ones from the start. Of several
@@ -237,10 +219,8 @@ class Account:
     def accept(self) -> State:
         """State that the file is the right one, whatever the head elsewhere says.
 
-        Raises
-        ------
-        InputError
-            If the file cannot be read or its chain is broken: nothing can be accepted then.
+        Raises `InputError` if the file cannot be read or its chain is broken: nothing can be
+        accepted then.
         """
         with self._connected() as connection:
             with usable(self.file), locked(connection):
@@ -302,10 +282,8 @@ class Account:
     def _checked(self, connection: sqlite3.Connection) -> State:
         """Return the account after reading every entry: digests, balances, the head and place.
 
-        Raises
-        ------
-        InputError
-            If it was edited, cut or replaced by an older copy, or by another account.
+        Raises `InputError` if it was edited, cut or replaced by an older copy, or by another
+        account.
         """
         # the head first: another process may add entries meanwhile, and the head follows them
         head = self._head(read_state(self.name, entries_of(connection, self.name, most=1)))
@@ -356,12 +334,8 @@ def open_account(
 ) -> Account:
     """Open an account and return it.
 
-    Raises
-    ------
-    AccountError
-        If there is one of that name.
-    InputError
-        If the name is none, the guarantee leaves no room, or nothing can be written.
+    Raises `AccountError` if there is one of that name; `InputError` if the name is none, the
+    guarantee leaves no room, or nothing can be written.
     """
     account = Account(name, folder)
     caps_of(guarantee)

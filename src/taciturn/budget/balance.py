@@ -154,10 +154,7 @@ def balance_of(first: Entry, last: Entry) -> Balance:
 
     Both belong to a chain that was checked, and whose balances were (`read_state`).
 
-    Raises
-    ------
-    InputError
-        If the first entry is of another version of the library.
+    Raises `InputError` if the first entry is of another version of the library.
     """
     held = last.content["balance"]
     return dataclasses.replace(
@@ -197,14 +194,8 @@ def _dated(content: Mapping[str, Any]) -> dict[str, Any]:
 class ChargedRun:
     """A run as an account holds it.
 
-    Attributes
-    ----------
-    number
-        Of its first entry.
-    share
-        What it takes.
-    files
-        Salted digests of the files that it read.
+    `number`: of its first entry. `share`: what it takes. `files`: salted digests of the files that
+    it read.
     """
 
     run: str
@@ -261,14 +252,9 @@ _KNOWN: dict[str, State] = {}
 def read_state(name: str, entries: Sequence[Entry]) -> State:
     """Return the state of an account by its entries, whose digests were checked.
 
-    Raises
-    ------
-    InputError
-        If an entry is not one that this version of the library writes, its balance is not that of
-        the entries before it, or it is another account than that of the name.
+    Raises `InputError` if an entry is not one that this version of the library writes, its balance
+    is not that of the entries before it, or it is another account than that of the name.
 
-    Notes
-    -----
     **Guarantee.** A digest that was computed from the entries as they are stored is that of the
     same digest before, number and body, and so of the same entries from the first one on. Entries
     up to one that this process has added up are therefore not added up again.
@@ -289,10 +275,7 @@ def read_state(name: str, entries: Sequence[Entry]) -> State:
 def balance_after(balance: Balance, later: Sequence[Entry]) -> Balance:
     """Return the balance after later entries, whose digests were checked.
 
-    Raises
-    ------
-    InputError
-        If the balance of one is not that of the entries before it.
+    Raises `InputError` if the balance of one is not that of the entries before it.
     """
     with _understood(balance.name):
         for after in _follow(balance, later):

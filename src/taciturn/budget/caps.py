@@ -26,21 +26,12 @@ _MOST_VALUES = 2**44
 class Guarantee:
     """What an account promises of everything that it ever charges.
 
-    Attributes
-    ----------
-    epsilon, delta
-        E and D: the pair that holds for all runs together.
-    curves
-        The share of both, in [0, 1), that is set aside for answers that are not Gaussian on all
-        records.
-    order
-        Of the divergences by which those are added up; None for the one that leaves most room for
-        small events. Batches of small rates ask for a lower one.
+    `epsilon`, `delta`: e and D: the pair that holds for all runs together. `curves`: the share of
+    both, in [0, 1), that is set aside for answers that are not Gaussian on all records. `order`: of
+    the divergences by which those are added up; None for the one that leaves most room for small
+    events. Batches of small rates ask for a lower one.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+    Raises `InputError` if a number is out of range.
     """
 
     epsilon: float
@@ -92,13 +83,8 @@ class Caps:
 def caps_of(guarantee: Guarantee) -> Caps:
     """Return the caps under which a guarantee holds.
 
-    Raises
-    ------
-    InputError
-        If delta is too small for the correction of the arithmetic.
+    Raises `InputError` if delta is too small for the correction of the arithmetic.
 
-    Notes
-    -----
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
     noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
     refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs

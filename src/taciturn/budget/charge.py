@@ -35,6 +35,9 @@ Events: TypeAlias = tuple[tuple[Event, int], ...]
 class Charge:
     """The events of one run, under its own relation and unit.
 
+    Raises `InputError` if there is no agent, the two observers have different numbers of agents, or
+    a number is negative: what a charge takes from an account would be nothing, or come back to it.
+
     Attributes
     ----------
     relation, unit
@@ -53,12 +56,6 @@ class Charge:
     dealt
         Whether records are dealt to the agents at random, by a new draw for every run: such a
         division has no name, since the totals of a named one are added up agent by agent.
-
-    Raises
-    ------
-    InputError
-        If there is no agent, the two observers have different numbers of agents, or a number is
-        negative: what a charge takes from an account would be nothing, or come back to it.
     """
 
     relation: str
@@ -134,13 +131,9 @@ def cost_of(
 
     mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others.
 
-    Raises
-    ------
-    InputError
-        If the relations do not compose (`check_relations`), or no bound is known for an event.
+    Raises `InputError` if the relations do not compose (`check_relations`), or no bound is known
+    for an event.
 
-    Notes
-    -----
     **Guarantee.** Neighbours under replace_one are two steps of zero_out apart, and two steps of mu
     are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was answered.
     """
@@ -188,10 +181,7 @@ def relation_text(relation: Relation) -> str:
 def relation_of(text: str) -> Relation:
     """Return the relation of such a text.
 
-    Raises
-    ------
-    InputError
-        If there is none.
+    Raises `InputError` if there is none.
     """
     name, _, number = text.partition(":")
     kinds = {kind.name: kind for kind in (BoundedChange, TargetChange)}
@@ -255,17 +245,10 @@ def _spread_agents(values: Mapping[str, Any]) -> tuple[Events, ...]:
 class AccountTerms:
     """What an account is about: its relation and unit, and whom it is against.
 
-    Attributes
-    ----------
-    relation
-        As `relation_text` writes it.
-    observer, colluders
-        "messages", or "sum" with the number of agents who tell their noise.
+    `relation`: as `relation_text` writes it. `observer`, `colluders`: "messages", or "sum" with the
+    number of agents who tell their noise.
 
-    Raises
-    ------
-    InputError
-        If one of them is unknown.
+    Raises `InputError` if one of them is unknown.
     """
 
     relation: str = "replace_one"
@@ -297,19 +280,10 @@ class AccountTerms:
 class Purpose:
     """What a run is, for the reader of an account and for what a refusal says would fit.
 
-    Attributes
-    ----------
-    what
-        In a few words.
-    proposal, plan
-        Their digests; the first is None where there is no proposal.
-    epsilon, delta, mu
-        As its plan certifies them.
+    `what`: in a few words. `proposal`, `plan`: their digests; the first is None where there is no
+    proposal. `epsilon`, `delta`, `mu`: as its plan certifies them.
 
-    Raises
-    ------
-    InputError
-        If a number is NaN or out of range, which no account could hold.
+    Raises `InputError` if a number is NaN or out of range, which no account could hold.
     """
 
     what: str

@@ -19,13 +19,8 @@ def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     The message says what is left and what would fit: the largest epsilon of a run whose answers are
     all Gaussian, else the most rounds at its noise.
 
-    Raises
-    ------
-    InputError
-        If the charge does not suit the terms of the account.
+    Raises `InputError` if the charge does not suit the terms of the account.
 
-    Notes
-    -----
     **Guarantee.** Of all charges together, the new one included, each cap is at least the sum: the
     condition under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than
     these assume, or none, is refused.

@@ -65,11 +65,8 @@ def place_file(file: Path) -> Path:
 def account_file(name: str, folder: Path) -> Path:
     """Return the file of an account.
 
-    Raises
-    ------
-    InputError
-        If the name is not one to 64 letters, digits, dots, hyphens and underscores, or starts with
-        something else than a letter or a digit.
+    Raises `InputError` if the name is not one to 64 letters, digits, dots, hyphens and underscores,
+    or starts with something else than a letter or a digit.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(

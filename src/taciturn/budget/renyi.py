@@ -38,14 +38,10 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
     The largest over neighbouring data sets, in both directions, rounded up. Infinite for an answer
     without noise, and where it is too large for double precision.
 
-    Raises
-    ------
-    InputError
-        If the order is no whole number of at least 2, or no sound bound is known for the event
-        under this relation: as in `taciturn.privacy.account`, and for noise inside an objective.
+    Raises `InputError` if the order is no whole number of at least 2, or no sound bound is known
+    for the event under this relation: as in `taciturn.privacy.account`, and for noise inside an
+    objective.
 
-    Notes
-    -----
     **Guarantee.** With s the multiplier, q the rate, D the Renyi divergence of order a:
 
     - Gaussian: a / (2 s^2).

@@ -73,15 +73,10 @@ class Reservation:
     def begin(self) -> None:
         """Write the mark after which records may be read.
 
-        Raises
-        ------
-        AccountError
-            If the reservation was returned or opened before. No record may be read then.
-        InputError
-            If the mark, or the head elsewhere, cannot be written. No record may be read then.
+        Raises `AccountError` if the reservation was returned or opened before. No record may be
+        read then. `InputError` if the mark, or the head elsewhere, cannot be written. No record may
+        be read then.
 
-        Notes
-        -----
         **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
         where it was.
         """
@@ -93,11 +88,8 @@ class Reservation:
     def use(self, charge: Charge) -> None:
         """Use the reservation for a run with these events; it is begun if it was not.
 
-        Raises
-        ------
-        AccountError
-            If it was made for other events or by another process, used before, or if its mark or
-            head could not be written.
+        Raises `AccountError` if it was made for other events or by another process, used before, or
+        if its mark or head could not be written.
         """
         named = dataclasses.replace(charge, partition=self.charge.partition)
         mine = named == self.charge and self._process == os.getpid()
@@ -131,13 +123,9 @@ class Reservation:
         Nothing happens if it was closed before. Where the entry cannot be written the account shows
         the run as opened: the charge was on the disk before, and this is for the reader only.
 
-        Parameters
-        ----------
-        answered
-            The events that happened, of a run that others ended early; None for all of them.
+        `answered`: the events that happened, of a run that others ended early; None for all of
+        them.
 
-        Notes
-        -----
         **Guarantee.** The sums of an account are over events that happened. A run that ends before
         its last round leaves events out; that is so whoever decides it, as long as the decision
         rests on what was answered and on public facts, as every choice of a filter's adversary
@@ -179,10 +167,8 @@ class Reservation:
 def advance_head(connection: sqlite3.Connection, name: str, file: Path, head: Path) -> None:
     """Write the last entry as the head, under the lock, so that it never goes back.
 
-    Raises
-    ------
-    InputError
-        If the head that stands is none of the entries: a copy of the account was charged.
+    Raises `InputError` if the head that stands is none of the entries: a copy of the account was
+    charged.
     """
     with usable(file), locked(connection), head_locked(head, PATIENCE):
         stands = read_head(head)

@@ -85,10 +85,8 @@ def read_head(file: Path) -> Head | None:
 def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
     """Write the head; nothing is written if it stands there already.
 
-    Parameters
-    ----------
-    durable
-        Whether it is on the disk on return. If not, a power failure may leave an earlier one.
+    `durable`: whether it is on the disk on return. If not, a power failure may leave an earlier
+    one.
     """
     head, new = Head(last.number, last.digest), not file.exists()
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -201,10 +199,7 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
     where a disk would otherwise answer early).
 
-    Raises
-    ------
-    InputError
-        If the file cannot be opened, is no account, or a write fails.
+    Raises `InputError` if the file cannot be opened, is no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
         stack.enter_context(closing(_keeper(file)))
@@ -254,10 +249,7 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
 
     `before` is called with the entry before the file has its name.
 
-    Raises
-    ------
-    AccountError
-        If there is such a file.
+    Raises `AccountError` if there is such a file.
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     with usable(file):

@@ -40,12 +40,8 @@ class Total:
 class Share:
     """What one charge adds to the sums of an account, and takes out of them if it is returned.
 
-    Attributes
-    ----------
-    costs
-        Of each agent; of the dearest one alone where the division has no name.
-    values, partition
-        As in the charge.
+    `costs`: of each agent; of the dearest one alone where the division has no name. `values`,
+    `partition`: as in the charge.
     """
 
     costs: tuple[Cost, ...]
@@ -68,6 +64,9 @@ class Share:
 class Sums:
     """Running sums over charges: fractions, since what is added must come out again whole.
 
+    **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
+    after any history the sums are those of the charges that stand, in any order.
+
     Attributes
     ----------
     once
@@ -78,11 +77,6 @@ class Sums:
         Numbers on a lattice.
     runs
         How many charges.
-
-    Notes
-    -----
-    **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
-    after any history the sums are those of the charges that stand, in any order.
     """
 
     once: Pair = _NOTHING
@@ -93,10 +87,7 @@ class Sums:
     def plus(self, share: Share) -> Sums:
         """Return the sums with one charge more.
 
-        Raises
-        ------
-        InputError
-            If a cost is infinite, or the division has another number of agents.
+        Raises `InputError` if a cost is infinite, or the division has another number of agents.
         """
         return self._changed(share, 1)
 
@@ -158,10 +149,7 @@ class Sums:
 def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
     """Return what a charge adds to the sums of an account.
 
-    Raises
-    ------
-    InputError
-        If relation, unit or colluders and those of the terms do not compose.
+    Raises `InputError` if relation, unit or colluders and those of the terms do not compose.
     """
     if charge.partition is None:
         costs: tuple[Cost, ...] = (largest_cost(terms, order, charge),)
@@ -174,14 +162,9 @@ def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
 def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Total:
     """Return what charges amount to, for the record that they cost most.
 
-    Raises
-    ------
-    InputError
-        If two charges have one division of the records and different numbers of agents, a charge
-        does not suit the terms (`share_of`), or a cost is infinite.
+    Raises `InputError` if two charges have one division of the records and different numbers of
+    agents, a charge does not suit the terms (`share_of`), or a cost is infinite.
 
-    Notes
-    -----
     **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
     most the largest total of an agent; over divisions the largest are added.
     """

@@ -27,14 +27,8 @@ ChargedTo: TypeAlias = Account | Reservation
 class Charged:
     """A run in an account.
 
-    Attributes
-    ----------
-    account
-        Its name.
-    run
-        What the account calls the run.
-    before, after
-        What the account held before the reservation, and after the run was closed.
+    `account`: its name. `run`: what the account calls the run. `before`, `after`: what the account
+    held before the reservation, and after the run was closed.
     """
 
     account: str
@@ -46,13 +40,8 @@ class Charged:
 def charge_of(plan: Plan) -> Charge:
     """Return the events of a plan for each agent, as each observer sees them.
 
-    Raises
-    ------
-    InputError
-        If the run is without noise, or its noise has no place in an account.
+    Raises `InputError` if the run is without noise, or its noise has no place in an account.
 
-    Notes
-    -----
     **Guarantee.** The events are those that `certify` accounts for: Gaussian answers on all records
     are one answer of the multiplier 1 / mu, the exact total (`taciturn.privacy.compose`), with mu
     rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
@@ -70,12 +59,8 @@ def charge_of(plan: Plan) -> Charge:
 def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False) -> Charge:
     """Return the same for a ledger on those terms, of one run or of several (`joined`).
 
-    Parameters
-    ----------
-    summed
-        Whether agents send whole steps, so that an observer of sums may be credited.
-    dealt
-        Whether records were dealt to the agents at random.
+    `summed`: whether agents send whole steps, so that an observer of sums may be credited. `dealt`:
+    whether records were dealt to the agents at random.
     """
     observer = terms.observer
     if isinstance(ledger.mechanism, NoNoise):
@@ -140,13 +125,9 @@ def reserve(
 ) -> Reservation:
     """Reserve the events of a plan in an account; no record has been read.
 
-    Raises
-    ------
-    AccountError
-        If they do not fit.
-    InputError
-        If a seed is given, the certificate is conditional on what was read off the records or on
-        somebody's claim of a bound, or the plan does not suit the account.
+    Raises `AccountError` if they do not fit; `InputError` if a seed is given, the certificate is
+    conditional on what was read off the records or on somebody's claim of a bound, or the plan does
+    not suit the account.
     """
     conditional = conditional or plan.certificate.conditional
     check_chargeable(seed=seed, conditional=conditional)
@@ -156,10 +137,7 @@ def reserve(
 def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | None = None) -> None:
     """Raise `InputError` for runs whose guarantee an account cannot hold.
 
-    Parameters
-    ----------
-    origin
-        Where the records come from, if they were divided already.
+    `origin`: where the records come from, if they were divided already.
     """
     if seed is not None:
         raise InputError(

@@ -223,12 +223,8 @@ def certificate_of(
 ) -> Certificate:
     """Return what a ledger amounts to, under the name of the planned observer.
 
-    Parameters
-    ----------
-    observer
-        That of `terms`, or the observer of all messages where nothing is credited to summation.
-    dealt
-        Whether records were dealt to the agents at random (`Spec.dealt`).
+    `observer`: that of `terms`, or the observer of all messages where nothing is credited to
+    summation. `dealt`: whether records were dealt to the agents at random (`Spec.dealt`).
     """
     certificate = certify(
         ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
@@ -297,8 +293,6 @@ def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger)
 def check_traces(program: Program, spec: Spec) -> None:
     """Raise `InputError` unless a whole run of the program can be traced on records of its shape.
 
-    Notes
-    -----
     Traced is what both runtimes execute: all methods of the algorithm, the network's round, every
     question with its batch and noise, and the released model, from types and shapes alone. Nothing
     is compiled. Targets are tried as numbers and as labels, as records may have either.

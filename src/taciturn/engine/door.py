@@ -136,13 +136,9 @@ def exact_answer(
 ) -> Array:
     """Return the un-noised answer of oracle number `turn.question`; zeros for -1, no question.
 
-    Parameters
-    ----------
-    key
-        The run's key, from which the batch of a sampled answer follows; None if no oracle samples.
+    `key`: the run's key, from which the batch of a sampled answer follows; None if no oracle
+    samples.
 
-    Notes
-    -----
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
     not depend on the shard: it is a constant.
     """
@@ -181,10 +177,7 @@ class Live(Door):
     Every answer leaves one record, which the run compares with the plan: the scale in it is the one
     that the noise was drawn at, and the size of that noise is tested (`taciturn.privacy.drawn`).
 
-    Attributes
-    ----------
-    key
-        That of a reproduction; None where every draw is handed in.
+    `key`: that of a reproduction; None where every draw is handed in.
     """
 
     oracles: tuple[Oracle, ...]

@@ -85,10 +85,7 @@ class NetworkKind(eqx.Module):
     def connect(cls, data: Any, agents: int, rounds: int) -> NetworkKind:
         """Return the network of a user's data.
 
-        Raises
-        ------
-        InputError
-            If it does not suit the number of agents or of rounds.
+        Raises `InputError` if it does not suit the number of agents or of rounds.
         """
 
     # planning: on the host
@@ -168,10 +165,7 @@ class NetworkKind(eqx.Module):
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
         """Return what all agents together send.
 
-        Parameters
-        ----------
-        message, inbox
-            How many numbers a message and an inbox hold.
+        `message`, `inbox`: how many numbers a message and an inbox hold.
         """
 
     @abstractmethod
@@ -206,10 +200,7 @@ class NetworkKind(eqx.Module):
 class Together(NetworkKind):
     """A network on which all agents are asked in every round, as one vectorised step.
 
-    Attributes
-    ----------
-    inbox_axis
-        The axis of agents in the inboxes; None where all hear the same.
+    `inbox_axis`: the axis of agents in the inboxes; None where all hear the same.
     """
 
     together: ClassVar[bool] = True
@@ -301,14 +292,9 @@ class OnTree(Star):
     ledger and certificate of `sum` are the star's, too. One process that plays all agents adds the
     same numbers without masks, which change no total.
 
-    Attributes
-    ----------
-    root
-        The agent where the total is formed.
-    senders, receivers
-        `(L, K)`: agents with their parents, the deepest first; A where a row has fewer agents. A
-        row is a level of the tree, or a part of one that is much wider than the others: L K is at
-        most 9 A.
+    `root`: the agent where the total is formed. `senders`, `receivers`: `(L, K)`: agents with their
+    parents, the deepest first; A where a row has fewer agents. A row is a level of the tree, or a
+    part of one that is much wider than the others: L K is at most 9 A.
     """
 
     data: ClassVar[str] = "a Tree"
@@ -422,12 +408,9 @@ class Gossip(Together):
     **Guarantee.** What is sent in the first exchange are the messages, functions of noised answers;
     what is sent in later ones are public linear functions of these. Nothing is asked in between.
 
-    Attributes
-    ----------
-    first, second, weights
-        Agent `first[e]` and agent `second[e]` weigh each other by w_e.
-    neighbours
-        The same by agent, which is quicker, unless an agent has more than eight neighbours.
+    `first`, `second`, `weights`: agent `first[e]` and agent `second[e]` weigh each other by w_e.
+    `neighbours`: the same by agent, which is quicker, unless an agent has more than eight
+    neighbours.
     """
 
     algorithms: ClassVar[type] = GossipAlgorithm
@@ -529,10 +512,8 @@ class Relay(NetworkKind):
 
     A round is a hop. A holder beyond its cap takes no part: it passes the token on untouched.
 
-    Attributes
-    ----------
-    holders, visits, awake
-        Who holds the token at each hop, how often before, and whether it takes part.
+    `holders`, `visits`, `awake`: who holds the token at each hop, how often before, and whether it
+    takes part.
     """
 
     algorithms: ClassVar[type] = RelayAlgorithm

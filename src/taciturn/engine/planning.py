@@ -73,10 +73,8 @@ _SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
 class Settled(NamedTuple):
     """A multiplier, the plan's draft at it, and the certificate of that draft.
 
-    Attributes
-    ----------
-    excess
-        log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the budget.
+    `excess`: log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the
+    budget.
     """
 
     multiplier: float
@@ -95,21 +93,12 @@ def within_budget(
 ) -> Settled:
     """Return the least of the multipliers tried whose certificate is within the budget.
 
-    Parameters
-    ----------
-    start
-        The multiplier to start from.
-    given
-        Whether it is the caller's: it may then leave any part of the budget, and is raised only
-        where it exceeds the budget by rounding.
+    `start`: the multiplier to start from. `given`: whether it is the caller's: it may then leave
+    any part of the budget, and is raised only where it exceeds the budget by rounding.
 
-    Raises
-    ------
-    PrivacyError
-        If no certificate is within the budget: a multiplier that was given is too small.
+    Raises `PrivacyError` if no certificate is within the budget: a multiplier that was given is too
+    small.
 
-    Notes
-    -----
     **Guarantee.** `certificate.epsilon <= epsilon` has been evaluated, from the finished ledger of
     the draft that is returned. The search does not assume that a numerical accountant is monotone:
     its grid moves with the multiplier, so that epsilon jumps by some 1e-7 of itself, and the
@@ -161,10 +150,7 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
 
     Exact to a relative 1e-6 or so: `within_budget` settles the rest.
 
-    Parameters
-    ----------
-    spread
-        How many times the noise for a unit at a single agent (`Adjacency.spread`).
+    `spread`: how many times the noise for a unit at a single agent (`Adjacency.spread`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
@@ -285,38 +271,15 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
-    Parameters
-    ----------
-    spec
-        Public facts.
-    oracles
-        The questions that the algorithm may ask, in the order of their numbers.
-    mechanism
-        The law of the noise; Gaussian if none is given.
-    network
-        None for a star with an aggregator, a `taciturn.network.Tree` for its methods without one, a
-        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on which a
-        round is one hop.
-    multiplier
-        That of an earlier plan with the same questions and terms, which spares the search; the
-        certificate does not rest on it. None: computed here, which may take seconds where batches
-        are sampled.
+    Raises `InputError` if an answer is not bounded and epsilon is finite, a setting is out of
+    range, an oracle is about another loss than the algorithm or differs from the public facts
+    (`Oracle.check`), the noise is not the library's, Poisson batches are asked for beyond epsilon
+    50, the oracles differ in the shape of their answers or in where the noise stands, or the
+    network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an error
+    in the algorithm or in a question, or a regulariser without a proximal map there. `PrivacyError`
+    if the predicted ledger would cost more than the budget, which only a multiplier that was given
+    can bring about.
 
-    Raises
-    ------
-    InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
-        about another loss than the algorithm or differs from the public facts (`Oracle.check`),
-        the noise is not the library's, Poisson batches are asked for beyond epsilon 50,
-        the oracles differ in the shape of their answers or in where the noise stands, or the
-        network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an
-        error in the algorithm or in a question, or a regulariser without a proximal map there.
-    PrivacyError
-        If the predicted ledger would cost more than the budget, which only a multiplier that was
-        given can bring about.
-
-    Notes
-    -----
     **Guarantee.** The certificate was computed from the finished ledger, not from z, for every
     agent, and is at most the budget (`taciturn.engine.planning.within_budget`).
     With multiplier z = scale / sensitivity equal for all questions of an agent, n questions of
@@ -337,6 +300,23 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
     A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
     for the observer of sums (`Adjacency.spread`).
+
+    Parameters
+    ----------
+    spec
+        Public facts.
+    oracles
+        The questions that the algorithm may ask, in the order of their numbers.
+    mechanism
+        The law of the noise; Gaussian if none is given.
+    network
+        None for a star with an aggregator, a `taciturn.network.Tree` for its methods without one, a
+        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on which a
+        round is one hop.
+    multiplier
+        That of an earlier plan with the same questions and terms, which spares the search; the
+        certificate does not rest on it. None: computed here, which may take seconds where batches
+        are sampled.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")

@@ -48,10 +48,8 @@ class Processes:
     def of(devices: Devices | None) -> Processes:
         """Return the processes that hold these devices; this one alone for None.
 
-        Raises
-        ------
-        InputError
-            If they hold devices of some of the processes that are connected, and not of all.
+        Raises `InputError` if they hold devices of some of the processes that are connected, and
+        not of all.
         """
         if devices is None or devices.processes == 1:
             return Processes()
@@ -70,10 +68,7 @@ class Processes:
     def gather(self, content: bytes) -> list[bytes]:
         """Return the content of every process, in their order, once all have given theirs.
 
-        Raises
-        ------
-        ProcessLostError
-            If one of them ended or cannot be reached.
+        Raises `ProcessLostError` if one of them ended or cannot be reached.
         """
         if self.count == 1:
             return [content]
@@ -87,11 +82,8 @@ class Processes:
     def agree(self, facts: Mapping[str, Any]) -> None:
         """Wait for all processes, and raise in each unless all have the same facts.
 
-        Raises
-        ------
-        InputError
-            If they differ. The message names the first fact in which they do, with both values
-            unless one is long, as a digest is.
+        Raises `InputError` if they differ. The message names the first fact in which they do, with
+        both values unless one is long, as a digest is.
         """
         given = [json.loads(text) for text in self.gather(json.dumps(facts, default=str).encode())]
         first = given[0]
@@ -155,18 +147,11 @@ class Processes:
 def connect(address: str | None, count: int | None, index: int | None) -> Processes:
     """Connect this process with the others of its run, and return them.
 
-    Parameters
-    ----------
-    address
-        HOST:PORT of the first process, where it then listens; None takes address, count and index
-        from the launcher, where JAX knows it (Open MPI, SLURM).
-    count, index
-        How many processes there are, and which of them this is, from 0.
+    `address`: HOST:PORT of the first process, where it then listens; None takes address, count and
+    index from the launcher, where JAX knows it (Open MPI, SLURM). `count`, `index`: how many
+    processes there are, and which of them this is, from 0.
 
-    Raises
-    ------
-    InputError
-        If they do not meet.
+    Raises `InputError` if they do not meet.
     """
     # a process that is asked to terminate would note it for a checkpoint, and go on
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]

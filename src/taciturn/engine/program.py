@@ -115,11 +115,8 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
 def stack(programs: list[Program]) -> Program:
     """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
 
-    Raises
-    ------
-    InputError
-        If the programs differ in more than numbers (another algorithm, mechanism, shape or
-        horizon).
+    Raises `InputError` if the programs differ in more than numbers (another algorithm, mechanism,
+    shape or horizon).
     """
     if len({program.summed for program in programs}) > 1:
         # sums of messages differ from sums of whole steps by rounding, and a sweep is seeded
@@ -316,11 +313,8 @@ KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
 def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
     """Return the network as arrays, once it suits the algorithm, the agents and the rounds.
 
-    Raises
-    ------
-    InputError
-        If it is no network, has another number of agents, a walk has another number of hops than
-        there are rounds or leaves out an agent, or the algorithm needs another kind.
+    Raises `InputError` if it is no network, has another number of agents, a walk has another number
+    of hops than there are rounds or leaves out an agent, or the algorithm needs another kind.
     """
     kind = KINDS.get(type(network))
     if kind is None:

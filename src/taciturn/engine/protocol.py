@@ -21,12 +21,8 @@ def agent_round(
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Return `(state, message, records)` after receive, E times (ask, door, tell), send.
 
-    Parameters
-    ----------
-    turns
-        The E turns of this round, every leaf with a leading axis E.
-    private
-        The data that the door takes; nothing else here reads them.
+    `turns`: the E turns of this round, every leaf with a leading axis E. `private`: the data that
+    the door takes; nothing else here reads them.
 
     Returns
     -------
@@ -99,12 +95,8 @@ def kept_parts(
 def observed_ledger(planned: Ledger, records: Record) -> Ledger:
     """Return the ledger that the door's records amount to.
 
-    Parameters
-    ----------
-    planned
-        Supplies the sensitivities and the law, which are the oracles' and not the door's.
-    records
-        Leaves `(T, E, A)`.
+    `planned`: supplies the sensitivities and the law, which are the oracles' and not the door's.
+    `records`: leaves `(T, E, A)`.
     """
     rate, batch = records.rate, records.batch
     scale = _agents_first(records.scale)
@@ -125,17 +117,10 @@ def observed_ledger(planned: Ledger, records: Record) -> Ledger:
 def tested(plan: Ledger, certificate: Certificate, trace: Trace) -> Trace:
     """Return the trace of a run whose noise passes its test, without what was seen of the noise.
 
-    Parameters
-    ----------
-    plan
-        The ledger of the run, as it was planned; the observed one is equal to it.
-    certificate
-        That of the plan, whose delta pays for the test.
+    `plan`: the ledger of the run, as it was planned; the observed one is equal to it.
+    `certificate`: that of the plan, whose delta pays for the test.
 
-    Raises
-    ------
-    PrivacyError
-        If the noise does not pass, or the door did not say what it drew.
+    Raises `PrivacyError` if the noise does not pass, or the door did not say what it drew.
     """
     records: Record = trace.records
     test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)

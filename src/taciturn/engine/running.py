@@ -48,8 +48,6 @@ def check_targets(plan: Plan, shards: Shards) -> None:
     A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
     the records, and nothing else would tell.
 
-    Notes
-    -----
     **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
     targets are (`Loss.within_domain`, clipped coefficients). What matters is that its outcome tells
     nothing for free. It depends on private targets, so it is made as the norms are checked: behind
@@ -159,6 +157,16 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
+    Raises `InputError` if the shards differ from those of the plan (counts, dimension, record
+    norm), or the account has no room (`AccountError`). If the agents cannot be divided among the
+    devices, or the processes were given different plans, seeds, devices or versions, which is
+    compared before the charge; after it, if they have different records, or a target is none of the
+    loss (`taciturn.engine.running`). `PrivacyError` if no seed is given and no exact sampler is
+    known for the noise (inside an objective), or the machine does not add whole numbers exactly; if
+    a record breaks the norm that the shards promise, the program asks for more than was planned,
+    the observed ledger differs from the planned one, or the noise that was drawn does not have its
+    law (`taciturn.privacy.drawn`). Nothing is returned then.
+
     Parameters
     ----------
     runtime
@@ -181,21 +189,6 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         others wait for it. Its shards may hold all agents, of
         which it keeps its own, or these alone (`taciturn.problems.spread_local`). The first process
         alone is given an account: the others wait until the charge is on its disk.
-
-    Raises
-    ------
-    InputError
-        If the shards differ from those of the plan (counts, dimension, record norm), or the
-        account has no room (`AccountError`). If the agents cannot be divided among the devices, or
-        the processes were given different plans, seeds, devices or versions, which is compared
-        before the charge; after it, if they have different records, or a target is none of the
-        loss (`taciturn.engine.running`).
-    PrivacyError
-        If no seed is given and no exact sampler is known for the noise (inside an objective), or
-        the machine does not add whole numbers exactly; if a
-        record breaks the norm that the shards promise, the program asks for more than was
-        planned, the observed ledger differs from the planned one, or the noise that was drawn does
-        not have its law (`taciturn.privacy.drawn`). Nothing is returned then.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:

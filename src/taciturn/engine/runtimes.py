@@ -46,15 +46,9 @@ def simulate(
 ) -> tuple[Array, Trace]:
     """Return the final model and the kept parts of the trace.
 
-    Parameters
-    ----------
-    private
-        The data that the door takes, agents on the first axis of every leaf; an argument, never a
-        closure.
-    keep
-        Any of `KEPT`. Answers and messages cost memory T x A x dimension.
-    report
-        Called on the host with the number of finished rounds (and in no certain order).
+    `private`: the data that the door takes, agents on the first axis of every leaf; an argument,
+    never a closure. `keep`: any of `KEPT`. Answers and messages cost memory T x A x dimension.
+    `report`: called on the host with the number of finished rounds (and in no certain order).
     """
     return _simulate(program, door, private, keep, report)
 
@@ -63,6 +57,8 @@ def sweep(
     programs: Program, doors: Door, private: Any, *, keep: Keep, devices: Devices | None = None
 ) -> tuple[Array, Trace]:
     """Return `simulate` for every pair of a program and a door, as one compiled program.
+
+    Raises `InputError` if the devices divide neither the number of doors nor that of programs.
 
     Parameters
     ----------
@@ -81,11 +77,6 @@ def sweep(
     -------
     model, trace
         With leading axes `(B, S)`.
-
-    Raises
-    ------
-    InputError
-        If the devices divide neither the number of doors nor that of programs.
     """
     found: tuple[Array, Trace]
     if devices is None:

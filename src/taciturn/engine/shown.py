@@ -73,8 +73,6 @@ class ShownRun:
         The public schedules of the plan, as the step size; and, where models were kept, the norm of
         the model after each round (`model_norm`) and of its change (`model_change`).
 
-        Notes
-        -----
         **Guarantee.** Post-processing of public facts and of models that could be released.
         """
         index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")

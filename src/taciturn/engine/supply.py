@@ -36,17 +36,10 @@ class Supply:
     in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
     stream serves this supply and no other, and a round is drawn once.
 
-    Parameters
-    ----------
-    rows
-        The padded number of records of an agent.
-    slot
-        The participant whose draws these are, or a range of them; None for those of all.
+    `rows`: the padded number of records of an agent. `slot`: the participant whose draws these are,
+    or a range of them; None for those of all.
 
-    Raises
-    ------
-    PrivacyError
-        If the stream has served another run.
+    Raises `PrivacyError` if the stream has served another run.
     """
 
     def __init__(
@@ -88,10 +81,7 @@ class Supply:
     def block(self, first: int, last: int) -> Any:
         """Return the draws of the rounds from `first` to `last`, the latter not included.
 
-        Raises
-        ------
-        PrivacyError
-            If one of them was drawn before: two answers would share their noise.
+        Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
         if first < self._undrawn:
             raise PrivacyError(

@@ -125,18 +125,11 @@ def discrete_gaussian(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    Parameters
-    ----------
-    scale
-        s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the float.
+    `scale`: s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the
+    float.
 
-    Raises
-    ------
-    InputError
-        If the scale is out of range.
+    Raises `InputError` if the scale is out of range.
 
-    Notes
-    -----
     **Guarantee.** Every draw has exactly the law above (see the module), given uniform words.
     """
     scale = checks.positive("scale", scale)

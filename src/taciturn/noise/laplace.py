@@ -35,18 +35,10 @@ def discrete_laplace(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    Parameters
-    ----------
-    scale
-        t, in units of the lattice, from 1 to 2^40; the exact value of the float.
+    `scale`: t, in units of the lattice, from 1 to 2^40; the exact value of the float.
 
-    Raises
-    ------
-    InputError
-        If the scale is out of range.
+    Raises `InputError` if the scale is out of range.
 
-    Notes
-    -----
     **Guarantee.** Every draw has exactly the law of this module, given uniform words.
     """
     scale = checks.positive("scale", scale)

@@ -19,10 +19,7 @@ from taciturn.privacy.terms import Relation
 class _NoisedAnswer:
     """An answer with added noise; the multiplier is its scale over the sensitivity.
 
-    Raises
-    ------
-    InputError
-        If the multiplier is not a positive, finite number.
+    Raises `InputError` if the multiplier is not a positive, finite number.
     """
 
     multiplier: float
@@ -54,10 +51,8 @@ class Sampled:
     Under replace-one the sensitivity behind the multiplier must be twice the norm bound of one
     record's term (the accountant relies on it).
 
-    Raises
-    ------
-    InputError
-        If the rate is not in [1e-9, 1], or the event inside is not one noised answer.
+    Raises `InputError` if the rate is not in [1e-9, 1], or the event inside is not one noised
+    answer.
     """
 
     event: GaussianAnswer | LaplaceAnswer
@@ -77,21 +72,14 @@ class Sampled:
 class PerturbedAnswer:
     """The minimiser of a function with Gaussian noise in its gradient (`objective_deltas`).
 
-    Attributes
-    ----------
-    multiplier
-        Standard deviation of the noise / how far one unit can move the gradient.
-    jacobian
-        log(1 + beta / lam), beta the smoothness of one record's term, lam the strong convexity of
-        everything else.
-    output_ratio
-        The minimiser is computed to a residual only and released with a little noise on top, of
-        multiplier `multiplier / output_ratio`, which covers the residual: one more Gaussian answer.
+    `multiplier`: standard deviation of the noise / how far one unit can move the gradient.
+    `jacobian`: log(1 + beta / lam), beta the smoothness of one record's term, lam the strong
+    convexity of everything else. `output_ratio`: the minimiser is computed to a residual only and
+    released with a little noise on top, of multiplier `multiplier / output_ratio`, which covers the
+    residual: one more Gaussian answer.
 
-    Raises
-    ------
-    InputError
-        If the multiplier is not positive and finite, or another number is negative or not finite.
+    Raises `InputError` if the multiplier is not positive and finite, or another number is negative
+    or not finite.
     """
 
     multiplier: float
@@ -111,10 +99,8 @@ class FixedSize:
     Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden.
     The multiplier is the standard deviation over the replace-one sensitivity on one batch.
 
-    Raises
-    ------
-    InputError
-        If the batch is empty or larger than the data, or the event is not a Gaussian answer.
+    Raises `InputError` if the batch is empty or larger than the data, or the event is not a
+    Gaussian answer.
     """
 
     event: GaussianAnswer
@@ -182,23 +168,12 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
     No answers: epsilon is 0.
 
-    Parameters
-    ----------
-    events
-        Pairs (event, how often). Equal events are merged first.
-    delta
-        Above 0 and below 1.
-    relation
-        The neighbouring relation that the multipliers were computed for.
+    `events`: pairs (event, how often). Equal events are merged first. `delta`: above 0 and below 1.
+    `relation`: the neighbouring relation that the multipliers were computed for.
 
-    Raises
-    ------
-    InputError
-        If delta or a count is out of range, something is not an event, or sampling is combined
-        with a relation for which no sound accountant is known.
+    Raises `InputError` if delta or a count is out of range, something is not an event, or sampling
+    is combined with a relation for which no sound accountant is known.
 
-    Notes
-    -----
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
     exact (`gaussian.compose`), the rest an upper bound (`losses.numerical_epsilon`).
@@ -270,14 +245,10 @@ def multiplier_for(
     `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
     it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity.
 
-    Raises
-    ------
-    InputError
-        If the budget or `rounds` is out of range, the combination of sampling and relation is not
-        supported, or no amount of noise fits (an event without noise, or a delta too small).
+    Raises `InputError` if the budget or `rounds` is out of range, the combination of sampling and
+    relation is not supported, or no amount of noise fits (an event without noise, or a delta too
+    small).
 
-    Notes
-    -----
     **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
     in the multiplier. The search starts from large noise, where the accountant is cheap, and
     returns only a multiplier whose cost it has computed.

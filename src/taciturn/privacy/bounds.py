@@ -22,6 +22,9 @@ Norm: TypeAlias = Literal["l1", "l2"]
 class SensitivityBound:
     """A bound Delta on the change of every answer between neighbouring data sets.
 
+    Raises `InputError` if a value is NaN or negative, the shape is not (A, T, E), or the norm is
+    unknown.
+
     Attributes
     ----------
     value
@@ -32,11 +35,6 @@ class SensitivityBound:
         The relation and unit it holds for.
     derivation
         Why it holds, in words and formulas.
-
-    Raises
-    ------
-    InputError
-        If a value is NaN or negative, the shape is not (A, T, E), or the norm is unknown.
     """
 
     value: Float[HostArray, "A T E"]
@@ -72,18 +70,9 @@ def mean_gradient_bound(
 
     In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`.
 
-    Returns
-    -------
-    SensitivityBound
-        Of shape (A, `rounds`, `questions`), in the units of the gradient.
+    Raises `InputError` if `norm` is unknown, or `rounds` or `questions` is not a whole number of at
+    least 1.
 
-    Raises
-    ------
-    InputError
-        If `norm` is unknown, or `rounds` or `questions` is not a whole number of at least 1.
-
-    Notes
-    -----
     **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
     by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
     when its contribution is set to zero. If every record may change, the triangle inequality over
@@ -93,6 +82,11 @@ def mean_gradient_bound(
     case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
     would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
     The bound holds at every query, so it holds for queries chosen after earlier answers.
+
+    Returns
+    -------
+    SensitivityBound
+        Of shape (A, `rounds`, `questions`), in the units of the gradient.
 
     Examples
     --------

@@ -133,8 +133,6 @@ class Certificate:
 
         None where records are no rows of anybody, and where nothing is protected.
 
-        Notes
-        -----
         **Guarantee.** k rows are replaced one after the other: k steps of mu make one of k mu
         (Dong, Roth and Su 2022, Theorem 2.14); k steps of epsilon and delta make one of k epsilon
         and delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
@@ -183,15 +181,10 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
     different list of answers, whatever the observer.
 
-    Raises
-    ------
-    InputError
-        If delta is not above 0 and below 1, records are dealt and the unit is an agent, answers are
-        sampled and the unit is no record, or a person is at several agents and the answers have no
-        mu.
+    Raises `InputError` if delta is not above 0 and below 1, records are dealt and the unit is an
+    agent, answers are sampled and the unit is no record, or a person is at several agents and the
+    answers have no mu.
 
-    Notes
-    -----
     **Guarantee.** One agent's answers compose in sequence. Agents hold disjoint data, so a
     neighbouring data set differs at one agent i only. Given everything sent before, the other
     agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
@@ -298,10 +291,8 @@ def _on_lattice(ledger: Ledger, agents: int = 1) -> Callable[..., Any]:
 def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
     """Return a warning if delta exceeds 1 / (10 x units), else nothing.
 
-    Parameters
-    ----------
-    units, what
-        How many records there are, or persons if a person is what is protected; their name.
+    `units`, `what`: how many records there are, or persons if a person is what is protected; their
+    name.
 
     Examples
     --------

@@ -26,10 +26,8 @@ from taciturn.typing import HostArray
 class Inside:
     """The parameters of the law of noise inside an objective.
 
-    Attributes
-    ----------
-    jacobian, output_ratio
-        `(A,)` each, for every agent's answers: see `taciturn.privacy.PerturbedAnswer`.
+    `jacobian`, `output_ratio`: `(A,)` each, for every agent's answers: see
+    `taciturn.privacy.PerturbedAnswer`.
     """
 
     jacobian: Float[HostArray, " A"]
@@ -56,12 +54,8 @@ def merged(
 ) -> tuple[tuple[tuple[Event, int], ...], ...]:
     """Return the events of each of some agents with their counts.
 
-    Parameters
-    ----------
-    answers
-        Movement over noise, sampling rates, fixed sizes of batches.
-    inside
-        Where the noise stood inside the objective: an event then depends on whose it is.
+    `answers`: movement over noise, sampling rates, fixed sizes of batches. `inside`: where the
+    noise stood inside the objective: an event then depends on whose it is.
     """
     known: dict[Any, tuple[tuple[Event, int], ...]] = {}
     events = []
@@ -98,6 +92,10 @@ _AGENTS_AT_ONCE = 1024
 class Ledger:
     """What every agent answered, question by question, on host arrays of shape (A, T, E).
 
+    Raises `InputError` if the shapes differ or are not three-dimensional, or kinds are not whole
+    numbers; `PrivacyError` if at a question the sensitivity, scale or step is NaN or negative,
+    scale or step is infinite, or the rate is not in (0, 1].
+
     Attributes
     ----------
     kind
@@ -119,14 +117,6 @@ class Ledger:
         The step of the lattice that answer and noise stood on; None for real numbers.
     values
         How many numbers an answer has.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ or are not three-dimensional, or kinds are not whole numbers.
-    PrivacyError
-        If at a question the sensitivity, scale or step is NaN or negative, scale or step is
-        infinite, or the rate is not in (0, 1].
     """
 
     kind: Int[HostArray, "A T E"]
@@ -297,14 +287,9 @@ class Ledger:
         the other agents at that slot, without the k largest of those. Agents who are not asked at
         a slot add no noise there.
 
-        Raises
-        ------
-        PrivacyError
-            If the noise is not Gaussian, stood inside the objective, or an answer is sampled: the
-            total is then not a mu (use `events`).
+        Raises `PrivacyError` if the noise is not Gaussian, stood inside the objective, or an answer
+        is sampled: the total is then not a mu (use `events`).
 
-        Notes
-        -----
         **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
         observer who subtracts the noise of k colluders faces independent normal noise whose
         variance is that of the honest rest; which agents collude is unknown, so the k noisiest
@@ -328,13 +313,8 @@ class Ledger:
         Under `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it
         without the k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`.
 
-        Raises
-        ------
-        PrivacyError
-            If the total is no mu, as for `mu_per_agent`.
+        Raises `PrivacyError` if the total is no mu, as for `mu_per_agent`.
 
-        Notes
-        -----
         **Guarantee.** Agents noise independently, so Gaussian answers of several compose like those
         of one. In a sum their changes add up, by the triangle inequality. Any k agents may collude,
         those with the unit included, but not all: then nothing is left to hide.
@@ -381,11 +361,8 @@ class Ledger:
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
         1e-6, fixed sizes of batches and steps of the lattice exactly.
 
-        Raises
-        ------
-        PrivacyError
-            If the mechanism or shape differs, or at the first agent, round and question (counted
-            from 0) where the two disagree.
+        Raises `PrivacyError` if the mechanism or shape differs, or at the first agent, round and
+        question (counted from 0) where the two disagree.
         """
         if type(self.mechanism) is not type(observed.mechanism):
             raise PrivacyError(
@@ -472,13 +449,9 @@ def _kept(values: HostArray) -> HostArray:
 def joined(ledgers: Sequence[Ledger]) -> Ledger:
     """Return one ledger with the answers of all, each agent's rounds one after the other.
 
-    Raises
-    ------
-    InputError
-        If there is none, the agents are not as many, or the answers of one have no mu.
+    Raises `InputError` if there is none, the agents are not as many, or the answers of one have no
+    mu.
 
-    Notes
-    -----
     **Guarantee.** Answers of several runs on the same records are answers of one run in which they
     are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
     exactly (`taciturn.privacy.compose`). Where answers differ in how many numbers they have, the
@@ -522,10 +495,7 @@ _MARGIN = 1e-12  # covers the rounding of either direction
 def mu_of_choice(rate: float, relation: Relation) -> float:
     """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
 
-    Raises
-    ------
-    InputError
-        If the rate is no finite number of at least 0.
+    Raises `InputError` if the rate is no finite number of at least 0.
     """
     half = _width(relation) * checks.not_negative("rate", rate) / 2
     return 2 * float(ndtri(expit(half))) * (1 + _MARGIN)
@@ -534,10 +504,7 @@ def mu_of_choice(rate: float, relation: Relation) -> float:
 def rate_of_choice(mu: float, relation: Relation) -> float:
     """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
 
-    Raises
-    ------
-    InputError
-        If mu is not above 0, or infinite.
+    Raises `InputError` if mu is not above 0, or infinite.
 
     Examples
     --------

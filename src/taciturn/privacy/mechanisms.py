@@ -27,10 +27,7 @@ Answer: TypeAlias = Float[Array, "..."]
 class Mechanism(eqx.Module):
     """Additive noise, independent and equal in every coordinate. Holds no arrays.
 
-    Attributes
-    ----------
-    norm
-        The norm in which sensitivity must be bounded for this noise.
+    `norm`: the norm in which sensitivity must be bounded for this noise.
     """
 
     norm: ClassVar[Norm]
@@ -44,10 +41,7 @@ class Mechanism(eqx.Module):
     ) -> Int64[HostArray, "n count"]:
         """Return noise in steps of a lattice, a row for every label, from its exact discrete law.
 
-        Raises
-        ------
-        PrivacyError
-            If no exact sampler of this noise is known, as here.
+        Raises `PrivacyError` if no exact sampler of this noise is known, as here.
         """
         del stream, labels, count, scale
         raise PrivacyError(
@@ -73,10 +67,7 @@ class Mechanism(eqx.Module):
 
         A multiplier of 0 is an answer without noise, `Exact`.
 
-        Raises
-        ------
-        InputError
-            If the multiplier is negative, NaN or infinite.
+        Raises `InputError` if the multiplier is negative, NaN or infinite.
         """
 
 
@@ -227,10 +218,7 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
     to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
     gives.
 
-    Raises
-    ------
-    InputError
-        If the correction is larger than the budget.
+    Raises `InputError` if the correction is larger than the budget.
     """
     once = _once(values, LEAST_SCALE, law)
     left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))
@@ -281,27 +269,20 @@ def lattice_epsilon(
 ) -> Epsilons:
     """Return an epsilon that holds, at `delta`, for answers under discrete noise.
 
-    Parameters
-    ----------
-    epsilon_of
-        The epsilon at a delta of the same answers under rounded noise; or those of several agents.
-    values
-        n: how many numbers the agent that differs gives in all, at most.
-    scale
-        s or t: the least noise scale of any of them, in steps of the lattice.
+    `epsilon_of`: the epsilon at a delta of the same answers under rounded noise; or those of
+    several agents. `values`: n: how many numbers the agent that differs gives in all, at most.
+    `scale`: s or t: the least noise scale of any of them, in steps of the lattice.
+
+    **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
+    the noise costs at most (`taciturn.privacy.drawn`): for the Gaussian law at tau = 100 + epsilon'
+    with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the Laplace law
+    with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100) e^-eta1.
 
     Returns
     -------
     float or array
         Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
         e^-98.
-
-    Notes
-    -----
-    **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
-    the noise costs at most (`taciturn.privacy.drawn`): for the Gaussian law at tau = 100 + epsilon'
-    with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the Laplace law
-    with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100) e^-eta1.
 
     Examples
     --------

@@ -53,13 +53,8 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     Infinite, to be safe, where floating-point numbers cannot resolve it: if delta is below 1e-16
     for every answer, or if one answer alone may have a privacy loss above 700.
 
-    Raises
-    ------
-    InputError
-        If no sound dominating pair is implemented for an event under this relation.
+    Raises `InputError` if no sound dominating pair is implemented for an event under this relation.
 
-    Notes
-    -----
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and
     discretisation rounds privacy up ("connect the dots", Doroshenko et al. 2022). What the
@@ -221,14 +216,9 @@ def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Dist
 def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon for answers on fixed-size batches and on all records.
 
-    Raises
-    ------
-    InputError
-        If the relation is not replace_one, or an event is neither `FixedSize` nor a plain Gaussian
-        answer.
+    Raises `InputError` if the relation is not replace_one, or an event is neither `FixedSize` nor a
+    plain Gaussian answer.
 
-    Notes
-    -----
     **Guarantee.** For a Gaussian answer of replace-one multiplier s on a batch of b out of n
     records without replacement, the Renyi divergence of every order is bounded by Wang, Balle and
     Kasiviswanathan (2019), Theorem 9; orders add up over answers, adaptively chosen or not, and

@@ -27,18 +27,10 @@ def objective_deltas(
     differentiable with a Lipschitz gradient, a sum of terms of records' margins x'w and public
     terms. Neighbouring data sets differ in one such term.
 
-    Parameters
-    ----------
-    shift
-        u = Delta / sigma, Delta the most that grad G can move.
-    jacobian
-        J = log(1 + beta / lam): one record's term is beta-smooth, everything else lam-strongly
-        convex.
-    replaced
-        Whether one term becomes another; else one term appears or disappears.
+    `shift`: u = Delta / sigma, Delta the most that grad G can move. `jacobian`: j = log(1 + beta /
+    lam): one record's term is beta-smooth, everything else lam-strongly convex. `replaced`: whether
+    one term becomes another; else one term appears or disappears.
 
-    Notes
-    -----
     **Guarantee.** y = w if and only if b = -grad G(w), a bijection with Lipschitz inverse, so y has
     density N(-grad G(w)) |det Hess G(w)|. With g = grad G(y) ~ N(0, sigma^2 I) under D, the loss is
 

@@ -136,11 +136,8 @@ class TargetChange(Relation):
 def relation_named(name: str) -> Relation:
     """Return the relation called `name`: "replace_one" or "zero_out".
 
-    Raises
-    ------
-    InputError
-        If the name is another one. `BoundedChange` and `TargetChange` need their beta: construct
-        them directly.
+    Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
+    beta: construct them directly.
 
     Examples
     --------
@@ -156,6 +153,18 @@ def relation_named(name: str) -> Relation:
 class Adjacency:
     r"""A relation together with the unit it speaks of.
 
+    Raises `InputError` if the relation is no `Relation`, the unit is none of "record", "agent" and
+    "person", or K and M are not given for a person, and for a person only, as whole numbers of at
+    least 1.
+
+    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
+    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
+    them changes does not matter where answers do not depend on the order of records. So a change
+    of an answer is one of K records together (`changed`). If a person is at several agents, all of
+    their answers change: under `Messages` their noises are independent and
+    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
+    (`Ledger.mu_across`).
+
     Attributes
     ----------
     relation
@@ -168,22 +177,6 @@ class Adjacency:
         of that person alone (`taciturn.problems.Persons`).
     agents_per_person
         M, for the unit person: at how many agents a person has rows, at most.
-
-    Raises
-    ------
-    InputError
-        If the relation is no `Relation`, the unit is none of "record", "agent" and "person", or
-        K and M are not given for a person, and for a person only, as whole numbers of at least 1.
-
-    Notes
-    -----
-    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
-    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
-    them changes does not matter where answers do not depend on the order of records. So a change
-    of an answer is one of K records together (`changed`). If a person is at several agents, all of
-    their answers change: under `Messages` their noises are independent and
-    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
-    (`Ledger.mu_across`).
     """
 
     relation: Relation
@@ -271,10 +264,7 @@ class Sum:
     `colluders` agents tell the observer their own noise; 1 covers a curious participant, who
     knows its own.
 
-    Raises
-    ------
-    InputError
-        If `colluders` is not a whole number of 0 or more.
+    Raises `InputError` if `colluders` is not a whole number of 0 or more.
     """
 
     name: ClassVar[str] = "sum"
@@ -301,10 +291,7 @@ Observer: TypeAlias = Messages | Sum
 def observer_named(name: str) -> Observer:
     """Return the observer called `name`: "messages", or "sum" with one colluder.
 
-    Raises
-    ------
-    InputError
-        If the name is another one.
+    Raises `InputError` if the name is another one.
 
     Examples
     --------
@@ -332,21 +319,12 @@ MOST_EPSILON = 1e6
 class Terms:
     """A total budget, a neighbouring relation and an observer.
 
-    Attributes
-    ----------
-    epsilon, delta
-        The budget of the whole run. `epsilon` may be infinite: the run is then without noise, and
-        its certificate says "no privacy".
-    adjacency
-        Which data sets are neighbours.
-    observer
-        What is observed.
+    `epsilon`, `delta`: the budget of the whole run. `epsilon` may be infinite: the run is then
+    without noise, and its certificate says "no privacy". `adjacency`: which data sets are
+    neighbours. `observer`: what is observed.
 
-    Raises
-    ------
-    InputError
-        If epsilon is not above 0 or so large that it protects nothing, delta is not between 0 and
-        1, or adjacency or observer is something else, for example its name.
+    Raises `InputError` if epsilon is not above 0 or so large that it protects nothing, delta is not
+    between 0 and 1, or adjacency or observer is something else, for example its name.
     """
 
     epsilon: float
