@@ -166,13 +166,7 @@ def check_relations(run: Relation, account: Relation) -> None:
 
 
 def relation_text(relation: Relation) -> str:
-    """Return the name of a relation with its numbers, as `relation_of` reads it.
-
-    Examples
-    --------
-    >>> relation_text(BoundedChange(0.5))
-    'bounded_change:0.5'
-    """
+    """Return the name of a relation with its numbers, as `relation_of` reads it."""
     beta = f":{relation.beta!r}" if isinstance(relation, BoundedChange | TargetChange) else ""
     return f"{relation.name}{beta}"
 

@@ -142,16 +142,9 @@ def _turn(program: Program, private: dict[str, Any]) -> Turn:
     """One agent's turn: what differs between agents traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
-    return Turn(
-        zero,
-        zero,
-        zero,
-        zero,
-        private["agent"],
-        private["scale"],
-        private["exponent"],
-        shared | private["values"],
-    )
+    agent, scale, exponent = (private[name] for name in ("agent", "scale", "exponent"))
+    values = shared | private["values"]
+    return Turn(zero, zero, zero, zero, agent, scale, exponent, values)
 
 
 def _marks_out(
@@ -229,20 +222,28 @@ def certificate_of(
     certificate = certify(
         ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
     )
-    trust = network.trust(observer)
+    trust = network.trust(observer) or certificate.trust
     if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
         trust = alone_among(network.agents, observer.colluders)
-    if trust is not None:
-        certificate = dataclasses.replace(certificate, trust=trust)
-    if not all(oracle.holds_on_machine() for oracle in oracles):
-        certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
-    if observer != terms.observer:
-        certificate = _under_name_of(terms.observer, certificate, ledger)
-    claimed = claims_of(oracles)
-    if not claimed or isinstance(ledger.mechanism, NoNoise):
-        return certificate
-    certificate = certificate.under(map(claim_condition, claimed), conditional=True)
-    return dataclasses.replace(certificate, trust=with_claims(certificate.trust, oracles))
+    if observer != terms.observer:  # for all messages, under the name of the one planned for
+        why = "this algorithm asks at private iterates"
+        if ledger.sampled:
+            why = "its batches are sampled"
+        elif ledger.inside is not None:
+            why = "its noise stands inside an objective"
+        trust = (
+            f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+            "observer of every message"
+        )
+    claimed = () if isinstance(ledger.mechanism, NoNoise) else claims_of(oracles)
+    exact = all(oracle.holds_on_machine() for oracle in oracles)
+    certificate = dataclasses.replace(
+        certificate,
+        observer=terms.observer.name,
+        trust=with_claims(trust, oracles) if claimed else trust,
+        arithmetic=certificate.arithmetic if exact else REAL_NUMBERS,
+    )
+    return certificate.under(map(claim_condition, claimed), conditional=bool(claimed))
 
 
 def claims_of(oracles: tuple[Oracle, ...]) -> tuple[str, ...]:
@@ -274,20 +275,6 @@ def alone_among(agents: int, colluders: int) -> str:
         f"none needed: if {colluders} may collude, an agent among {agents} may face nobody else, "
         "so nothing is credited to summation; this is the value for an observer of every message"
     )
-
-
-def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
-    """Return a certificate for all messages under the name of the observer that was planned for."""
-    why = "this algorithm asks at private iterates"
-    if ledger.sampled:
-        why = "its batches are sampled"
-    elif ledger.inside is not None:
-        why = "its noise stands inside an objective"
-    trust = (
-        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
-        "observer of every message"
-    )
-    return dataclasses.replace(certificate, observer=observer.name, trust=trust)
 
 
 def check_traces(program: Program, spec: Spec) -> None:

@@ -254,9 +254,8 @@ class Live(Door):
             return None, None
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
-        question = turn.question
-        rate = jnp.asarray(rates, turn.scale.dtype)[question]
-        return rate, jnp.asarray(sizes, jnp.int32)[question]
+        rate = jnp.asarray(rates, turn.scale.dtype)[turn.question]
+        return rate, jnp.asarray(sizes, jnp.int32)[turn.question]
 
 
 class Recorded(NamedTuple):

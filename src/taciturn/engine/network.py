@@ -48,35 +48,15 @@ class Turns(NamedTuple):
 
 
 class NetworkKind(eqx.Module):
-    """A network as the compiled program sees it. S agents may be asked in a round.
+    """A network as the compiled program sees it. S of its A `agents` may be asked in a round."""
 
-    Attributes
-    ----------
-    algorithms
-        The methods that run on it.
-    data
-        What a user passes for it, as error messages name it.
-    aggregates
-        Whether an aggregator combines the messages, so that summation can hide them.
-    one_public
-        Whether all agents hear the same, a public value.
-    draws_ahead
-        Whether noise and batches of many rounds may be drawn at once.
-    together
-        Whether all agents answer in a round, so that several devices can share the work.
-    written
-        Whether a plan that is written down has an entry for it; a star is what no entry means.
-    agents
-        A.
-    """
-
-    algorithms: ClassVar[type]
-    data: ClassVar[str]
-    aggregates: ClassVar[bool] = False
-    one_public: ClassVar[bool] = False
-    draws_ahead: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-    written: ClassVar[bool] = True
+    algorithms: ClassVar[type]  # the methods that run on it
+    data: ClassVar[str]  # what a user passes for it, as error messages name it
+    aggregates: ClassVar[bool] = False  # whether summation in an aggregator can hide messages
+    one_public: ClassVar[bool] = False  # whether all agents hear the same, a public value
+    draws_ahead: ClassVar[bool] = True  # whether draws of many rounds may be made at once
+    together: ClassVar[bool] = False  # whether all answer in a round, so that devices can share
+    written: ClassVar[bool] = True  # whether a plan names it; a star is what no name means
 
     agents: int = eqx.field(static=True, repr=False)
 

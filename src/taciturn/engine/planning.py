@@ -328,11 +328,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     check_size(questions.size, spec.agents)
     law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
     check_noise(law, oracles, terms.epsilon)
-    _check_shapes(oracles, spec)
-    _check_questions(oracles, spec, terms.adjacency, algorithm, law)
-    bounds = _bounds(oracles, spec, terms.adjacency, law)
-    _check_stored(oracles, law, precision)
-    inside = _inside(oracles, spec, terms.adjacency)
+    bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
@@ -366,18 +362,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     program = dataclasses.replace(settled.draft.program, summed=summed)
     check_traces(program, spec)
     return Plan(
-        spec=spec,
-        terms=terms,
-        rounds=rounds,
-        precision=precision,
-        multiplier=settled.multiplier,
-        schedules=settled.draft.schedules,
-        bounds=bounds,
-        ledger=settled.draft.ledger,
-        certificate=settled.certificate,
-        program=program,
-        network=network,
-    )
+        spec, terms, rounds, precision, settled.multiplier, settled.draft.schedules, bounds,
+        settled.draft.ledger, settled.certificate, program, network,
+    )  # fmt: skip
 
 
 def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
@@ -414,69 +401,53 @@ def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
     return questions.astype(np.int32)
 
 
-def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
-    """Return where the noise stands, once the oracles are seen to agree."""
-    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
-    if len(oracles) > 1 and any(law is not None for law in laws):
-        raise InputError(
-            "noise inside an objective is accounted for where it is the plan's only question; plan "
-            "the other questions separately"
-        )
-    return laws[0]
-
-
-def _check_questions(
+def _bounds(
     oracles: tuple[Oracle, ...],
     spec: Spec,
     adjacency: Adjacency,
     algorithm: Algorithm,
     law: Mechanism,
-) -> None:
-    """Raise `InputError` unless every question is about the algorithm's loss and these facts."""
-    loss, rho = algorithm.loss, algorithm.step_rho
-    for oracle in oracles:
-        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
+    precision: Precision,
+) -> tuple[tuple[SensitivityBound, ...], Inside | None]:
+    """Return sensitivity bounds, finite if there is noise, and where the noise stands.
 
-
-def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
+    Raises `InputError` unless every question is about the algorithm's loss and these facts, and all
+    of them suit one another.
+    """
     shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
     if len(shapes) != 1:
         raise InputError(
             f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
             "their questions separately"
         )
-
-
-def _check_stored(oracles: tuple[Oracle, ...], law: Mechanism, precision: Precision) -> None:
-    """Raise `InputError` if targets would be rounded whose distance is what is protected."""
-    if precision == "float64" or isinstance(law, NoNoise):
-        return
+    quiet, loss, rho = isinstance(law, NoNoise), algorithm.loss, algorithm.step_rho
     for oracle in oracles:
-        if oracle.protects_targets:
-            raise InputError(
-                f"{type(oracle).__name__} protects a change of a target, and rounding targets to "
-                "single precision can make it larger; use the precision float64"
-            )
-
-
-def _bounds(
-    oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency, law: Mechanism
-) -> tuple[SensitivityBound, ...]:
-    """Return the sensitivity bounds; they must be finite unless the run is without noise."""
+        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
     bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
     for oracle, bound in zip(oracles, bounds, strict=True):
-        if isinstance(law, NoNoise) or not np.any(np.isinf(bound.value)):
-            continue
-        if oracle.protects_targets:
+        name, bounded = type(oracle).__name__, quiet or not np.any(np.isinf(bound.value))
+        if oracle.protects_targets and not bounded:
             raise InputError(
-                f"{type(oracle).__name__} is bounded where targets change and features are public; "
+                f"{name} is bounded where targets change and features are public; "
                 f"use the relation TargetChange, not {adjacency.relation.name}"
             )
+        if not bounded:
+            raise InputError(
+                "nothing bounds one record's gradient under this loss; clip the coefficient "
+                "(clip=...) or ask for epsilon infinity"
+            )
+        if oracle.protects_targets and precision != "float64" and not quiet:
+            raise InputError(
+                f"{name} protects a change of a target, and rounding targets to single precision "
+                "can make it larger; use the precision float64"
+            )
+    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(law is not None for law in laws):
         raise InputError(
-            "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
-            "or ask for epsilon infinity"
+            "noise inside an objective is accounted for where it is the plan's only question; plan "
+            "the other questions separately"
         )
-    return bounds
+    return bounds, laws[0]
 
 
 MOST_WRITTEN = 10_000
@@ -493,21 +464,14 @@ def describe(module: Any) -> Any:
         fields = {name: describe(getattr(module, name)) for name in shown}
         return {"class": type(module).__name__, **fields}
     if isinstance(module, (np.ndarray, np.generic, jax.Array)):
-        return _array(np.asarray(module))
+        values = np.asarray(module)
+        if values.size <= MOST_WRITTEN:
+            return values.tolist()
+        digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+        return {"shape": list(values.shape), "type": str(values.dtype), "sha256": digest}
     if isinstance(module, tuple):
         return [describe(part) for part in module]
     return module
-
-
-def _array(values: HostArray) -> Any:
-    if values.size <= MOST_WRITTEN:
-        return values.tolist()
-    content = np.ascontiguousarray(values).tobytes()
-    return {
-        "shape": list(values.shape),
-        "type": str(values.dtype),
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
 
 
 def compact(values: HostArray) -> Any:

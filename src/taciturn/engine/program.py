@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.algorithms import Algorithm, Noise, Turn
-from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star
+from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
+from taciturn.engine.protocol import at
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
@@ -198,7 +199,12 @@ def drafted(
     """Return schedules, ledger and program under this noise."""
     oracles, bounds = design.oracles, design.bounds
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
-    _check_scale(max(float(np.max(values)) for values in weighted), noise.multiplier, precision)
+    largest = noise.multiplier * max(float(np.max(values)) for values in weighted)
+    if float(np.finfo(precision).max) < largest < math.inf:
+        raise InputError(
+            f"noise of scale {largest:.3g} is beyond the range of {precision}; give the records a "
+            "smaller unit, a smaller clip, or a larger budget"
+        )
     schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
     asked = design.network.asked(questions)
@@ -208,7 +214,13 @@ def drafted(
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
-    exponents = _exponents(design, numbers, scale, noise.multiplier)
+    values = math.prod(oracles[0].answer_shape(design.spec.shape))
+    relative = [np.asarray(oracle.noise.relative_multiplier) for oracle in oracles]
+    multipliers = noise.multiplier * _by_question(relative, numbers)
+    width = lattice_width(values, design.mechanism.norm)
+    exponents = step_exponents(scale, multipliers, width)
+    narrow = scale.astype(precision)  # never below what was planned
+    rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
     whole = functools.partial(unfolded, shape=asked.shape)
     ledger = Ledger(
@@ -220,7 +232,7 @@ def drafted(
         design.inside,
         whole(sizes),
         step=whole(np.where(on_lattice, np.ldexp(1.0, exponents), 0.0)),
-        values=math.prod(oracles[0].answer_shape(design.spec.shape)),
+        values=values,
     )
     program = Program(
         algorithm=design.algorithm,
@@ -229,23 +241,12 @@ def drafted(
         questions=own_array(questions, np.int32),
         shared={name: own_array(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: own_array(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=own_array(design.network.of_participants(whole(_rounded_up(scale, precision)))),
+        scales=own_array(design.network.of_participants(whole(rounded))),
         exponents=own_array(design.network.of_participants(whole(exponents))),
         template=own_array(np.zeros(design.spec.shape)),
         network=design.network,
     )
     return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
-
-
-def _exponents(
-    design: Design, numbers: HostArray, scale: HostArray, multiplier: float
-) -> Int[HostArray, "A T E"]:
-    """Return the binary logarithm of the lattice step of every answer; 0 without noise."""
-    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    relative = [np.asarray(o.noise.relative_multiplier) for o in design.oracles]
-    multipliers = multiplier * _by_question(relative, numbers)
-    width = lattice_width(values, design.mechanism.norm)
-    return step_exponents(scale, multipliers, width)
 
 
 def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
@@ -265,21 +266,6 @@ def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) ->
     honest = max(1, sensitivity.shape[0] - observer.colluders)
     largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
-
-
-def _check_scale(largest: float, multiplier: float, precision: Precision) -> None:
-    """Raise `InputError` if a finite bound asks for noise beyond the range of the precision."""
-    if np.isfinite(largest) and multiplier * largest > float(np.finfo(precision).max):
-        raise InputError(
-            f"noise of scale {multiplier * largest:.3g} is beyond the range of {precision}; give "
-            "the records a smaller unit, a smaller clip, or a larger budget"
-        )
-
-
-def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
-    """Return the scales in the run's precision, never below what was planned."""
-    narrow = scale.astype(precision)
-    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
 
 
 LAWS = (Gaussian, Laplace, NoNoise)
@@ -330,3 +316,38 @@ def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) ->
             "change either"
         )
     return kind.connect(network, agents, rounds)
+
+
+class Shapes(NamedTuple):
+    """Shapes and types of an agent's state, its message and its inbox."""
+
+    state: PyTree
+    message: PyTree
+    inbox: PyTree
+
+
+def shapes_of(program: Program) -> Shapes:
+    """Return what an agent keeps, sends and hears in a round, as shapes."""
+    algorithm: Any = program.executed
+    network: Any = program.network
+    template = program.template
+
+    def once() -> Shapes:
+        turn = at(jax.tree.map(lambda leaf: leaf[0, :, 0], agent_turns(program)), 0)
+        inbox = network.inbox(network.first_inboxes(algorithm, template), 0)
+        state = algorithm.receive(algorithm.start(template), inbox, turn)
+        shape = program.oracles[0].answer_shape(template.shape)
+        state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
+        state, message = algorithm.send(state, inbox, turn)
+        return Shapes(state, message, inbox)
+
+    shapes: Shapes = jax.eval_shape(once)
+    return shapes
+
+
+def traffic_of(program: Program) -> Traffic:
+    """Return the messages that all agents, and an aggregator, send in a run, and their numbers."""
+    _, message, inbox = (
+        sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in shapes_of(program)
+    )
+    return program.network.traffic(message, inbox, program.rounds)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import certificate_of, credits_summation
@@ -22,7 +23,6 @@ from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace, observed_ledger, tested
 from taciturn.engine.runtimes import serial, simulate, simulate_over, streamed
-from taciturn.engine.shown import ShownRun
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
@@ -63,10 +63,6 @@ def check_targets(plan: Plan, shards: Shards) -> None:
         loss.check_targets(on_host(shards.stacked.targets)[real])
 
 
-_ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
-_ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
-
-
 def check_arithmetic() -> None:
     """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
 
@@ -82,13 +78,13 @@ def check_arithmetic() -> None:
     differ between orders in their last digits, which is post-processing.
     """
     draw = np.random.default_rng(0)
-    rows = draw.integers(-(2**_ROW_DIGITS), 2**_ROW_DIGITS, (_ROWS, _COLUMNS))
-    one, several = (
-        draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, shape)
-        for shape in ((_ROWS,), (_ROWS, _OUTPUTS))
-    )
-    point = draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, (_COLUMNS,))
-    computed = _products(*(own_array(part, np.float64) for part in (rows, one, several, point)))
+
+    def whole(digits: int, *shape: int) -> HostArray:
+        return draw.integers(-(2**digits), 2**digits, shape)
+
+    given = (whole(18, 500, 97), whole(26, 500), whole(26, 500, 10), whole(26, 97))
+    computed = _products(*(own_array(part, np.float64) for part in given))
+    rows, one, several, point = given
     truth = (one @ rows, rows.T @ several, rows @ point)
     for ours, exact in zip(computed, truth, strict=True):
         if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
@@ -109,8 +105,8 @@ Runtime = Literal["simulate", "serial"]
 
 
 @dataclass(frozen=True, repr=False)
-class Run(ShownRun):
-    """A finished run.
+class Run:
+    """A finished run; its `repr` has ten lines or fewer.
 
     Attributes
     ----------
@@ -142,6 +138,49 @@ class Run(ShownRun):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: not the origin, which says whose each record is."""
         return {**self.__dict__, "origin": None}
+
+    def __repr__(self) -> str:
+        plan, parts = self.plan, self.trace._asdict()
+        kept = [name for name, part in parts.items() if name != "records" and part is not None]
+        return "\n".join(
+            [
+                f"Run of {type(plan.program.algorithm).__name__}: {plan.rounds} rounds, "
+                f"{plan.spec.agents} agents, {self.seconds:.3g} s",
+                *summary_lines(self.certificate, self.model),
+                f"  kept of every round: {', '.join(kept) or 'nothing'}; to_frame() for its curves",
+                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
+            ]
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return what changes from round to round, one row a round.
+
+        The public schedules of the plan, as the step size; and, where models were kept, the norm of
+        the model after each round (`model_norm`) and of its change (`model_change`).
+
+        **Guarantee.** Post-processing of public facts and of models that could be released.
+        """
+        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
+        columns = {
+            name: np.asarray(values, np.float64)
+            for name, values in self.plan.schedules.items()
+            if np.shape(values) == (len(index),)
+        }
+        if self.trace.models is not None:
+            models = np.asarray(jax.device_get(self.trace.models), np.float64)
+            flat = models.reshape(len(index), -1)
+            columns["model_norm"] = np.linalg.norm(flat, axis=1)
+            columns["model_change"] = np.linalg.norm(np.diff(flat, axis=0, prepend=0), axis=1)
+        return pd.DataFrame(columns, index=index)
+
+
+def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
+    """Return what a certificate promises, in two lines at most, and shape and norm of a model."""
+    norm = float(np.linalg.norm(np.asarray(model, np.float64)))
+    return [
+        *(f"  {line}" for line in certificate.lines()[: 1 + certificate.reproduction]),
+        f"  model: shape {model.shape}, {model.dtype}, norm {norm:.4g}",
+    ]
 
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
@@ -199,7 +238,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
     execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
-    processes.agree(_facts(plan, seed, keep, devices))
+    order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
+    given = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
+    processes.agree({**versions(), **given})
     with charging(account, plan, seed, shards.origin) as released, report_loss():
         # the first process comes here once its charge is on the disk
         if processes.count > 1:
@@ -212,18 +253,10 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
         processes.agree({"records": "checked"})
-        finished = _stamped(_answered(plan, private, seed, execute), origin)
+        finished = _answered(plan, private, seed, execute, origin)
         # a model that was computed is released once all have compared its ledger
         processes.agree({"ledger": "as planned"})
         return dataclasses.replace(finished, charged=released())
-
-
-def _stamped(finished: Run, origin: Origin | None) -> Run:
-    """Return a run with the origin of its records, stamped where a public seed divided them."""
-    certificate = finished.certificate
-    if origin is not None and origin.reproducible:
-        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return dataclasses.replace(finished, certificate=certificate, origin=origin)
 
 
 def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -> None:
@@ -238,19 +271,12 @@ def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -
     check_machine(plan.program, seed)
 
 
-def _facts(
-    plan: Plan, seed: int | None, keep: frozenset[str], devices: Devices | None
-) -> dict[str, Any]:
-    """Return what all processes of a run must say alike, before it is charged."""
-    order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
-    return {**versions(), "plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
-
-
 def _answered(
     plan: Plan,
     private: Private,
     seed: int | None,
     execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
+    origin: Origin | None,
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
     began = time.perf_counter()
@@ -261,10 +287,11 @@ def _answered(
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     trace = tested(plan.ledger, certificate, trace)
-    # whoever knows the seed subtracts the noise; what is stamped stays so
-    if seed is not None or certificate.reproduction:
+    # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
+    repeated = origin is not None and origin.reproducible
+    if seed is not None or certificate.reproduction or repeated:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Run(released, trace, ledger, certificate, plan, seconds)
+    return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
 
 
 def check_machine(program: Program, seed: int | None) -> None:
@@ -344,51 +371,42 @@ def check_facts(plan: Plan, shards: Shards) -> None:
 
     `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
     """
-    spec, program = plan.spec, plan.program
-    _check_origin(plan, shards.origin)
-    if shards.counts != spec.counts:
-        raise InputError(
-            "the shards' record counts are not those the plan was made for; plan again"
-        )
-    if shards.record_norm != spec.record_norm:
-        raise InputError(
-            f"the shards enforce record norm {shards.record_norm:g}, the plan assumed "
-            f"{spec.record_norm:g}; pack them with the planned bound or plan again"
-        )
-    features = shards.stacked.features
-    if features.dtype != program.template.dtype or features.shape[-1] != spec.shape[0]:
-        raise InputError(
-            f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
-            f"{spec.shape[0]} in {plan.precision}"
-        )
-
-
-def _check_origin(plan: Plan, origin: Origin | None) -> None:
-    """Raise unless the records were divided, and persons packed, as the plan takes them to be."""
+    spec, origin, adjacency = plan.spec, shards.origin, plan.terms.adjacency
     if origin is None:
         raise PrivacyError(
             "these shards do not say where their records come from, so one could be in two "
             "answers; make them with pack"
         )
-    planned = plan.terms.adjacency.rows_per_person
-    if origin.rows_per_person != planned:
-        packed, wanted = (
-            "records" if rows is None else f"persons with {rows} places each"
-            for rows in (origin.rows_per_person, planned)
-        )
+    packed, wanted = (
+        "records" if rows is None else f"persons with {rows} places each"
+        for rows in (origin.rows_per_person, adjacency.rows_per_person)
+    )
+    if packed != wanted:
         raise InputError(
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
-    check_at_agents(origin.agents_per_person, plan.terms.adjacency.agents_per_person)
-    if origin.dealt != plan.spec.dealt:
-        done, wanted = (
-            "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)
-        )
-        raise InputError(
-            f"the plan is for records whose agents are {wanted}, and these are {done}; plan with "
-            "the facts of the shards (public_facts)"
-        )
+    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
+    features = shards.stacked.features
+    of_shards = {
+        "records that are dealt at random": origin.dealt,
+        "record counts": shards.counts,
+        "record norm": shards.record_norm,
+        "features": features.shape[-1],
+        "precision": str(features.dtype),
+    }
+    planned = (
+        spec.dealt, spec.counts, spec.record_norm, spec.shape[0],
+        str(plan.program.template.dtype),
+    )  # fmt: skip
+    for (name, has), needs in zip(of_shards.items(), planned, strict=True):
+        if has != needs:
+            # a count that was not declared is nobody's business
+            values = "" if name == "record counts" else f" ({has}, not {needs})"
+            raise InputError(
+                f"the shards have other {name} than the plan{values}; pack them as it says, or "
+                "plan again with their own facts (public_facts)"
+            )
 
 
 def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:

@@ -103,7 +103,10 @@ class Supply:
         """Return what fills a block, in pieces for the workers."""
         question = self._turns.question[first:last]
         places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
-        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
+        at = (first + places[:, 0], places[:, 2], places[:, 1])
+        # in steps of the lattice
+        steps = np.ldexp(1.0, self._turns.exponent[at])
+        scales = np.asarray(self._turns.scale[at], np.float64) / steps
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
@@ -113,24 +116,16 @@ class Supply:
                 tasks.append(partial(self._fill, raw, places[part], first, scale))
         return tasks
 
-    def _scales(self, first: int, last: int) -> HostArray:
-        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
-        steps = np.ldexp(1.0, self._turns.exponent[first:last])
-        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / steps
-        return scales
-
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
-        agents = self._turns.agent[first + places[:, 0], places[:, 2], places[:, 1]]
-        labels = [
-            Label(first + int(place[0]), int(agent), int(place[2]))
-            for place, agent in zip(places, agents, strict=True)
-        ]
+        at = (first + places[:, 0], places[:, 2], places[:, 1])
+        parts = (at[0].tolist(), self._turns.agent[at].tolist(), places[:, 2].tolist())
+        labels = [Label(*place) for place in zip(*parts, strict=True)]
         mechanism, count = self._program.mechanism, math.prod(self._shape)
         if not isinstance(mechanism, NoNoise):
             drawn = mechanism.integers(self._stream, labels, count, scale)
             raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *self._shape)
             raw.scale[tuple(places.T)] = scale
-        kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
+        kinds = self._turns.question[at]
         for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
             mine = np.flatnonzero(kinds == number)
             if size and mine.size:

@@ -131,11 +131,6 @@ def sampled(event: Event, rate: float, size: int = 0) -> Event:
     """Return the event on a batch: itself at rate 1 and where nothing hides it.
 
     The batch is Poisson, or of a fixed size if one is given: `size` out of `size / rate` records.
-
-    Examples
-    --------
-    >>> sampled(GaussianAnswer(2.0), 0.1)
-    Sampled(event=GaussianAnswer(multiplier=2.0), rate=0.1)
     """
     if isinstance(event, Exact) or rate == 1:
         return event
@@ -252,14 +247,6 @@ def multiplier_for(
     **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
     in the multiplier. The search starts from large noise, where the accountant is cheap, and
     returns only a multiplier whose cost it has computed.
-
-    Examples
-    --------
-    >>> from taciturn.privacy.accounting import LaplaceAnswer
-    >>> from taciturn.privacy.terms import ZeroOut
-    >>> budget = {"rounds": 100, "epsilon": 1.4159, "delta": 1e-6, "relation": ZeroOut()}
-    >>> f"{multiplier_for(LaplaceAnswer, **budget):.2f}"
-    '30.00'
     """
     rounds = checks.at_least("rounds", rounds, 1)
     return multiplier_for_all(

@@ -87,15 +87,6 @@ def mean_gradient_bound(
     -------
     SensitivityBound
         Of shape (A, `rounds`, `questions`), in the units of the gradient.
-
-    Examples
-    --------
-    >>> from taciturn.privacy.terms import Adjacency, ReplaceOne
-    >>> spec = Spec((50, 100), (3,), record_norm=1.0, gradient_bound=1.0, smoothness=0.25)
-    >>> adjacency = Adjacency(ReplaceOne(), "record")
-    >>> bound = mean_gradient_bound(spec, adjacency, norm="l2", rounds=1, questions=1)
-    >>> bound.value.ravel()
-    array([0.04, 0.02])
     """
     _check_norm(norm)
     tail = (checks.at_least("rounds", rounds, 1), checks.at_least("questions", questions, 1))

@@ -293,11 +293,6 @@ def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str,
 
     `units`, `what`: how many records there are, or persons if a person is what is protected; their
     name.
-
-    Examples
-    --------
-    >>> delta_warning(1e-6, 1000)
-    ()
     """
     least = 1 / (10 * units)
     if delta <= least:

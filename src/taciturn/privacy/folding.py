@@ -15,14 +15,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
-    """Return the values with length 1 along every axis on which all entries are equal.
-
-    Examples
-    --------
-    >>> folded(np.array([[1.0, 1.0], [2.0, 2.0]]))
-    array([[1.],
-           [2.]])
-    """
+    """Return the values with length 1 along every axis on which all entries are equal."""
     values = thin(values)
     for axis in range(values.ndim):
         if values.shape[axis] > 1:

@@ -118,11 +118,6 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     above 0.
 
     **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
-
-    Examples
-    --------
-    >>> f"{gaussian_multiplier(1.0, 1e-6, 50_000):.5f}"
-    '944.66692'
     """
     checks.positive("epsilon", epsilon, allow_infinity=True)
     rounds = checks.at_least("rounds", rounds, 1)
@@ -144,11 +139,6 @@ def compose(ratios: Float[HostArray, "..."]) -> float:
     **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
     independent normal variables, also when each question depends on earlier answers; nothing is
     lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3).
-
-    Examples
-    --------
-    >>> compose(np.array([3.0, 4.0]))
-    5.0
     """
     with np.errstate(over="ignore"):
         return math.sqrt(float(np.sum(np.square(_not_negative("a ratio", ratios)))))
@@ -159,11 +149,6 @@ def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
 
     Raises `InputError` if the false-positive rate a is not above 0 and below 1, or mu is negative
     or NaN.
-
-    Examples
-    --------
-    >>> f"{true_positive_rate(1.0, 0.01):.4f}"
-    '0.0924'
     """
     if not 0 < false_positive_rate < 1:
         raise InputError(

@@ -260,14 +260,7 @@ class Ledger:
         )
 
     def ratios(self) -> Float[HostArray, "A T E"]:
-        """Return moves/scale: 0 without a question or sensitivity, infinite without noise.
-
-        Examples
-        --------
-        >>> one = np.ones((1, 2, 1))
-        >>> Ledger(np.array([[[0], [-1]]]), 3 * one, 2 * one, Gaussian()).ratios().ravel()
-        array([1.5, 0. ])
-        """
+        """Return moves/scale: 0 without a question or sensitivity, infinite without noise."""
         return self._over(self.scale)
 
     def _over(self, deviation: HostArray) -> HostArray:
@@ -505,12 +498,6 @@ def rate_of_choice(mu: float, relation: Relation) -> float:
     """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
 
     Raises `InputError` if mu is not above 0, or infinite.
-
-    Examples
-    --------
-    >>> from taciturn.privacy import ReplaceOne
-    >>> round(mu_of_choice(rate_of_choice(0.5, ReplaceOne()), ReplaceOne()), 9)
-    0.5
     """
     half = checks.positive("mu", mu) / 2
     logit = float(log_ndtr(half) - log_ndtr(-half))

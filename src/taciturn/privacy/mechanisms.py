@@ -73,13 +73,7 @@ class Mechanism(eqx.Module):
 
 @final
 class Gaussian(Mechanism):
-    """Normal noise of standard deviation `scale`.
-
-    Examples
-    --------
-    >>> Gaussian().event(2.0)
-    GaussianAnswer(multiplier=2.0)
-    """
+    """Normal noise of standard deviation `scale`."""
 
     norm: ClassVar[Norm] = "l2"
 
@@ -112,13 +106,7 @@ class Gaussian(Mechanism):
 
 @final
 class Laplace(Mechanism):
-    """Laplace noise of density exp(-|x|/scale) / (2 scale).
-
-    Examples
-    --------
-    >>> Laplace().event(0.0)
-    Exact()
-    """
+    """Laplace noise of density exp(-|x|/scale) / (2 scale)."""
 
     norm: ClassVar[Norm] = "l1"
 
@@ -283,11 +271,6 @@ def lattice_epsilon(
     float or array
         Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
         e^-98.
-
-    Examples
-    --------
-    >>> lattice_epsilon(lambda _: 1.0, 1e-6, values=1000, scale=2.0**24) - 1.0 < 1e-10
-    True
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)

@@ -33,13 +33,7 @@ class Relation(abc.ABC):
 @final
 @dataclass(frozen=True)
 class ReplaceOne(Relation):
-    """One unit is replaced by any other that keeps the public bounds; counts stay the same.
-
-    Examples
-    --------
-    >>> ReplaceOne().describe("record")
-    'One record of one agent is replaced by any other record within the public bounds; ...'
-    """
+    """One unit is replaced by any other that keeps the public bounds; counts stay the same."""
 
     name: ClassVar[str] = "replace_one"
 
@@ -109,11 +103,6 @@ class TargetChange(Relation):
 
     What the features say of a person is not protected under this relation. `target` says in a few
     words what the target is, for the certificate.
-
-    Examples
-    --------
-    >>> TargetChange(0.1, "demand").describe("record")
-    'The target of one record of one agent (demand) moves by at most 0.1; features are public ...'
     """
 
     name: ClassVar[str] = "target_change"
@@ -138,11 +127,6 @@ def relation_named(name: str) -> Relation:
 
     Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
     beta: construct them directly.
-
-    Examples
-    --------
-    >>> relation_named("zero_out")
-    ZeroOut()
     """
     more = " (or construct BoundedChange(beta) or TargetChange(beta))"
     relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
@@ -223,13 +207,7 @@ class Adjacency:
         )
 
     def changed(self, counts: tuple[int, ...]) -> Float[HostArray, " A"]:
-        """Return how many of each agent's m_i records change together, at most.
-
-        Examples
-        --------
-        >>> Adjacency(ReplaceOne(), "person", rows_per_person=5).changed((100, 50)).tolist()
-        [5.0, 5.0]
-        """
+        """Return how many of each agent's m_i records change together, at most."""
         sizes = np.asarray(counts, dtype=np.float64)
         most = {"record": 1, "agent": np.inf, "person": self.rows_per_person}[self.unit]
         return np.minimum(sizes, np.float64(most))
@@ -292,11 +270,6 @@ def observer_named(name: str) -> Observer:
     """Return the observer called `name`: "messages", or "sum" with one colluder.
 
     Raises `InputError` if the name is another one.
-
-    Examples
-    --------
-    >>> observer_named("sum")
-    Sum(colluders=1)
     """
     observer: Observer = _named("observer", name, (Messages(), Sum()))
     return observer
