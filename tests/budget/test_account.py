@@ -30,8 +30,7 @@ from taciturn.budget import (
 from taciturn.budget import balance as balances
 from taciturn.budget import reservation as reservations
 from taciturn.budget.balance import balance_of
-from taciturn.budget.places import head_file, place_file
-from taciturn.budget.store import connected, entries_of, locked, read_head
+from taciturn.budget.store import connected, entries_of, head_file, locked, place_file, read_head
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
 from taciturn.report.accounts import account_text

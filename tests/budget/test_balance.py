@@ -21,8 +21,7 @@ from taciturn.budget import (
     open_account,
     store,
 )
-from taciturn.budget.places import head_file
-from taciturn.budget.store import START, Entry, connected, digest_of, write_head
+from taciturn.budget.store import START, Entry, connected, digest_of, head_file, write_head
 from taciturn.budget.sums import Sums, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled

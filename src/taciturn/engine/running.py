@@ -392,13 +392,10 @@ def check_facts(plan: Plan, shards: Shards) -> None:
         "records that are dealt at random": origin.dealt,
         "record counts": shards.counts,
         "record norm": shards.record_norm,
-        "features": features.shape[-1],
-        "precision": str(features.dtype),
+        "columns": f"{features.shape[-1]} features in {features.dtype}",
     }
-    planned = (
-        spec.dealt, spec.counts, spec.record_norm, spec.shape[0],
-        str(plan.program.template.dtype),
-    )  # fmt: skip
+    columns = f"{spec.shape[0]} features in {plan.program.template.dtype}"
+    planned = (spec.dealt, spec.counts, spec.record_norm, columns)
     for (name, has), needs in zip(of_shards.items(), planned, strict=True):
         if has != needs:
             # a count that was not declared is nobody's business
