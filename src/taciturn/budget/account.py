@@ -30,19 +30,13 @@ _PATIENCE = timedelta(hours=1)
 class Account:
     """An account by its name; nothing of it is held in memory.
 
-    Attributes
-    ----------
-    folder
-        Where its file lies; None for the user's data folder.
-    partition
-        A public name of the division of the records among agents. Runs with one name are added up
-        agent by agent, so the same name must mean the same agent for every record. None charges
-        every run as if its division were another one.
-    table
-        The names of the columns of the table that runs read; None where there is none.
-    another_table, another_account
-        Whether a table with other columns may be charged, and a file that another account in the
-        folder was charged for.
+    - `folder`: Where its file lies; None for the user's data folder.
+    - `partition`: A public name of the division of the records among agents. Runs with one name are
+      added up agent by agent, so the same name must mean the same agent for every record. None
+      charges every run as if its division were another one.
+    - `table`: The names of the columns of the table that runs read; None where there is none.
+    - `another_table`, `another_account`: Whether a table with other columns may be charged, and a
+      file that another account in the folder was charged for.
     """
 
     name: str
@@ -380,20 +374,12 @@ class Reservation:
     It is good for one run of the process that made it: `begin` may be called once, and after it
     nothing is returned. A fork, a copy or another thread cannot use it a second time.
 
-    Attributes
-    ----------
-    account, file
-        The name of the account, and its file.
-    run
-        What the account calls it.
-    share
-        What its charge adds to the sums of the account.
-    before, state
-        The account before it, and after the last entry that was written here.
-    begun
-        Whether the mark was written after which records may be read.
-    ready
-        Whether head and mark are written, so that records may be read.
+    - `account`, `file`: The name of the account, and its file.
+    - `run`: What the account calls it.
+    - `share`: What its charge adds to the sums of the account.
+    - `before`, `state`: The account before it, and after the last entry that was written here.
+    - `begun`: Whether the mark was written after which records may be read.
+    - `ready`: Whether head and mark are written, so that records may be read.
     """
 
     account: str

@@ -36,20 +36,13 @@ _MOST_KNOWN = 64
 class Balance:
     """An account without its history.
 
-    Attributes
-    ----------
-    identity, name, salt
-        The first and last are random.
-    first
-        The digest of the first entry, which holds the terms.
-    last
-        The last entry.
-    sums
-        Over all charges that were not returned.
-    waiting
-        Reservations without a mark: by run, its time, its share, and its table if it has one.
-    tables
-        Digests of the columns of the tables that runs read (`table_digest`).
+    - `identity`, `name`, `salt`: The first and last are random.
+    - `first`: The digest of the first entry, which holds the terms.
+    - `last`: The last entry.
+    - `sums`: Over all charges that were not returned.
+    - `waiting`: Reservations without a mark: by run, its time, its share, and its table if it has
+      one.
+    - `tables`: Digests of the columns of the tables that runs read (`table_digest`).
     """
 
     identity: str

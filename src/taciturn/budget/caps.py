@@ -60,16 +60,10 @@ class Guarantee:
 class Caps:
     """What the answers of an account may add up to.
 
-    Attributes
-    ----------
-    squares
-        M^2: of mu^2, over Gaussian answers on all records.
-    order, divergence
-        a and r: of Renyi divergences of order a, over all other answers.
-    values
-        N: of numbers on a lattice.
-    least_scale
-        Every noise scale must be at least that many steps of its lattice.
+    - `squares`: M^2: of mu^2, over Gaussian answers on all records.
+    - `order`, `divergence`: a and r: of Renyi divergences of order a, over all other answers.
+    - `values`: N: of numbers on a lattice.
+    - `least_scale`: Every noise scale must be at least that many steps of its lattice.
     """
 
     squares: float

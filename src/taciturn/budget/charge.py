@@ -38,24 +38,15 @@ class Charge:
     Raises `InputError` if there is no agent, the two observers have different numbers of agents, or
     a number is negative: what a charge takes from an account would be nothing, or come back to it.
 
-    Attributes
-    ----------
-    relation, unit
-        Which data sets are neighbours: the text of `relation_text`, and the unit.
-    messages
-        For each agent, the events that an observer of every message sees.
-    summed
-        The same for an observer of sums who is told the noise of `colluders` agents; None where the
-        plan credits nothing to summation.
-    values
-        How many numbers an agent releases, at most.
-    least_scale
-        The least noise scale, in steps of its lattice; 0 where there is no lattice.
-    partition
-        A public name of the division of the records among agents; None if it has none.
-    dealt
-        Whether records are dealt to the agents at random, by a new draw for every run: such a
-        division has no name, since the totals of a named one are added up agent by agent.
+    - `relation`, `unit`: Which data sets are neighbours: the text of `relation_text`, and the unit.
+    - `messages`: For each agent, the events that an observer of every message sees.
+    - `summed`: The same for an observer of sums who is told the noise of `colluders` agents; None
+      where the plan credits nothing to summation.
+    - `values`: How many numbers an agent releases, at most.
+    - `least_scale`: The least noise scale, in steps of its lattice; 0 where there is no lattice.
+    - `partition`: A public name of the division of the records among agents; None if it has none.
+    - `dealt`: Whether records are dealt to the agents at random, by a new draw for every run: such
+      a division has no name, since the totals of a named one are added up agent by agent.
     """
 
     relation: str

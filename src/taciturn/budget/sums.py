@@ -67,16 +67,11 @@ class Sums:
     **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
     after any history the sums are those of the charges that stand, in any order.
 
-    Attributes
-    ----------
-    once
-        Of charges on divisions without a name: squares and divergences of their dearest agents.
-    divided
-        Of every named division, the sums of each agent.
-    values
-        Numbers on a lattice.
-    runs
-        How many charges.
+    - `once`: Of charges on divisions without a name: squares and divergences of their dearest
+      agents.
+    - `divided`: Of every named division, the sums of each agent.
+    - `values`: Numbers on a lattice.
+    - `runs`: How many charges.
     """
 
     once: Pair = _NOTHING

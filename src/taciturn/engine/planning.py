@@ -301,22 +301,15 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
     for the observer of sums (`Adjacency.spread`).
 
-    Parameters
-    ----------
-    spec
-        Public facts.
-    oracles
-        The questions that the algorithm may ask, in the order of their numbers.
-    mechanism
-        The law of the noise; Gaussian if none is given.
-    network
-        None for a star with an aggregator, a `taciturn.network.Tree` for its methods without one, a
-        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on which a
-        round is one hop.
-    multiplier
-        That of an earlier plan with the same questions and terms, which spares the search; the
-        certificate does not rest on it. None: computed here, which may take seconds where batches
-        are sampled.
+    - `spec`: Public facts.
+    - `oracles`: The questions that the algorithm may ask, in the order of their numbers.
+    - `mechanism`: The law of the noise; Gaussian if none is given.
+    - `network`: None for a star with an aggregator, a `taciturn.network.Tree` for its methods
+      without one, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on
+      which a round is one hop.
+    - `multiplier`: That of an earlier plan with the same questions and terms, which spares the
+      search; the certificate does not rest on it. None: computed here, which may take seconds where
+      batches are sampled.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")

@@ -54,18 +54,12 @@ def at(tree: PyTree, index: int | slice | Array) -> PyTree:
 class Trace(NamedTuple):
     """A runtime's output; `None` where a part was not kept.
 
-    Attributes
-    ----------
-    models
-        `(T, *shape)`: the model that could be released after each round.
-    records
-        The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
-    messages
-        What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and of those
-        below it, at the root the total; on a relay the token, `(T, 1, ...)`.
-    publics
-        What agents hear after each round: the public value or the token, leaves `(T, ...)`,
-        in gossip the agents' inboxes, `(T, A, ...)`.
+    - `models`: `(T, *shape)`: the model that could be released after each round.
+    - `records`: The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
+    - `messages`: What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and
+      of those below it, at the root the total; on a relay the token, `(T, 1, ...)`.
+    - `publics`: What agents hear after each round: the public value or the token, leaves `(T,
+      ...)`, in gossip the agents' inboxes, `(T, A, ...)`.
     """
 
     models: Any

@@ -108,22 +108,13 @@ Runtime = Literal["simulate", "serial"]
 class Run:
     """A finished run; its `repr` has ten lines or fewer.
 
-    Attributes
-    ----------
-    model
-        The released model.
-    trace
-        What was kept of the public history.
-    ledger
-        The observed ledger, equal to the planned one.
-    certificate
-        The guarantee; stamped as a reproduction if the noise came from a given seed.
-    seconds
-        Wall time of the run, compilation included.
-    charged
-        Where it was charged; None if nowhere.
-    origin
-        Where the records came from, for the data custodian's own checks; it is not pickled.
+    - `model`: The released model.
+    - `trace`: What was kept of the public history.
+    - `ledger`: The observed ledger, equal to the planned one.
+    - `certificate`: The guarantee; stamped as a reproduction if the noise came from a given seed.
+    - `seconds`: Wall time of the run, compilation included.
+    - `charged`: Where it was charged; None if nowhere.
+    - `origin`: Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
     model: HostArray
@@ -206,28 +197,21 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     the observed ledger differs from the planned one, or the noise that was drawn does not have its
     law (`taciturn.privacy.drawn`). Nothing is returned then.
 
-    Parameters
-    ----------
-    runtime
-        "simulate" (vectorised) or "serial" (one agent at a time).
-    seed
-        None: noise and batches come from a cryptographic stream under a fresh key of the operating
-        system, which is written nowhere, and the noise has its exact law. A number: quick floating-
-        point noise, which can be drawn again by whoever knows the number, so the run is stamped
-        "reproduction, not private".
-    keep
-        Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
-        data custodian's audit: a certificate for the observer `sum` does not cover them.
-    account
-        A `taciturn.budget.Account` that the run is charged to before a record is looked at, or a
-        reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
-    devices
-        Those that agents are divided among, of this process or of several that
-        `jax.distributed.initialize` connected; None for the usual one. Every process calls this
-        function with the same plan and has the same result; one that fails must exit, since the
-        others wait for it. Its shards may hold all agents, of
-        which it keeps its own, or these alone (`taciturn.problems.spread_local`). The first process
-        alone is given an account: the others wait until the charge is on its disk.
+    - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
+    - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
+      operating system, which is written nowhere, and the noise has its exact law. A number: quick
+      floating- point noise, which can be drawn again by whoever knows the number, so the run is
+      stamped "reproduction, not private".
+    - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
+      custodian's audit: a certificate for the observer `sum` does not cover them.
+    - `account`: A `taciturn.budget.Account` that the run is charged to before a record is looked
+      at, or a reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
+    - `devices`: Those that agents are divided among, of this process or of several that
+      `jax.distributed.initialize` connected; None for the usual one. Every process calls this
+      function with the same plan and has the same result; one that fails must exit, since the
+      others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
+      (`taciturn.problems.spread_local`). The first process alone is given an account: the others
+      wait until the charge is on its disk.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:

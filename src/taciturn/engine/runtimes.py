@@ -60,18 +60,13 @@ def sweep(
 
     Raises `InputError` if the devices divide neither the number of doors nor that of programs.
 
-    Parameters
-    ----------
-    programs
-        From `program.stack`: leaves with a leading axis B.
-    doors
-        Doors that differ in their key: leaves with a leading axis S.
-    private
-        What the doors take, on every device: in each process the records of all agents.
-    devices
-        Those that the runs are divided among, whole runs each, and so on a relay too. Every process
-        that holds some of them makes the same call, and has the whole result. A run is the same up
-        to the order of sums, which depends on how many are computed together. None: one device.
+    - `programs`: From `program.stack`: leaves with a leading axis B.
+    - `doors`: Doors that differ in their key: leaves with a leading axis S.
+    - `private`: What the doors take, on every device: in each process the records of all agents.
+    - `devices`: Those that the runs are divided among, whole runs each, and so on a relay too.
+      Every process that holds some of them makes the same call, and has the whole result. A run is
+      the same up to the order of sums, which depends on how many are computed together. None: one
+      device.
 
     Returns
     -------

@@ -25,16 +25,10 @@ class SensitivityBound:
     Raises `InputError` if a value is NaN or negative, the shape is not (A, T, E), or the norm is
     unknown.
 
-    Attributes
-    ----------
-    value
-        Shape (A, T, E), float64, in the units of the answer; infinity means "not bounded".
-    norm
-        The norm the change is measured in.
-    adjacency
-        The relation and unit it holds for.
-    derivation
-        Why it holds, in words and formulas.
+    - `value`: Shape (A, T, E), float64, in the units of the answer; infinity means "not bounded".
+    - `norm`: The norm the change is measured in.
+    - `adjacency`: The relation and unit it holds for.
+    - `derivation`: Why it holds, in words and formulas.
     """
 
     value: Float[HostArray, "A T E"]

@@ -45,31 +45,20 @@ _POST_PROCESSING = "; certified at the messages value, which holds for every sum
 class Certificate:
     """A differential-privacy statement with everything needed to read it.
 
-    Attributes
-    ----------
-    epsilon, delta, mu
-        Overall: the worst agent's. mu is None where the law is not exactly Gaussian.
-    relation, unit, record
-        Which change is hidden: names, and one sentence.
-    observer, trust
-        The observer, and what is taken on trust.
-    per_agent_epsilon, per_agent_mu
-        One entry per agent.
-    reproduction
-        Whether noise or division came from a given seed: then nothing is private.
-    conditions
-        What else must hold, for example that ranges were public.
-    attacker_tpr
-        An upper bound on an attacker's true-positive rate at 1 % false positives.
-    conditional
-        Whether one of the conditions is about facts that were read off the records themselves, or
-        about the bound of a question that is not the library's.
-    arithmetic
-        Which numbers it holds for: those that are computed, or real numbers only.
-    rows_per_person, agents_per_person
-        For the unit person: how many places one has at an agent, and at how many agents.
-    scope
-        What else adds to it: the same sentence for every certificate.
+    - `epsilon`, `delta`, `mu`: Overall: the worst agent's. mu is None where the law is not exactly
+      Gaussian.
+    - `relation`, `unit`, `record`: Which change is hidden: names, and one sentence.
+    - `observer`, `trust`: The observer, and what is taken on trust.
+    - `per_agent_epsilon`, `per_agent_mu`: One entry per agent.
+    - `reproduction`: Whether noise or division came from a given seed: then nothing is private.
+    - `conditions`: What else must hold, for example that ranges were public.
+    - `attacker_tpr`: An upper bound on an attacker's true-positive rate at 1 % false positives.
+    - `conditional`: Whether one of the conditions is about facts that were read off the records
+      themselves, or about the bound of a question that is not the library's.
+    - `arithmetic`: Which numbers it holds for: those that are computed, or real numbers only.
+    - `rows_per_person`, `agents_per_person`: For the unit person: how many places one has at an
+      agent, and at how many agents.
+    - `scope`: What else adds to it: the same sentence for every certificate.
     """
 
     scope: ClassVar[str] = (

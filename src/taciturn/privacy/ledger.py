@@ -96,27 +96,19 @@ class Ledger:
     numbers; `PrivacyError` if at a question the sensitivity, scale or step is NaN or negative,
     scale or step is infinite, or the rate is not in (0, 1].
 
-    Attributes
-    ----------
-    kind
-        Which question was asked; -1 where there was none (the other entries are ignored there).
-    sensitivity
-        How far one unit can move the answer, in the mechanism's norm; infinity if not bounded.
-    scale
-        Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
-    mechanism
-        Where the noise came from.
-    rate
-        The Poisson rate at which records took part in the answer, in (0, 1]; None for 1 everywhere.
-    inside
-        Given if the noise stood inside the objective; None if it was added to the answers.
-    batch
-        The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
-        everywhere, if nothing was sampled or the batch was Poisson.
-    step
-        The step of the lattice that answer and noise stood on; None for real numbers.
-    values
-        How many numbers an answer has.
+    - `kind`: Which question was asked; -1 where there was none (the other entries are ignored
+      there).
+    - `sensitivity`: How far one unit can move the answer, in the mechanism's norm; infinity if not
+      bounded.
+    - `scale`: Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
+    - `mechanism`: Where the noise came from.
+    - `rate`: The Poisson rate at which records took part in the answer, in (0, 1]; None for 1
+      everywhere.
+    - `inside`: Given if the noise stood inside the objective; None if it was added to the answers.
+    - `batch`: The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
+      everywhere, if nothing was sampled or the batch was Poisson.
+    - `step`: The step of the lattice that answer and noise stood on; None for real numbers.
+    - `values`: How many numbers an answer has.
     """
 
     kind: Int[HostArray, "A T E"]

@@ -149,18 +149,12 @@ class Adjacency:
     :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
     (`Ledger.mu_across`).
 
-    Attributes
-    ----------
-    relation
-        Which data sets are neighbours.
-    unit
-        What they differ in: a record, all records of an agent, or all rows of a person.
-    rows_per_person
-        K, for the unit person: how many places a person has at an agent, a public number. Places
-        without a row are masked; of more rows the agent takes K, by a rule that looks at the rows
-        of that person alone (`taciturn.problems.Persons`).
-    agents_per_person
-        M, for the unit person: at how many agents a person has rows, at most.
+    - `relation`: Which data sets are neighbours.
+    - `unit`: What they differ in: a record, all records of an agent, or all rows of a person.
+    - `rows_per_person`: K, for the unit person: how many places a person has at an agent, a public
+      number. Places without a row are masked; of more rows the agent takes K, by a rule that looks
+      at the rows of that person alone (`taciturn.problems.Persons`).
+    - `agents_per_person`: M, for the unit person: at how many agents a person has rows, at most.
     """
 
     relation: Relation
