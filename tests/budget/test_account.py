@@ -26,9 +26,9 @@ from taciturn.budget import (
     Purpose,
     accounts_in,
     open_account,
+    store,
 )
 from taciturn.budget import balance as balances
-from taciturn.budget import store
 from taciturn.budget.balance import balance_of
 from taciturn.budget.store import connected, entries_of, head_file, locked, place_file, read_head
 from taciturn.errors import AccountError, InputError

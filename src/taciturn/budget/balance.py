@@ -311,11 +311,12 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
 def _replay(entries: Sequence[Entry], known: State | None) -> State:
     """Return the state after all entries, the first ones of which led to a known one."""
     if known is None:
-        start, runs, changes = _opened(entries[0]), {}, []
+        balance, runs, changes = _opened(entries[0]), {}, []
     else:
-        start, entries = known.balance, entries[known.last.number :]
+        balance, entries = known.balance, entries[known.last.number :]
         runs, changes = {run.run: run for run in known.runs}, list(known.changes)
-    for balance in _follow(start, entries):
+    for after in _follow(balance, entries):
+        balance = after
         entry, content = balance.last, balance.last.content
         if content["kind"] in _BEFORE:
             run = _run_after(runs.get(content["run"]), entry)

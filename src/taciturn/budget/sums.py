@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,34 +78,32 @@ class Sums:
     values: int = 0
     runs: int = 0
 
-    def plus(self, share: Share) -> Sums:
-        """Return the sums with one charge more.
+    def plus(self, share: Share, sign: int = 1) -> Sums:
+        """Return the sums with one charge more; with sign -1 without one that was added.
 
         Raises `InputError` if a cost is infinite, or the division has another number of agents.
         """
-        return self._changed(share, 1)
-
-    def minus(self, share: Share) -> Sums:
-        """Return the sums without a charge that was added."""
-        return self._changed(share, -1)
-
-    def _changed(self, share: Share, sign: int) -> Sums:
         added = tuple((_exact(cost.squares), _exact(cost.divergence)) for cost in share.costs)
-        counted = dataclasses.replace(
-            self, values=self.values + sign * share.values, runs=self.runs + sign
-        )
-        name = share.partition
-        if name is None:
-            return dataclasses.replace(counted, once=_add_pairs(self.once, added[0], sign))
-        before = self.divided.get(name, (_NOTHING,) * len(added))
-        if len(before) != len(added):
+        name, once, divided = share.partition, self.once, self.divided
+        before = (once,) if name is None else divided.get(name, (_NOTHING,) * len(added))
+        if name is not None and len(before) != len(added):
             raise InputError(
                 f"runs on the division {name!r} have different numbers of agents; "
                 "give divisions names of their own"
             )
-        pairs = zip(before, added, strict=True)
-        agents = tuple(_add_pairs(old, new, sign) for old, new in pairs)
-        return dataclasses.replace(counted, divided={**self.divided, name: agents})
+        after = tuple(
+            (old[0] + sign * new[0], old[1] + sign * new[1])
+            for old, new in zip(before, added, strict=False)
+        )
+        if name is None:
+            once = after[0]
+        else:
+            divided = {**divided, name: after}
+        return Sums(once, divided, self.values + sign * share.values, self.runs + sign)
+
+    def minus(self, share: Share) -> Sums:
+        """Return the sums without a charge that was added."""
+        return self.plus(share, -1)
 
     @property
     def total(self) -> Total:
@@ -214,10 +211,6 @@ def _exact(cost: float) -> Fraction:
     if not math.isfinite(cost):
         raise InputError("an answer of this run costs more than any account holds; add more noise")
     return Fraction(cost)
-
-
-def _add_pairs(first: Pair, second: Pair, sign: int) -> Pair:
-    return first[0] + sign * second[0], first[1] + sign * second[1]
 
 
 def _group(pairs: Sequence[tuple[Any, Any]]) -> list[list[Any]]:

@@ -195,14 +195,10 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     if any(isinstance(event, FixedSize) for event in counts):
         return Spending(numerical.fixed_size_epsilon(counts, delta, relation), delta, None)
     epsilon = numerical.numerical_epsilon(counts, delta, relation)
-    return Spending(min(epsilon, _pure_epsilon(counts)), delta, None)
-
-
-def _pure_epsilon(counts: Counter[Event]) -> float:
-    """Return the basic composition of Laplace answers, epsilon = sum count/multiplier, delta 0."""
-    if not all(isinstance(event, LaplaceAnswer) for event in counts):
-        return math.inf
-    return math.fsum(n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
+    if all(isinstance(event, LaplaceAnswer) for event in counts):
+        pure = (n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
+        epsilon = min(epsilon, math.fsum(pure))  # basic composition
+    return Spending(epsilon, delta, None)
 
 
 def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:

@@ -14,18 +14,11 @@ import numpy as np
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.privacy import gaussian
-from taciturn.privacy.accounting import Event, account
+from taciturn.privacy.accounting import account
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, lattice_epsilon, lattice_rate
-from taciturn.privacy.terms import (
-    Adjacency,
-    Messages,
-    Observer,
-    Relation,
-    ReplaceOne,
-    Unit,
-    ZeroOut,
-)
+from taciturn.privacy.terms import Adjacency, Messages, Observer, ReplaceOne, Unit, ZeroOut
+from taciturn.typing import HostArray
 
 FALSE_POSITIVE_RATE = 0.01
 DEALT = (
@@ -102,16 +95,28 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
-        head = [_REPRODUCTION] if self.reproduction else []
+        promise = "no privacy: epsilon is infinite"
+        if not math.isinf(self.epsilon):
+            head = _CONDITIONAL if self.conditional else ""
+            if self.reproduction:
+                head += "with noise and a division that nobody can repeat: "
+            law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
+            # four decimals, never below the value itself
+            promise = (
+                f"{head}epsilon = {math.ceil(self.epsilon * 1e4) / 1e4:.4f} at delta = "
+                f"{self.delta:g}{law}, relation {self.relation}, unit {self.unit}"
+            )
+        seeded = "the noise of a seed is rounded as it comes; without a seed, it "
+        arithmetic = f"Arithmetic: {seeded if self.reproduction else ''}{self.arithmetic}."
         return [
-            *head,
-            self._promise(),
+            *([_REPRODUCTION] if self.reproduction else []),
+            promise,
             f"Protected: {self.record}",
             *([] if self.persons is None else [f"Persons: {self.persons}."]),
             f"Observer: {self.observer}. Taken on trust: {self.trust}.",
             f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
             f"{self.attacker_tpr:.2%} of the true ones.",
-            *self._of_arithmetic(),
+            *([arithmetic] if self.arithmetic else []),
             f"Scope: {self.scope}.",
             *(f"Condition: {condition}" for condition in self.conditions),
         ]
@@ -134,23 +139,6 @@ class Certificate:
         return (
             "a person with k rows is protected at k times epsilon, and at delta times "
             "1 + exp(epsilon) + ... + exp((k - 1) epsilon)"
-        )
-
-    def _of_arithmetic(self) -> list[str]:
-        if not self.arithmetic:
-            return []
-        seeded = "the noise of a seed is rounded as it comes; without a seed, it "
-        return [f"Arithmetic: {seeded if self.reproduction else ''}{self.arithmetic}."]
-
-    def _promise(self) -> str:
-        if math.isinf(self.epsilon):
-            return "no privacy: epsilon is infinite"
-        head = _CONDITIONAL if self.conditional else ""
-        law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
-        head += "with noise and a division that nobody can repeat: " if self.reproduction else ""
-        return (
-            f"{head}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
-            f"relation {self.relation}, unit {self.unit}"
         )
 
 
@@ -195,12 +183,16 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     curve = _on_lattice(ledger)
     if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
-        epsilons = _floats(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))
-        per_agent_mu = _floats(sizes)
+        epsilons = _tuple(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))
+        per_agent_mu = _tuple(sizes)
     else:
-        epsilons = _floats(
-            curve(lambda d: np.array(_by_events(ledger, d, adjacency.relation)), delta)
-        )
+        lists, relation = ledger.events_by_agent(), adjacency.relation
+
+        def by_events(d: float) -> HostArray:
+            cost = functools.cache(lambda events: account(events, delta=d, relation=relation))
+            return np.array([cost(events).epsilon for events in lists])
+
+        epsilons = _tuple(curve(by_events, delta))
         trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
     if dealt:
         conditions = (DEALT, *conditions)
@@ -292,14 +284,6 @@ def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str,
     )
 
 
-def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float, ...]:
-    @functools.cache
-    def cost(events: tuple[tuple[Event, int], ...]) -> float:
-        return account(events, delta=delta, relation=relation).epsilon
-
-    return tuple(map(cost, ledger.events_by_agent()))
-
-
 def _attacker_tpr(
     epsilon: float, delta: float, mu: float | None, ledger: Ledger, agents: int
 ) -> float:
@@ -317,13 +301,8 @@ def _attacker_tpr(
     return min(1.0, caught, 1 - missed)
 
 
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in np.asarray(values))
-
-
-def _rounded_up(epsilon: float) -> str:
-    """Return four decimals, never below the value itself."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
+def _tuple(values: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(values, np.float64).tolist())
 
 
 def _json_safe(value: Any) -> Any:

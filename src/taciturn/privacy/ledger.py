@@ -46,42 +46,6 @@ class Inside:
         )
 
 
-def merged(
-    answers: Sequence[Float[HostArray, "A T E"]],
-    agents: range,
-    mechanism: Mechanism,
-    inside: Inside | None,
-) -> tuple[tuple[tuple[Event, int], ...], ...]:
-    """Return the events of each of some agents with their counts.
-
-    `answers`: movement over noise, sampling rates, fixed sizes of batches. `inside`: where the
-    noise stood inside the objective: an event then depends on whose it is.
-    """
-    known: dict[Any, tuple[tuple[Event, int], ...]] = {}
-    events = []
-    for agent in agents:
-        given = np.stack([part[agent].ravel() for part in answers])
-        key = given.tobytes() if inside is None else agent
-        if key not in known:
-            known[key] = tuple(_counted(given, agent, mechanism, inside).items())
-        events.append(known[key])
-    return tuple(events)
-
-
-def _counted(
-    answers: HostArray, agent: int, mechanism: Mechanism, inside: Inside | None
-) -> Counter[Event]:
-    total: Counter[Event] = Counter()
-    values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
-    for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
-        # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
-        event = mechanism.event(min(1 / value, sys.float_info.max))
-        if inside is not None and isinstance(event, GaussianAnswer):
-            event = inside.event(event.multiplier, agent)
-        total[sampled(event, rate, int(size))] += count
-    return total
-
-
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
@@ -146,30 +110,32 @@ class Ledger:
     def _check_entries(self) -> None:
         parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
         moves, scale, rate, sizes, steps = map(folding.thin, parts)
-        silent = ~self._asked
+        asked = self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
-        if not bool(np.all(silent | (moves >= 0))):
-            raise PrivacyError("a sensitivity is NaN or negative; it must be 0 or more")
-        if not bool(np.all(silent | ((scale >= 0) & (scale < np.inf)))):
-            raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
-        if not bool(np.all(silent | ((steps >= 0) & (steps < np.inf)))):
-            raise PrivacyError("the step of a lattice is not a number of 0 or more; plan again")
-        if not bool(np.all(silent | ((rate > 0) & (rate <= 1)))):
-            raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
-        if not bool(np.all(silent | ((sizes >= 0) & (sizes == np.floor(sizes))))):
-            raise PrivacyError("a batch size is not a whole number; use 0 where none is fixed")
-        self._check_law(~silent & (scale > 0))
-
-    def _check_law(self, noised: HostArray) -> None:
+        whole = (sizes >= 0) & (sizes == np.floor(sizes))
+        right = {
+            "a sensitivity is NaN or negative; it must be 0 or more": moves >= 0,
+            "a scale is NaN, negative or infinite; it must be 0 or more": (scale >= 0)
+            & (scale < np.inf),
+            "the step of a lattice is not a number of 0 or more; plan again": (steps >= 0)
+            & (steps < np.inf),
+            "a sampling rate is not in (0, 1]; use 1 where nothing is sampled": (rate > 0)
+            & (rate <= 1),
+            "a batch size is not a whole number; use 0 where none is fixed": whole,
+        }
+        for fault, holds in right.items():
+            if bool(np.any(asked & ~holds)):
+                raise PrivacyError(fault)
+        quiet = isinstance(self.mechanism, NoNoise)
         if self.inside is not None and (
-            self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
+            self.sampled or not (quiet or isinstance(self.mechanism, Gaussian))
         ):
             raise PrivacyError(
                 "noise inside an objective is accounted for if it is Gaussian and no record is "
                 "sampled; use such noise, or add it to the answer"
             )
-        if isinstance(self.mechanism, NoNoise) and bool(np.any(noised)):
+        if quiet and bool(np.any(asked & (scale > 0))):
             raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
 
     @property
@@ -288,7 +254,13 @@ class Ledger:
                 "their events instead"
             )
         if isinstance(observer, Sum):
-            return self._mu_of_sum(observer.colluders)
+            scale = folding.thin(self.scale)
+            variance = np.where(self._asked, scale**2, 0.0)
+            # of every agent, also where all add the same noise
+            each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
+            # where a sum of squares underflowed, the agent's noise still counts
+            deviation = np.maximum(np.sqrt(_honest_variance(each, observer.colluders)), scale)
+            return _root_of_squares(self._over(deviation))
         return np.asarray(_root_of_squares(self.ratios()))
 
     def mu_across(self, observer: Observer, agents: int) -> float:
@@ -315,15 +287,6 @@ class Ledger:
             ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
             return float(np.sqrt(np.sum(np.square(ratios))))
 
-    def _mu_of_sum(self, colluders: int) -> HostArray:
-        scale = folding.thin(self.scale)
-        variance = np.where(self._asked, scale**2, 0.0)
-        # of every agent, also where all add the same noise
-        each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
-        # where a sum of squares underflowed, the agent's noise still counts
-        deviation = np.maximum(np.sqrt(_honest_variance(each, colluders)), scale)
-        return _root_of_squares(self._over(deviation))
-
     def events(self, agent: int) -> list[tuple[Event, int]]:
         """Return one agent's answers for the accountant, equal multipliers and rates merged.
 
@@ -337,8 +300,27 @@ class Ledger:
         return self._events(range(len(self.kind)))
 
     def _events(self, agents: range) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        answers = (self.ratios(), self.rates, self.sizes)
-        return merged(answers, agents, self.mechanism, self.inside)
+        answers, inside = (self.ratios(), self.rates, self.sizes), self.inside
+        known: dict[Any, tuple[tuple[Event, int], ...]] = {}
+        keys = []
+        for agent in agents:
+            given = np.stack([part[agent].ravel() for part in answers])
+            keys.append(given.tobytes() if inside is None else agent)  # an event may be somebody's
+            if keys[-1] not in known:
+                known[keys[-1]] = tuple(self._counted(given, agent).items())
+        return tuple(known[key] for key in keys)
+
+    def _counted(self, answers: HostArray, agent: int) -> Counter[Event]:
+        """Return how often an agent gave each answer: movement over noise, rate, fixed size."""
+        total: Counter[Event] = Counter()
+        values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
+        for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
+            # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
+            event = self.mechanism.event(min(1 / value, sys.float_info.max))
+            if self.inside is not None and isinstance(event, GaussianAnswer):
+                event = self.inside.event(event.multiplier, agent)
+            total[sampled(event, rate, int(size))] += count
+        return total
 
     def same_as(self, observed: Ledger) -> None:
         """Check an observed ledger against this planned one; return nothing if they agree.
@@ -376,30 +358,22 @@ class Ledger:
 
 
 def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
-    agent, turn, question = (int(index) for index in where)
-    texts = [
-        "no question"
-        if (kind := int(book.kind[agent, turn, question])) == NO_QUESTION
-        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}{_lattice(book, where)}"
-        f"{_sampling(book, where)}"
-        for book in (planned, observed)
-    ]
+    place = agent, turn, question = tuple(int(index) for index in where)
+
+    def answer(book: Ledger) -> str:
+        if book.kind[place] == NO_QUESTION:
+            return "no question"
+        text = f"kind {book.kind[place]} at scale {book.scale[place]:.9g}"
+        if book.steps[place] > 0:
+            text += f" on a lattice of step 2^{math.log2(book.steps[place]):g}"
+        if book.rates[place] != 1 or book.sizes[place]:
+            text += f" and sampling rate {book.rates[place]:.9g}"
+        return f"{text} in batches of {book.sizes[place]:.0f}" if book.sizes[place] else text
+
     return (
-        f"agent {agent}, round {turn}, question {question}: planned {texts[0]} but observed "
-        f"{texts[1]}; nothing may be released"
+        f"agent {agent}, round {turn}, question {question}: planned {answer(planned)} but observed "
+        f"{answer(observed)}; nothing may be released"
     )
-
-
-def _lattice(book: Ledger, where: HostArray) -> str:
-    step = float(book.steps[tuple(where)])
-    return f" on a lattice of step 2^{math.log2(step):g}" if step > 0 else ""
-
-
-def _sampling(book: Ledger, where: HostArray) -> str:
-    rate = float(book.rates[tuple(where)])
-    size = int(book.sizes[tuple(where)])
-    fixed = f" in batches of {size}" if size else ""
-    return "" if rate == 1 and not size else f" and sampling rate {rate:.9g}{fixed}"
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:

@@ -77,13 +77,12 @@ class Gaussian(Mechanism):
 
     norm: ClassVar[Norm] = "l2"
 
+    @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return normal noise with the shape and dtype of `like`."""
         return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return |noise|_2^2."""
         return jnp.sum(jnp.square(noise.astype(jnp.float64)))
 
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
@@ -99,8 +98,8 @@ class Gaussian(Mechanism):
     ) -> Int64[HostArray, "n count"]:
         return discrete_gaussian(stream, labels, count, scale)
 
+    @override
     def event(self, multiplier: float) -> Event:
-        """Return a `GaussianAnswer`, or `Exact` for a multiplier of 0."""
         return Exact() if multiplier == 0 else GaussianAnswer(multiplier)
 
 
@@ -110,13 +109,12 @@ class Laplace(Mechanism):
 
     norm: ClassVar[Norm] = "l1"
 
+    @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return Laplace noise with the shape and dtype of `like`."""
         return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return |noise|_1."""
         return jnp.sum(jnp.abs(noise.astype(jnp.float64)))
 
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
@@ -129,8 +127,8 @@ class Laplace(Mechanism):
     ) -> Int64[HostArray, "n count"]:
         return discrete_laplace(stream, labels, count, scale)
 
+    @override
     def event(self, multiplier: float) -> Event:
-        """Return a `LaplaceAnswer`, or `Exact` for a multiplier of 0."""
         return Exact() if multiplier == 0 else LaplaceAnswer(multiplier)
 
 
@@ -142,12 +140,10 @@ class NoNoise(Mechanism):
 
     @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return zeros with the shape and dtype of `like`."""
         return jnp.zeros_like(like)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return 0."""
         return jnp.zeros((), jnp.float64)
 
     @override
@@ -160,7 +156,6 @@ class NoNoise(Mechanism):
 
     @override
     def event(self, multiplier: float) -> Event:
-        """Return `Exact`, whatever the multiplier."""
         return Exact()
 
 

@@ -82,36 +82,25 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     resolvable = delta - _ROUNDING_PER_ANSWER * answers
     if not resolvable > 0 or answers > _MOST_ANSWERS:
         return math.inf
-    merged = _merge_gaussians(_with_output_noise(counts))
+    merged: Counter[Event] = Counter()
+    squares = []  # of all plain Gaussian answers, the output noise of perturbed ones among them
+    for event, count in counts.items():
+        match event:
+            case GaussianAnswer(multiplier):
+                squares.append(count / multiplier**2)
+            case PerturbedAnswer(multiplier, jacobian, ratio) if ratio > 0:
+                merged[PerturbedAnswer(multiplier, jacobian, 0.0)] += count
+                squares.append(count / (multiplier / ratio) ** 2)
+            case _:
+                merged[event] += count
+    if squares:
+        merged = Counter({GaussianAnswer(1 / math.sqrt(math.fsum(squares))): 1, **merged})
     if max(_largest_loss(event) for event in merged) > _LARGEST_EXPONENT:
         return math.inf
     step = _grid(merged)
     parts = [_distribution(event, count, relation, step) for event, count in merged.items()]
     whole = reduce(lambda one, other: one.compose(other), parts)
     return float(whole.get_epsilon_for_delta(resolvable))
-
-
-def _with_output_noise(counts: Mapping[Event, int]) -> Counter[Event]:
-    """Return the events with the output noise of perturbed answers as separate answers."""
-    total: Counter[Event] = Counter()
-    for event, count in counts.items():
-        match event:
-            case PerturbedAnswer(multiplier, jacobian, ratio) if ratio > 0:
-                total[PerturbedAnswer(multiplier, jacobian, 0.0)] += count
-                total[GaussianAnswer(multiplier / ratio)] += count
-            case _:
-                total[event] += count
-    return total
-
-
-def _merge_gaussians(counts: Mapping[Event, int]) -> dict[Event, int]:
-    rest: dict[Event, int] = {
-        event: n for event, n in counts.items() if not isinstance(event, GaussianAnswer)
-    }
-    squares = [n / e.multiplier**2 for e, n in counts.items() if isinstance(e, GaussianAnswer)]
-    if not squares:
-        return rest
-    return {GaussianAnswer(1 / math.sqrt(math.fsum(squares))): 1, **rest}
 
 
 def _grid(counts: Mapping[Event, int]) -> float:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
 
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -37,8 +38,8 @@ class ReplaceOne(Relation):
 
     name: ClassVar[str] = "replace_one"
 
+    @override
     def describe(self, unit: Unit) -> str:
-        """Return what neighbouring means, as one sentence."""
         if unit == "record":
             return (
                 "One record of one agent is replaced by any other record within the public "
@@ -62,8 +63,8 @@ class ZeroOut(Relation):
 
     name: ClassVar[str] = "zero_out"
 
+    @override
     def describe(self, unit: Unit) -> str:
-        """Return what neighbouring means, as one sentence."""
         what = "one record" if unit == "record" else f"all {_WHOLE[unit]}"
         counted = "number of persons" if unit == "person" else "record count"
         return (
@@ -89,8 +90,8 @@ class BoundedChange(Relation):
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", checks.positive("beta", self.beta))
 
+    @override
     def describe(self, unit: Unit) -> str:
-        """Return what neighbouring means, as one sentence."""
         whose = "person" if unit == "person" else "agent"
         what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one {whose}"
         return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
@@ -113,8 +114,8 @@ class TargetChange(Relation):
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", checks.positive("beta", self.beta))
 
+    @override
     def describe(self, unit: Unit) -> str:
-        """Return what neighbouring means, as one sentence."""
         named = f" ({self.target})" if self.target else ""
         what = f"The target of one record of one agent{named} moves by at most {self.beta:g}"
         if unit != "record":
@@ -169,9 +170,6 @@ class Adjacency:
             )
         if self.unit not in get_args(Unit):
             raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
-        self._check_person()
-
-    def _check_person(self) -> None:
         if self.unit != "person":
             if self.rows_per_person is not None or self.agents_per_person != 1:
                 raise InputError(
