@@ -10,8 +10,8 @@ from taciturn.budget.charge import (
     cost_of,
     relation_of,
     relation_text,
+    renyi_divergence,
 )
-from taciturn.budget.renyi import renyi_divergence
 from taciturn.budget.store import (
     Entry,
     accounts_folder,

@@ -53,7 +53,7 @@ class NetworkKind(eqx.Module):
     algorithms: ClassVar[type]  # the methods that run on it
     data: ClassVar[str]  # what a user passes for it, as error messages name it
     aggregates: ClassVar[bool] = False  # whether summation in an aggregator can hide messages
-    one_public: ClassVar[bool] = False  # whether all agents hear the same, a public value
+    inbox_axis: ClassVar[int | None] = None  # that of agents in inboxes; None: all hear the same
     draws_ahead: ClassVar[bool] = True  # whether draws of many rounds may be made at once
     together: ClassVar[bool] = False  # whether all answer in a round, so that devices can share
     written: ClassVar[bool] = True  # whether a plan names it; a star is what no name means
@@ -114,9 +114,9 @@ class NetworkKind(eqx.Module):
     def first_inboxes(self, algorithm: Any, template: Array) -> PyTree:
         """Return what agents hear before the first round."""
 
-    @abstractmethod
     def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
         """Return the inbox of one agent."""
+        return inboxes if self.inbox_axis is None else at(inboxes, agent)
 
     @abstractmethod
     def round(
@@ -178,13 +178,9 @@ class NetworkKind(eqx.Module):
 
 
 class Together(NetworkKind):
-    """A network on which all agents are asked in every round, as one vectorised step.
-
-    `inbox_axis`: the axis of agents in the inboxes; None where all hear the same.
-    """
+    """A network on which all agents are asked in every round, as one vectorised step."""
 
     together: ClassVar[bool] = True
-    inbox_axis: ClassVar[int | None]
 
     @override
     def round(
@@ -224,9 +220,7 @@ class Star(Together):
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
-    one_public: ClassVar[bool] = True
     written: ClassVar[bool] = False
-    inbox_axis: ClassVar[int | None] = None
 
     @classmethod
     @override
@@ -236,10 +230,6 @@ class Star(Together):
     @override
     def first_inboxes(self, algorithm: StarAlgorithm, template: Array) -> PyTree:
         return algorithm.first_public(template)
-
-    @override
-    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
-        return inboxes
 
     @override
     def deliver(
@@ -418,10 +408,6 @@ class Gossip(Together):
         return self._copies(algorithm.first_inbox(template))
 
     @override
-    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
-        return jax.tree.map(lambda x: x[agent], inboxes)
-
-    @override
     def deliver(
         self, algorithm: GossipAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
     ) -> PyTree:
@@ -564,10 +550,6 @@ class Relay(NetworkKind):
     def first_inboxes(self, algorithm: RelayAlgorithm, template: Array) -> PyTree:
         """Return the token."""
         return algorithm.first_token(template)
-
-    @override
-    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
-        return inboxes
 
     @override
     def behind(self, door: Door, private: Any) -> tuple[Door, Any]:

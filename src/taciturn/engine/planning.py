@@ -54,7 +54,7 @@ from taciturn.privacy import (
     gaussian_multiplier,
     multiplier_for_all,
 )
-from taciturn.privacy.folding import folded
+from taciturn.privacy.ledger import folded
 from taciturn.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
 from taciturn.spec import Spec
 from taciturn.typing import HostArray, Precision

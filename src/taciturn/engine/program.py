@@ -34,7 +34,7 @@ from taciturn.privacy import (
     SensitivityBound,
     Sum,
 )
-from taciturn.privacy.folding import folded, unfolded
+from taciturn.privacy.ledger import folded, unfolded
 from taciturn.privacy.mechanisms import lattice_width, step_exponents
 from taciturn.problems.memory import own_array
 from taciturn.spec import Spec

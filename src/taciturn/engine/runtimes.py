@@ -239,7 +239,7 @@ def _divided(network: type[NetworkKind], devices: Devices | None, keep: Keep) ->
     """
     if devices is None:
         return None, jax.jit(_first), _model
-    inboxes = devices.everywhere if network.one_public else devices.on_agents
+    inboxes = devices.everywhere if network.inbox_axis is None else devices.on_agents
     carry = (devices.on_agents, inboxes)
     rounds = partial(block, keep=keep, report=None)
     return (

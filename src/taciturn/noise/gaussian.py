@@ -132,14 +132,21 @@ def discrete_gaussian(
 
     **Guarantee.** Every draw has exactly the law above (see the module), given uniform words.
     """
+    return drawn_by_label(_fill, stream, labels, count, scale)
+
+
+def drawn_by_label(
+    fill: Callable[..., None], stream: Stream, labels: Sequence[Label], count: int, scale: float
+) -> Int64[HostArray, "n count"]:
+    """Return what `fill(drawn, stream, labels, scale)` writes for some labels at a time."""
     scale = checks.positive("scale", scale)
     if not 1 <= scale <= _MOST:
         raise InputError(f"the scale is {scale:g} steps of the lattice; it must be 1 to 2^40")
     drawn = np.empty((len(labels), count), np.int64)
     rows = max(1, _CHUNK // max(1, count))
     for first in range(0, len(labels), rows):
-        some = labels[first : first + rows]
-        _fill(drawn[first : first + rows], stream, some, scale)
+        some = slice(first, first + rows)
+        fill(drawn[some], stream, labels[some], scale)
     return drawn
 
 

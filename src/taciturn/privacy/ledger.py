@@ -1,4 +1,9 @@
-"""The ledger: one entry for every answer that an agent gives."""
+"""The ledger: one entry for every answer that an agent gives.
+
+A method asks every agent the same question in every round, so a hundred thousand agents and two
+hundred rounds hold a hundred thousand different numbers and not twenty million. An array of shape
+(A, T, E) is kept as a view of its different entries, with stride 0 where it repeats them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -15,11 +20,34 @@ from scipy.special import expit, log_ndtr, ndtri
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import folding
 from taciturn.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
 from taciturn.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
 from taciturn.privacy.terms import Observer, Relation, Sum, ZeroOut
 from taciturn.typing import HostArray
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return the values with length 1 along every axis on which all entries are equal."""
+    values = thin(values)
+    for axis in range(values.ndim):
+        if values.shape[axis] > 1:
+            first = values.take([0], axis)
+            values = first if bool(np.all(values == first)) else values
+    return values
+
+
+def thin(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return the different entries that a view repeats: length 1 where the stride is 0."""
+    return values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
+
+
+def unfolded(
+    values: np.ndarray[Any, np.dtype[Number]], shape: tuple[int, ...]
+) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return a view of the values in a shape, which nobody can write to."""
+    return np.broadcast_to(values, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +137,7 @@ class Ledger:
 
     def _check_entries(self) -> None:
         parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
-        moves, scale, rate, sizes, steps = map(folding.thin, parts)
+        moves, scale, rate, sizes, steps = map(thin, parts)
         asked = self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
@@ -141,12 +169,12 @@ class Ledger:
     @property
     def asked(self) -> HostArray:
         """Where there was a question, shape (A, T, E), bool."""
-        return folding.unfolded(self._asked, self.kind.shape)
+        return unfolded(self._asked, self.kind.shape)
 
     @property
     def _asked(self) -> HostArray:
         """Where there was a question; length 1 along an axis on which nothing changes."""
-        return np.asarray(folding.thin(self.kind) > NO_QUESTION)
+        return np.asarray(thin(self.kind) > NO_QUESTION)
 
     @property
     def rates(self) -> HostArray:
@@ -164,12 +192,12 @@ class Ledger:
         return self._all(0.0) if self.step is None else self.step
 
     def _all(self, value: float) -> HostArray:
-        return folding.unfolded(np.asarray(value), self.kind.shape)
+        return unfolded(np.asarray(value), self.kind.shape)
 
     @property
     def on_lattice(self) -> bool:
         """Whether answers and noise stood on a lattice."""
-        return bool(np.any(self._asked & (folding.thin(self.steps) > 0)))
+        return bool(np.any(self._asked & (thin(self.steps) > 0)))
 
     @property
     def moves(self) -> Float[HostArray, "A T E"]:
@@ -179,23 +207,23 @@ class Ledger:
         that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
         parts = (self.sensitivity, self.rates, self.sizes, self.steps)
-        sensitivity, rates, sizes, steps = map(folding.thin, parts)
+        sensitivity, rates, sizes, steps = map(thin, parts)
         poisson = (rates < 1) & (sizes == 0)
         width = lattice_width(self.values, self.mechanism.norm)
         rounding = np.where(poisson, 4.0, 2.0) * steps * width
         moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
-        return folding.unfolded(moves, self.kind.shape)
+        return unfolded(moves, self.kind.shape)
 
     def finest(self) -> float:
         """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
-        scale, steps = folding.thin(self.scale), folding.thin(self.steps)
+        scale, steps = thin(self.scale), thin(self.steps)
         some = self._asked & (steps > 0) & np.ones(scale.shape, np.bool_)
         ratios = np.divide(scale, steps, out=np.full(some.shape, np.inf), where=some)
         return float(np.min(ratios, initial=np.inf))
 
     def coarsest(self) -> float:
         """Return the largest step of the lattice of an answer; 0 if none has one."""
-        steps = folding.thin(self.steps)
+        steps = thin(self.steps)
         some = self._asked & np.ones(steps.shape, np.bool_)
         return float(np.max(np.broadcast_to(steps, some.shape), initial=0.0, where=some))
 
@@ -207,7 +235,7 @@ class Ledger:
     @property
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
-        return bool(np.any(self._asked & (folding.thin(self.rates) < 1)))
+        return bool(np.any(self._asked & (thin(self.rates) < 1)))
 
     @property
     def has_mu(self) -> bool:
@@ -223,12 +251,12 @@ class Ledger:
 
     def _over(self, deviation: HostArray) -> HostArray:
         """Return moves/deviation, 0 without a question or sensitivity."""
-        moves, deviation = folding.thin(self.moves), folding.thin(deviation)
+        moves, deviation = thin(self.moves), thin(deviation)
         matters = self._asked & (moves > 0) & np.ones(deviation.shape, np.bool_)
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
             ratios = np.divide(moves, deviation, out=np.zeros(matters.shape), where=matters)
-        return folding.unfolded(ratios, self.kind.shape)
+        return unfolded(ratios, self.kind.shape)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
@@ -254,7 +282,7 @@ class Ledger:
                 "their events instead"
             )
         if isinstance(observer, Sum):
-            scale = folding.thin(self.scale)
+            scale = thin(self.scale)
             variance = np.where(self._asked, scale**2, 0.0)
             # of every agent, also where all add the same noise
             each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
@@ -342,7 +370,7 @@ class Ledger:
                 "nothing may be released"
             )
         planned, seen = (
-            [folding.thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
+            [thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
             for one in (self, observed)
         )
         (kind, kind_2), (scale, scale_2), (rate, rate_2), *exact = zip(planned, seen, strict=True)
@@ -353,7 +381,7 @@ class Ledger:
             close = close & (one == other)
         wrong = (kind != kind_2) | (asked & ~close)
         if bool(np.any(wrong)):
-            whole = folding.unfolded(wrong, self.kind.shape)
+            whole = unfolded(wrong, self.kind.shape)
             raise PrivacyError(_difference(self, observed, np.argwhere(whole)[0]))
 
 
@@ -402,7 +430,7 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
 
 def _kept(values: HostArray) -> HostArray:
     """Return a view that nobody can write to, of a copy of the different entries."""
-    return folding.unfolded(folding.folded(values).copy(), values.shape)
+    return unfolded(folded(values).copy(), values.shape)
 
 
 def joined(ledgers: Sequence[Ledger]) -> Ledger:

@@ -18,7 +18,7 @@ from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from taciturn.privacy.accounting import Event, Exact, GaussianAnswer, LaplaceAnswer
-from taciturn.privacy.bounds import Norm
+from taciturn.privacy.terms import Norm
 from taciturn.typing import Array, HostArray, Key, Scalar
 
 Answer: TypeAlias = Float[Array, "..."]
