@@ -481,15 +481,15 @@ class Reservation:
                         f"account {self.account!r} was edited while a run was under way; put the "
                         "right file back"
                     )
-                balance = balances.balance_after(self.state, entries[last.number :])
-                found = balances.status_of(self.run, entries)
+                state = read_state(self.account, entries)
+                found = next((run.status for run in state.runs if run.run == self.run), None)
                 if found != status:
                     raise AccountError(
                         f"the reservation of this run in account {self.account!r} is {found!r}, "
                         "so no record may be read for it; run again"
                     )
-                balance = record(self._connection, balance, {**content, "run": self.run})
-            self.state = balance
+                after = record(self._connection, state.balance, {**content, "run": self.run})
+            self.state = after
 
 
 def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -> None:

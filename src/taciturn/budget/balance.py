@@ -261,27 +261,6 @@ def read_state(name: str, entries: Sequence[Entry]) -> State:
     return state
 
 
-def balance_after(balance: Balance, later: Sequence[Entry]) -> Balance:
-    """Return the balance after later entries, whose digests were checked.
-
-    Raises `InputError` if the balance of one is not that of the entries before it.
-    """
-    with _understood(balance.name):
-        for after in _follow(balance, later):
-            balance = after
-    return balance
-
-
-def status_of(run: str, entries: Sequence[Entry]) -> str | None:
-    """Return the status of a run after these entries; None if it is in none."""
-    for entry in reversed(entries):
-        if run in entry.body and entry.content.get("run") == run:
-            status: str = entry.content.get("result", entry.content["kind"])
-            if status != "files":
-                return status
-    return None
-
-
 @contextmanager
 def _understood(name: str) -> Iterator[None]:
     try:

@@ -136,7 +136,13 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
     The divergence of a small event grows in proportion to the order.
     """
     orders = range(2, _MOST_ORDER + 1) if given is None else (given,)
-    rooms = ((order, epsilon - _conversion(order, delta)) for order in orders)
+
+    def conversion(order: int) -> float:
+        """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
+        shrunk = (order - 1) * math.log1p(-1 / order)
+        return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)
+
+    rooms = ((order, epsilon - conversion(order)) for order in orders)
     order, room = max(rooms, key=lambda pair: pair[1] / pair[0])
     if not room > 0:
         raise InputError(
@@ -144,9 +150,3 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
             f"any answer at order {order}; give a larger share or a higher order, or no share"
         )
     return order, room * (1 - 1e-12)
-
-
-def _conversion(order: int, delta: float) -> float:
-    """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
-    shrunk = (order - 1) * math.log1p(-1 / order)
-    return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)

@@ -203,33 +203,21 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     Raises `InputError` if the file cannot be opened, is no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
-        stack.enter_context(closing(_keeper(file)))
-        connection = _connection(file, "rw")
-        stack.enter_context(closing(connection))
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        # while one that cannot write is there, the log is not folded in; closed last, it saves four
+        # synchronisations a run: the log stays, with nothing left to write
+        keeper = stack.enter_context(closing(_connection(file, "ro")))
+        keeper.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        connection = stack.enter_context(closing(_connection(file, "rw")))
+        for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
+            connection.execute(f"PRAGMA {setting}")
         yield connection
 
 
 def _connection(file: Path, mode: str) -> sqlite3.Connection:
+    address = f"{file.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
+        address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
-
-
-def _keeper(file: Path) -> sqlite3.Connection:
-    """Return a connection that cannot write; while it is there the log is not folded in.
-
-    Closed last, it saves four synchronisations a run: the log stays, with nothing left to write.
-    """
-    connection = _connection(file, "ro")
-    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-    return connection
 
 
 @contextmanager
@@ -259,7 +247,14 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
             raise _taken(file)
         try:
             before(_write_first(part, content))
-            _name(part, file)
+            try:
+                os.link(part, file)  # the name must be free
+            except FileExistsError:
+                raise _taken(file) from None
+            except OSError:  # a file system without links
+                if file.exists():
+                    raise _taken(file) from None
+                part.rename(file)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
@@ -274,28 +269,13 @@ def _write_first(part: Path, content: Mapping[str, Any]) -> Entry:
     # SQLite gives its own files, the log among them, the permissions of this one
     os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
     with closing(_connection(part, "rw")) as connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA journal_mode = MEMORY")
-        connection.execute("BEGIN")
-        connection.execute(_TABLE)
+        for line in ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY", "BEGIN", _TABLE):
+            connection.execute(line)
         entry = add(connection, None, content)
         connection.execute("COMMIT")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA journal_mode = WAL")
+        for setting in ("synchronous = FULL", "fullfsync = ON", "journal_mode = WAL"):
+            connection.execute(f"PRAGMA {setting}")
     return entry
-
-
-def _name(part: Path, file: Path) -> None:
-    """Give a written file its name, which must be free."""
-    try:
-        os.link(part, file)
-    except FileExistsError:
-        raise _taken(file) from None
-    except OSError:  # a file system without links
-        if file.exists():
-            raise _taken(file) from None
-        part.rename(file)
 
 
 def _taken(file: Path) -> AccountError:

@@ -80,8 +80,11 @@ def credits_summation(program: Program) -> bool:
 
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
-    if not all(_is_pure(step, *given) for step, given in (*steps, (released, (public, sent)))):
-        return False
+    # values must reach the outputs by operations alone: what is written to a reference, or handed
+    # to the host, can be read again elsewhere
+    for step, given in (*steps, (released, (public, sent))):
+        if not _has_no_effects(jax.make_jaxpr(step)(*given).jaxpr):
+            return False
     queries = _marks_out(query, (private, public), (TAINTED, CLEAN))
     messages = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
     return set(queries) <= {CLEAN} and TAINTED not in messages
@@ -98,14 +101,6 @@ def _adds_noise_once(program: Program) -> bool:
         and type(oracle).public_part is Oracle.public_part
         for oracle in program.oracles
     )
-
-
-def _is_pure(function: Callable[..., PyTree], *arguments: PyTree) -> bool:
-    """Whether values reach the outputs of `function` by its operations alone.
-
-    What is written to a reference, or handed to the host, can be read again elsewhere.
-    """
-    return _has_no_effects(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
 def _has_no_effects(jaxpr: Any) -> bool:
@@ -194,15 +189,11 @@ def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
         return marks == [AFFINE, CLEAN]
     if name == "select_n":  # what is public chooses between affine values
         return marks[0] == CLEAN
-    if name == "convert_element_type":
-        return _widens(equation.invars[0].aval.dtype, equation.params["new_dtype"])
+    if name == "convert_element_type":  # every value of the old type is one of the new
+        old, new = equation.invars[0].aval.dtype, equation.params["new_dtype"]
+        floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
+        return floating and jnp.promote_types(old, new) == new
     return False
-
-
-def _widens(old: Any, new: Any) -> bool:
-    """Whether every value of type `old` is one of type `new`; both floating."""
-    floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
-    return floating and jnp.promote_types(old, new) == new
 
 
 def certificate_of(
@@ -284,10 +275,15 @@ def check_traces(program: Program, spec: Spec) -> None:
     question with its batch and noise, and the released model, from types and shapes alone. Nothing
     is compiled. Targets are tried as numbers and as labels, as records may have either.
     """
+
+    def whole(program: Program, private: Any) -> Any:
+        door = Live(program.oracles, program.mechanism, jax.random.key(0))
+        return simulate(program, door, private, keep=frozenset({"models"}))
+
     first: Exception | None = None
     for kind in (program.template.dtype, jnp.dtype(np.int32)):
         try:
-            jax.eval_shape(_run, program, _records(spec, program.template.dtype, kind))
+            jax.eval_shape(whole, program, _records(spec, program.template.dtype, kind))
         except TaciturnError:
             raise
         except Exception as error:
@@ -299,11 +295,6 @@ def check_traces(program: Program, spec: Spec) -> None:
         f"{name} cannot be run with these questions ({type(first).__name__}: {said}); nothing was "
         "charged. Mend the method, or ask the questions that it is for"
     ) from first
-
-
-def _run(program: Program, private: Any) -> Any:
-    door = Live(program.oracles, program.mechanism, jax.random.key(0))
-    return simulate(program, door, private, keep=frozenset({"models"}))
 
 
 def _records(spec: Spec, precision: Any, targets: Any) -> Private:

@@ -49,13 +49,10 @@ def check_targets(plan: Plan, shards: Shards) -> None:
     the records, and nothing else would tell.
 
     **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
-    targets are (`Loss.within_domain`, clipped coefficients). What matters is that its outcome tells
-    nothing for free. It depends on private targets, so it is made as the norms are checked: behind
-    the charge, which stays. And it is constant on the data sets that are neighbours: which targets
-    there are is declared public, a record that is replaced has one of them, and everything of
-    this library that packs a table, a data set or an estimator's targets maps declared labels to
-    those of the loss before that. Only targets that were packed by hand can fail it, those of a
-    data set outside the declared universe, like rows that are not finite.
+    targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
+    is made behind the charge, which stays, and it is constant on neighbouring data sets: which
+    targets there are is declared public, and declared labels are mapped to those of the loss
+    wherever this library packs them. Only targets that were packed by hand can fail it.
     """
     loss = plan.program.algorithm.loss
     if loss is not None:
@@ -200,7 +197,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
       operating system, which is written nowhere, and the noise has its exact law. A number: quick
-      floating- point noise, which can be drawn again by whoever knows the number, so the run is
+      floating-point noise, which can be drawn again by whoever knows the number, so the run is
       stamped "reproduction, not private".
     - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
       custodian's audit: a certificate for the observer `sum` does not cover them.

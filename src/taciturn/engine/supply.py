@@ -103,10 +103,7 @@ class Supply:
         """Return what fills a block, in pieces for the workers."""
         question = self._turns.question[first:last]
         places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
-        at = (first + places[:, 0], places[:, 2], places[:, 1])
-        # in steps of the lattice
-        steps = np.ldexp(1.0, self._turns.exponent[at])
-        scales = np.asarray(self._turns.scale[at], np.float64) / steps
+        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
@@ -115,6 +112,11 @@ class Supply:
                 scale = float(scales[part[0]])
                 tasks.append(partial(self._fill, raw, places[part], first, scale))
         return tasks
+
+    def _scales(self, first: int, last: int) -> HostArray:
+        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64)
+        return scales / np.ldexp(1.0, self._turns.exponent[first:last])
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
         at = (first + places[:, 0], places[:, 2], places[:, 1])

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
-from dp_accounting import dp_event, privacy_accountant
+from dp_accounting import dp_event
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as distributions
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -32,7 +32,6 @@ from taciturn.privacy.objective import objective_deltas
 from taciturn.privacy.terms import Relation, ReplaceOne, ZeroOut
 
 _Distribution: TypeAlias = Any
-_Neighbours = privacy_accountant.NeighboringRelation
 
 _FINEST_DEFAULT = 1e-4
 _STEP_PER_SPREAD = 0.01
@@ -148,44 +147,35 @@ def _largest_loss(event: Event) -> float:
 
 
 def _distribution(event: Event, count: int, relation: Relation, step: float) -> _Distribution:
-    match event:
-        case GaussianAnswer(multiplier):
-            one = distributions.from_gaussian_mechanism(
-                multiplier, value_discretization_interval=step
-            )
-        case LaplaceAnswer(multiplier):
-            one = distributions.from_laplace_mechanism(
-                multiplier, value_discretization_interval=step
-            )
-        case PerturbedAnswer():
+    options: dict[str, Any] = {"value_discretization_interval": step}
+    match event, relation:
+        case GaussianAnswer(multiplier), _:
+            one = distributions.from_gaussian_mechanism(multiplier, **options)
+        case LaplaceAnswer(multiplier), _:
+            one = distributions.from_laplace_mechanism(multiplier, **options)
+        case PerturbedAnswer(), _:
             one = _perturbed(event, relation, step)
-        case Sampled(inner, rate):
-            one = _sampled(inner, rate, relation, step)
-        case Exact() | FixedSize():
-            raise InputError(f"{type(event).__name__} has no loss distribution here; use account")
-    return one if count == 1 else one.self_compose(count)
-
-
-def _sampled(
-    inner: GaussianAnswer | LaplaceAnswer, rate: float, relation: Relation, step: float
-) -> _Distribution:
-    options = {"value_discretization_interval": step, "sampling_prob": rate}
-    match inner, relation:
-        case GaussianAnswer(multiplier), ZeroOut():
-            return distributions.from_gaussian_mechanism(multiplier, **options)
-        case LaplaceAnswer(multiplier), ZeroOut():
-            return distributions.from_laplace_mechanism(multiplier, **options)
-        case GaussianAnswer(multiplier), ReplaceOne():
+        case Sampled(GaussianAnswer(multiplier), rate), ZeroOut():
+            one = distributions.from_gaussian_mechanism(multiplier, sampling_prob=rate, **options)
+        case Sampled(LaplaceAnswer(multiplier), rate), ZeroOut():
+            one = distributions.from_laplace_mechanism(multiplier, sampling_prob=rate, **options)
+        case Sampled(GaussianAnswer(multiplier), rate), ReplaceOne():
             # dp_accounting wants sigma / (norm of one record's term); ours is sigma / (2 norms)
-            return distributions.from_gaussian_mechanism(
-                2 * multiplier, neighboring_relation=_Neighbours.REPLACE_ONE, **options
+            one = distributions.from_gaussian_mechanism(
+                2 * multiplier,
+                neighboring_relation=NeighboringRelation.REPLACE_ONE,
+                sampling_prob=rate,
+                **options,
             )
-        case _:
+        case Sampled(inner, _), _:
             raise InputError(
                 f"Poisson sampling of a {type(inner).__name__} under {relation.name} has no sound "
                 "accountant here; use zero_out (Gaussian or Laplace), replace_one (Gaussian), "
                 "or rate 1"
             )
+        case _:
+            raise InputError(f"{type(event).__name__} has no loss distribution here; use account")
+    return one if count == 1 else one.self_compose(count)
 
 
 def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Distribution:
@@ -223,19 +213,16 @@ def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Rela
         )
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     for event, count in counts.items():
-        accountant.compose(_their_event(event), count)
+        match event:
+            case GaussianAnswer(multiplier):
+                theirs = dp_event.GaussianDpEvent(multiplier)
+            case FixedSize(inner, batch, records):
+                gaussian = dp_event.GaussianDpEvent(inner.multiplier)
+                theirs = dp_event.SampledWithoutReplacementDpEvent(records, batch, gaussian)
+            case _:
+                raise InputError(
+                    f"{type(event).__name__} cannot be composed with batches of a fixed size here; "
+                    "use one kind of sampling in a plan"
+                )
+        accountant.compose(theirs, count)
     return float(accountant.get_epsilon(delta))
-
-
-def _their_event(event: Event) -> dp_event.DpEvent:
-    match event:
-        case GaussianAnswer(multiplier):
-            return dp_event.GaussianDpEvent(multiplier)
-        case FixedSize(inner, batch, records):
-            gaussian = dp_event.GaussianDpEvent(inner.multiplier)
-            return dp_event.SampledWithoutReplacementDpEvent(records, batch, gaussian)
-        case _:
-            raise InputError(
-                f"{type(event).__name__} cannot be composed with batches of a fixed size here; "
-                "use one kind of sampling in a plan"
-            )
