@@ -81,9 +81,8 @@ class Account:
     def around(self, run: str) -> tuple[Balance, Balance]:
         """Return what the account held before a run was reserved, and after its last entry.
 
-        Runs that others reserved meanwhile are in the second balance.
-
-        Raises `InputError` as `state`, or if the account has no such run.
+        Runs that others reserved meanwhile are in the second balance. Raises `InputError` as
+        `state`, or if the account has no such run.
         """
         with self._connected() as connection:
             self._checked(connection)
@@ -97,11 +96,10 @@ class Account:
     def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
         """Reserve the events of a run, before a record is read, and return the reservation.
 
-        Reservations that were not opened within an hour are returned first.
-
-        Raises `AccountError` if they do not fit (`taciturn.budget.check_fits`), or the table has
-        other columns than those that the account was charged for; `InputError` if the account
-        cannot be used, or the charge does not suit its terms.
+        Reservations that were not opened within an hour are returned first. Raises `AccountError`
+        if they do not fit (`taciturn.budget.check_fits`), or the table has other columns than those
+        that the account was charged for; `InputError` if the account cannot be used, or the charge
+        does not suit its terms.
 
         **Guarantee.** State and decision are read and written under one write lock, so no other
         process reserves in between, and the entry is on the disk when this returns.
@@ -137,7 +135,6 @@ class Account:
         """Return the reservation of a run that is under way, of a process that is gone.
 
         It can be closed, and nothing else: its charge is on the disk, and its door was opened.
-
         Raises `InputError` if the account has no such run, or it is not under way.
         """
         with ExitStack() as stack:
@@ -159,10 +156,8 @@ class Account:
     def raise_to(self, guarantee: Guarantee) -> State:
         """Replace the guarantee by a larger one, which then is the guarantee for all runs.
 
-        The order of divergences stays as it is, once there is a share for them.
-
-        Raises `AccountError` if epsilon, delta or a cap would be smaller, or another order is
-        given.
+        The order of divergences stays as it is, once there is a share for them. Raises
+        `AccountError` if epsilon, delta or a cap would be smaller, or another order is given.
 
         **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
         the new caps hold along every history, those in which nothing is raised included; so the new

@@ -145,9 +145,8 @@ def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[st
 def balance_of(first: Entry, last: Entry) -> Balance:
     """Return the balance that an entry holds of the account with this first entry.
 
-    Both belong to a chain that was checked, and whose balances were (`read_state`).
-
-    Raises `InputError` if the first entry is of another version of the library.
+    Both belong to a chain that was checked, and whose balances were (`read_state`). Raises
+    `InputError` if the first entry is of another version of the library.
     """
     held = last.content["balance"]
     return dataclasses.replace(
@@ -433,9 +432,8 @@ def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     """Raise `AccountError` unless every cap holds with a charge added.
 
     The message says what is left and what would fit: the largest epsilon of a run whose answers are
-    all Gaussian, else the most rounds at its noise.
-
-    Raises `InputError` if the charge does not suit the terms of the account.
+    all Gaussian, else the most rounds at its noise. Raises `InputError` if the charge does not suit
+    the terms of the account.
 
     **Guarantee.** Of all charges together, the new one included, each cap is at least the sum: the
     condition under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than

@@ -29,9 +29,8 @@ class Guarantee:
     `epsilon`, `delta`: e and D: the pair that holds for all runs together. `curves`: the share of
     both, in [0, 1), that is set aside for answers that are not Gaussian on all records. `order`: of
     the divergences by which those are added up; None for the one that leaves most room for small
-    events. Batches of small rates ask for a lower one.
-
-    Raises `InputError` if a number is out of range.
+    events. Batches of small rates ask for a lower one. Raises `InputError` if a number is out of
+    range.
     """
 
     epsilon: float

@@ -124,10 +124,9 @@ def cost_of(
 ) -> Cost:
     """Return what events under the relation of a run amount to under that of an account.
 
-    mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others.
-
-    Raises `InputError` if the relations do not compose (`check_relations`), or no bound is known
-    for an event.
+    mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others. Raises
+    `InputError` if the relations do not compose (`check_relations`), or no bound is known for an
+    event.
 
     **Guarantee.** Neighbours under replace_one are two steps of zero_out apart, and two steps of mu
     are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was answered.
@@ -235,9 +234,7 @@ class AccountTerms:
     """What an account is about: its relation and unit, and whom it is against.
 
     `relation`: as `relation_text` writes it. `observer`, `colluders`: "messages", or "sum" with the
-    number of agents who tell their noise.
-
-    Raises `InputError` if one of them is unknown.
+    number of agents who tell their noise. Raises `InputError` if one of them is unknown.
     """
 
     relation: str = "replace_one"
@@ -270,9 +267,8 @@ class Purpose:
     """What a run is, for the reader of an account and for what a refusal says would fit.
 
     `what`: in a few words. `proposal`, `plan`: their digests; the first is None where there is no
-    proposal. `epsilon`, `delta`, `mu`: as its plan certifies them.
-
-    Raises `InputError` if a number is NaN or out of range, which no account could hold.
+    proposal. `epsilon`, `delta`, `mu`: as its plan certifies them. Raises `InputError` if a number
+    is NaN or out of range, which no account could hold.
     """
 
     what: str
@@ -318,11 +314,9 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
     """Return the Renyi divergence of a whole order a >= 2 that an answer has at most.
 
     The largest over neighbouring data sets, in both directions, rounded up. Infinite for an answer
-    without noise, and where it is too large for double precision.
-
-    Raises `InputError` if the order is no whole number of at least 2, or no sound bound is known
-    for the event under this relation: as in `taciturn.privacy.account`, and for noise inside an
-    objective.
+    without noise, and where it is too large for double precision. Raises `InputError` if the order
+    is no whole number of at least 2, or no sound bound is known for the event under this relation:
+    as in `taciturn.privacy.account`, and for noise inside an objective.
 
     **Guarantee.** With s the multiplier, q the rate, D the Renyi divergence of order a:
 

@@ -198,9 +198,8 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to the file of an account, which must exist.
 
     Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
-    where a disk would otherwise answer early).
-
-    Raises `InputError` if the file cannot be opened, is no account, or a write fails.
+    where a disk would otherwise answer early). Raises `InputError` if the file cannot be opened, is
+    no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
         # while one that cannot write is there, the log is not folded in; closed last, it saves four
@@ -236,9 +235,8 @@ def usable(file: Path) -> Iterator[None]:
 def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> None:
     """Create the file of an account with its first entry; it is there whole or not at all.
 
-    `before` is called with the entry before the file has its name.
-
-    Raises `AccountError` if there is such a file.
+    `before` is called with the entry before the file has its name. Raises `AccountError` if there
+    is such a file.
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     with usable(file):

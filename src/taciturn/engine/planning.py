@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from taciturn import checks
+from taciturn import checks, privacy
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.engine.credit import certificate_of, check_traces, credits_summation
 from taciturn.engine.program import (
@@ -36,24 +36,7 @@ from taciturn.engine.program import (
 from taciturn.errors import InputError, PrivacyError
 from taciturn.network import Network
 from taciturn.oracles import Oracle, check_of_library
-from taciturn.privacy import (
-    Adjacency,
-    Certificate,
-    Event,
-    Gaussian,
-    Inside,
-    Laplace,
-    Ledger,
-    Mechanism,
-    Messages,
-    NoNoise,
-    Observer,
-    SensitivityBound,
-    Sum,
-    Terms,
-    gaussian_multiplier,
-    multiplier_for_all,
-)
+from taciturn.privacy import Terms, multiplier_for_all
 from taciturn.privacy.ledger import folded
 from taciturn.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
 from taciturn.spec import Spec
@@ -79,13 +62,13 @@ class Settled(NamedTuple):
 
     multiplier: float
     draft: Draft
-    certificate: Certificate
+    certificate: privacy.Certificate
     excess: float
 
 
 def within_budget(
     draft: Callable[[float], Draft],
-    certify: Callable[[Ledger], Certificate],
+    certify: Callable[[privacy.Ledger], privacy.Certificate],
     start: float,
     epsilon: float,
     *,
@@ -94,10 +77,8 @@ def within_budget(
     """Return the least of the multipliers tried whose certificate is within the budget.
 
     `start`: the multiplier to start from. `given`: whether it is the caller's: it may then leave
-    any part of the budget, and is raised only where it exceeds the budget by rounding.
-
-    Raises `PrivacyError` if no certificate is within the budget: a multiplier that was given is too
-    small.
+    any part of the budget, and is raised only where it exceeds the budget by rounding. Raises
+    `PrivacyError` if no certificate is within the budget: a multiplier that was given is too small.
 
     **Guarantee.** `certificate.epsilon <= epsilon` has been evaluated, from the finished ledger of
     the draft that is returned. The search does not assume that a numerical accountant is monotone:
@@ -154,11 +135,11 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
-    if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
+    if isinstance(mechanism, privacy.NoNoise) or design.inside is not None or not np.any(asked):
         return spread * _multiplier(design, questions, terms)
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
     answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
-    law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
+    law: Law = "laplace" if isinstance(mechanism, privacy.Laplace) else "gaussian"
     epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
     left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
     real = spread * _multiplier(design, questions, left)
@@ -182,18 +163,18 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
         asked = asked[:1]
     per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
     most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
-    if isinstance(mechanism, NoNoise) or not most:
+    if isinstance(mechanism, privacy.NoNoise) or not most:
         return 0.0
     counts = [(design.oracles[number], count) for number, count in most.items()]
     plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
-    if isinstance(mechanism, Gaussian) and inside is None and plain:
+    if isinstance(mechanism, privacy.Gaussian) and inside is None and plain:
         answers = max(counter.total() for counter in per_agent)
-        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
+        return privacy.gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
-    def event(multiplier: float) -> Event:
+    def event(multiplier: float) -> privacy.Event:
         return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
 
-    def events(multiplier: float) -> list[tuple[Event, int]]:
+    def events(multiplier: float) -> list[tuple[privacy.Event, int]]:
         return [
             (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
             for oracle, count in counts
@@ -219,9 +200,9 @@ class Plan:
     precision: Precision
     multiplier: float
     schedules: dict[str, HostArray]
-    bounds: tuple[SensitivityBound, ...]
-    ledger: Ledger
-    certificate: Certificate
+    bounds: tuple[privacy.SensitivityBound, ...]
+    ledger: privacy.Ledger
+    certificate: privacy.Certificate
     program: Program
     network: Network = None
 
@@ -265,7 +246,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     *,
     rounds: int,
     precision: Precision,
-    mechanism: Mechanism | None = None,
+    mechanism: privacy.Mechanism | None = None,
     network: Network = None,
     multiplier: float | None = None,
 ) -> Plan:
@@ -319,13 +300,13 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     algorithm = algorithm.on_network(spec, network)
     questions = _numbered(algorithm, rounds, len(oracles))
     check_size(questions.size, spec.agents)
-    law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
+    law = privacy.NoNoise() if np.isinf(terms.epsilon) else (mechanism or privacy.Gaussian())
     check_noise(law, oracles, terms.epsilon)
     bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
-    def draft(z: float, observer: Observer) -> Draft:
+    def draft(z: float, observer: privacy.Observer) -> Draft:
         noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
@@ -335,15 +316,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
             return checks.not_negative("multiplier", multiplier)
         return first_multiplier(design, questions, terms, spread)
 
-    def first(observer: Observer) -> float:
+    def first(observer: privacy.Observer) -> float:
         return start(terms.adjacency.spread(spec.agents, observer))
 
     observer = terms.observer
-    adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
-    if isinstance(observer, Sum) and not (
+    # the sum of such noises is accounted for
+    adds = isinstance(law, privacy.Gaussian | privacy.NoNoise)
+    if isinstance(observer, privacy.Sum) and not (
         adds and credits_summation(draft(first(observer), observer).program)
     ):
-        observer = Messages()
+        observer = privacy.Messages()
     settled = within_budget(
         lambda z: draft(z, observer),
         lambda it: certificate_of(it, oracles, terms, observer, connected, dealt=spec.dealt),
@@ -351,7 +333,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         terms.epsilon,
         given=multiplier is not None,
     )
-    summed = isinstance(observer, Sum) and isinstance(law, Gaussian)
+    summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
     program = dataclasses.replace(settled.draft.program, summed=summed)
     check_traces(program, spec)
     return Plan(
@@ -397,11 +379,11 @@ def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
 def _bounds(
     oracles: tuple[Oracle, ...],
     spec: Spec,
-    adjacency: Adjacency,
+    adjacency: privacy.Adjacency,
     algorithm: Algorithm,
-    law: Mechanism,
+    law: privacy.Mechanism,
     precision: Precision,
-) -> tuple[tuple[SensitivityBound, ...], Inside | None]:
+) -> tuple[tuple[privacy.SensitivityBound, ...], privacy.Inside | None]:
     """Return sensitivity bounds, finite if there is noise, and where the noise stands.
 
     Raises `InputError` unless every question is about the algorithm's loss and these facts, and all
@@ -413,7 +395,7 @@ def _bounds(
             f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
             "their questions separately"
         )
-    quiet, loss, rho = isinstance(law, NoNoise), algorithm.loss, algorithm.step_rho
+    quiet, loss, rho = isinstance(law, privacy.NoNoise), algorithm.loss, algorithm.step_rho
     for oracle in oracles:
         Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
     bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)

@@ -149,9 +149,7 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
 
     `address`: HOST:PORT of the first process, where it then listens; None takes address, count and
     index from the launcher, where JAX knows it (Open MPI, SLURM). `count`, `index`: how many
-    processes there are, and which of them this is, from 0.
-
-    Raises `InputError` if they do not meet.
+    processes there are, and which of them this is, from 0. Raises `InputError` if they do not meet.
     """
     # a process that is asked to terminate would note it for a checkpoint, and go on
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from taciturn import privacy
 from taciturn.algorithms import Algorithm, Noise, Turn
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
 from taciturn.engine.protocol import at
@@ -23,17 +24,6 @@ from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.oracles import Oracle, PoissonBatches
-from taciturn.privacy import (
-    Gaussian,
-    Inside,
-    Laplace,
-    Ledger,
-    Mechanism,
-    NoNoise,
-    Observer,
-    SensitivityBound,
-    Sum,
-)
 from taciturn.privacy.ledger import folded, unfolded
 from taciturn.privacy.mechanisms import lattice_width, step_exponents
 from taciturn.problems.memory import own_array
@@ -59,7 +49,7 @@ class Program(eqx.Module):
 
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-    mechanism: Mechanism
+    mechanism: privacy.Mechanism
     questions: Int[Array, "T E"]
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
@@ -170,9 +160,9 @@ class Design:
     spec: Spec
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-    bounds: tuple[SensitivityBound, ...]
-    mechanism: Mechanism
-    inside: Inside | None
+    bounds: tuple[privacy.SensitivityBound, ...]
+    mechanism: privacy.Mechanism
+    inside: privacy.Inside | None
     network: NetworkKind
 
 
@@ -181,12 +171,16 @@ class Draft:
     """A plan at one multiplier, for one observer."""
 
     schedules: dict[str, HostArray]
-    ledger: Ledger
+    ledger: privacy.Ledger
     program: Program
 
 
 def drafted(
-    design: Design, questions: HostArray, noise: Noise, observer: Observer, precision: Precision
+    design: Design,
+    questions: HostArray,
+    noise: Noise,
+    observer: privacy.Observer,
+    precision: Precision,
 ) -> Draft:
     """Return schedules, ledger and program under this noise."""
     oracles, bounds = design.oracles, design.bounds
@@ -215,7 +209,7 @@ def drafted(
     rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
     whole = functools.partial(unfolded, shape=asked.shape)
-    ledger = Ledger(
+    ledger = privacy.Ledger(
         asked,
         whole(sensitivity),
         whole(scale),
@@ -249,21 +243,21 @@ def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray
     return value
 
 
-def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
+def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Observer) -> HostArray:
     """Return the noise scales for sensitivities with agents on the first axis."""
     if multiplier == 0:
         return np.zeros_like(sensitivity)
-    if not isinstance(observer, Sum):
+    if not isinstance(observer, privacy.Sum):
         return multiplier * sensitivity
     honest = max(1, sensitivity.shape[0] - observer.colluders)
     largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
 
 
-LAWS = (Gaussian, Laplace, NoNoise)
+LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)
 
 
-def check_noise(mechanism: Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
+def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
     A batch may overflow with probability 1e-40 (`oracles.sampling`), which costs (1 + e^epsilon)

@@ -112,9 +112,8 @@ def tested(plan: Ledger, certificate: Certificate, trace: Trace) -> Trace:
     """Return the trace of a run whose noise passes its test, without what was seen of the noise.
 
     `plan`: the ledger of the run, as it was planned; the observed one is equal to it.
-    `certificate`: that of the plan, whose delta pays for the test.
-
-    Raises `PrivacyError` if the noise does not pass, or the door did not say what it drew.
+    `certificate`: that of the plan, whose delta pays for the test. Raises `PrivacyError` if the
+    noise does not pass, or the door did not say what it drew.
     """
     records: Record = trace.records
     test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)

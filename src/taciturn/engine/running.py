@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from taciturn import problems
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import certificate_of, credits_summation
 from taciturn.engine.door import Live, Private, samples
@@ -28,21 +29,12 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
 from taciturn.oracles import Oracle, check_of_library
 from taciturn.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
-from taciturn.problems import (
-    Devices,
-    Origin,
-    Shards,
-    check_norms,
-    digest_of_all,
-    for_exact_sums,
-    spread,
-)
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from taciturn.problems.persons import check_at_agents
 from taciturn.typing import HostArray
 
 
-def check_targets(plan: Plan, shards: Shards) -> None:
+def check_targets(plan: Plan, shards: problems.Shards) -> None:
     """Raise `InputError` if a record's target is not one that the loss of the method has.
 
     A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
@@ -121,7 +113,7 @@ class Run:
     plan: Plan
     seconds: float
     charged: Charged | None = None
-    origin: Origin | None = field(default=None, repr=False)
+    origin: problems.Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: not the origin, which says whose each record is."""
@@ -173,14 +165,14 @@ def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
     plan: Plan,
-    shards: Shards,
+    shards: problems.Shards,
     *,
     runtime: Runtime,
     seed: int | None = None,
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
-    devices: Devices | None = None,
+    devices: problems.Devices | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -225,9 +217,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     with charging(account, plan, seed, shards.origin) as released, report_loss():
         # the first process comes here once its charge is on the disk
         if processes.count > 1:
-            processes.agree_on_records("records", [digest_of_all(shards)])
+            processes.agree_on_records("records", [problems.digest_of_all(shards)])
         if devices is not None:
-            shards = spread(shards, devices)
+            shards = problems.spread(shards, devices)
         check_shards(shards)
         check_targets(plan, shards)
         origin = shards.origin
@@ -240,7 +232,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         return dataclasses.replace(finished, charged=released())
 
 
-def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -> None:
+def _check(plan: Plan, shards: problems.Shards, seed: int | None, keep: frozenset[str]) -> None:
     """Raise unless the plan can be run so on shards of which no record was looked at."""
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
@@ -257,7 +249,7 @@ def _answered(
     private: Private,
     seed: int | None,
     execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
-    origin: Origin | None,
+    origin: problems.Origin | None,
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
     began = time.perf_counter()
@@ -294,7 +286,7 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     seed: int | None,
     *,
     runtime: Runtime,
-    devices: Devices | None,
+    devices: problems.Devices | None,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
@@ -313,7 +305,7 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     return serial(program, door, private, supply=supply, **kept)
 
 
-def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
+def check_devices(program: Program, devices: problems.Devices, *, serial: bool) -> None:
     """Raise `InputError` unless this program's agents can be divided among the devices."""
     if serial:
         raise InputError("the runtime serial is for one device; leave devices out, or it")
@@ -337,7 +329,7 @@ def check_exact_noise(program: Program) -> None:
             )
 
 
-def behind_the_door(plan: Plan, shards: Shards) -> Private:
+def behind_the_door(plan: Plan, shards: problems.Shards) -> Private:
     """Return the data for the doors of `plan`; raise `InputError` for other shards than planned.
 
     With noise they are in double precision, cut to the digits at which sums over records are exact,
@@ -347,7 +339,7 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
     return opened(plan.program.oracles, plan.program.mechanism, shards)
 
 
-def check_facts(plan: Plan, shards: Shards) -> None:
+def check_facts(plan: Plan, shards: problems.Shards) -> None:
     """Raise `InputError` unless the public facts about the shards are those of the plan.
 
     `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
@@ -387,7 +379,7 @@ def check_facts(plan: Plan, shards: Shards) -> None:
             )
 
 
-def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: problems.Shards) -> Private:
     """Return all agents' records as a door for these questions and this noise takes them.
 
     **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
@@ -400,7 +392,7 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     narrow = all(oracle.takes_narrow_rows() for oracle in oracles)
     narrow &= not stays_in_cache(shards.stacked.features.size)
-    shard = for_exact_sums(shards, slots=slots, narrow=narrow)
+    shard = problems.for_exact_sums(shards, slots=slots, narrow=narrow)
     if not any(oracle.sums_records for oracle in oracles):
         given = shards.stacked.features
         wide = device_array(on_host(given).astype(np.float64), given)
@@ -408,13 +400,13 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     return Private(shard, own_array(shards.counts, np.float64))
 
 
-def check_shards(shards: Shards) -> None:
+def check_shards(shards: problems.Shards) -> None:
     """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
 
     Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
     is one block of rows per public count, with no more records than that.
     """
-    check_norms(shards.stacked, shards.record_norm)
+    problems.check_norms(shards.stacked, shards.record_norm)
     mask = on_host(shards.stacked.mask)
     if not np.all((mask == 0) | (mask == 1)):
         raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")

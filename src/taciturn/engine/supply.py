@@ -37,9 +37,8 @@ class Supply:
     stream serves this supply and no other, and a round is drawn once.
 
     `rows`: the padded number of records of an agent. `slot`: the participant whose draws these are,
-    or a range of them; None for those of all.
-
-    Raises `PrivacyError` if the stream has served another run.
+    or a range of them; None for those of all. Raises `PrivacyError` if the stream has served
+    another run.
     """
 
     def __init__(

@@ -24,10 +24,8 @@ from taciturn.noise.stream import Label, Stream
 def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], rate: float) -> int:
     """Return the place of the one that is chosen.
 
-    `costs`: u: exact numbers. `rate`: r; the exact value of the float.
-
-    Raises `InputError` if there is nothing to choose from, or the rate is no finite number of at
-    least 0.
+    `costs`: u: exact numbers. `rate`: r; the exact value of the float. Raises `InputError` if there
+    is nothing to choose from, or the rate is no finite number of at least 0.
 
     **Guarantee.** Every place is chosen with exactly the probability of this module, given uniform
     words.

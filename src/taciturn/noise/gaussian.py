@@ -126,9 +126,7 @@ def discrete_gaussian(
     """Return `count` independent draws for every label, a row a label.
 
     `scale`: s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the
-    float.
-
-    Raises `InputError` if the scale is out of range.
+    float. Raises `InputError` if the scale is out of range.
 
     **Guarantee.** Every draw has exactly the law above (see the module), given uniform words.
     """

@@ -31,9 +31,8 @@ def discrete_laplace(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    `scale`: t, in units of the lattice, from 1 to 2^40; the exact value of the float.
-
-    Raises `InputError` if the scale is out of range.
+    `scale`: t, in units of the lattice, from 1 to 2^40; the exact value of the float. Raises
+    `InputError` if the scale is out of range.
 
     **Guarantee.** Every draw has exactly the law of this module, given uniform words.
     """

@@ -47,10 +47,8 @@ class Sampled:
     """A noised answer on a Poisson batch: every record takes part independently with `rate`.
 
     The batch must have been drawn by the oracle itself and stay hidden, and the answer must be a
-    sum over the batch divided by a public number.
-    Under replace-one the sensitivity behind the multiplier must be twice the norm bound of one
-    record's term (the accountant relies on it).
-
+    sum over the batch divided by a public number. Under replace-one the sensitivity behind the
+    multiplier must be twice the norm bound of one record's term (the accountant relies on it).
     Raises `InputError` if the rate is not in [1e-9, 1], or the event inside is not one noised
     answer.
     """
@@ -76,10 +74,8 @@ class PerturbedAnswer:
     `jacobian`: log(1 + beta / lam), beta the smoothness of one record's term, lam the strong
     convexity of everything else. `output_ratio`: the minimiser is computed to a residual only and
     released with a little noise on top, of multiplier `multiplier / output_ratio`, which covers the
-    residual: one more Gaussian answer.
-
-    Raises `InputError` if the multiplier is not positive and finite, or another number is negative
-    or not finite.
+    residual: one more Gaussian answer. Raises `InputError` if the multiplier is not positive and
+    finite, or another number is negative or not finite.
     """
 
     multiplier: float
@@ -96,11 +92,10 @@ class PerturbedAnswer:
 class FixedSize:
     """A Gaussian answer on a batch of `batch` of `records` records, drawn without replacement.
 
-    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden.
-    The multiplier is the standard deviation over the replace-one sensitivity on one batch.
-
-    Raises `InputError` if the batch is empty or larger than the data, or the event is not a
-    Gaussian answer.
+    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden. The
+    multiplier is the standard deviation over the replace-one sensitivity on one batch. Raises
+    `InputError` if the batch is empty or larger than the data, or the event is not a Gaussian
+    answer.
     """
 
     event: GaussianAnswer
@@ -234,11 +229,9 @@ def multiplier_for(
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
     `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
-    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity.
-
-    Raises `InputError` if the budget or `rounds` is out of range, the combination of sampling and
-    relation is not supported, or no amount of noise fits (an event without noise, or a delta too
-    small).
+    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity. Raises
+    `InputError` if the budget or `rounds` is out of range, the combination of sampling and relation
+    is not supported, or no amount of noise fits (an event without noise, or a delta too small).
 
     **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
     in the multiplier. The search starts from large noise, where the accountant is cheap, and

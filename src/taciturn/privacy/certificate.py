@@ -156,11 +156,9 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
     Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
-    different list of answers, whatever the observer.
-
-    Raises `InputError` if delta is not above 0 and below 1, records are dealt and the unit is an
-    agent, answers are sampled and the unit is no record, or a person is at several agents and the
-    answers have no mu.
+    different list of answers, whatever the observer. Raises `InputError` if delta is not above 0
+    and below 1, records are dealt and the unit is an agent, answers are sampled and the unit is no
+    record, or a person is at several agents and the answers have no mu.
 
     **Guarantee.** One agent's answers compose in sequence. Agents hold disjoint data, so a
     neighbouring data set differs at one agent i only. Given everything sent before, the other

@@ -112,10 +112,8 @@ def mu_of(epsilon: Real, delta: float) -> Real:
 def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
 
-    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity.
-
-    Raises `InputError` if epsilon is not above 0, delta not in (0, 1), or rounds not a whole number
-    above 0.
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` if epsilon is not
+    above 0, delta not in (0, 1), or rounds not a whole number above 0.
 
     **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
     """
@@ -132,9 +130,7 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
 def compose(ratios: Float[HostArray, "..."]) -> float:
     """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
 
-    Infinite if a ratio is; 0 if there are none.
-
-    Raises `InputError` if a ratio is negative or NaN.
+    Infinite if a ratio is; 0 if there are none. Raises `InputError` if a ratio is negative or NaN.
 
     **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
     independent normal variables, also when each question depends on earlier answers; nothing is

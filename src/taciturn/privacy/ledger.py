@@ -261,13 +261,11 @@ class Ledger:
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
 
-        Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k
-        colluders, mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of
-        the other agents at that slot, without the k largest of those. Agents who are not asked at
-        a slot add no noise there.
-
-        Raises `PrivacyError` if the noise is not Gaussian, stood inside the objective, or an answer
-        is sampled: the total is then not a mu (use `events`).
+        Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k colluders,
+        mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of the other
+        agents at that slot, without the k largest of those. Agents who are not asked at a slot add
+        no noise there. Raises `PrivacyError` if the noise is not Gaussian, stood inside the
+        objective, or an answer is sampled: the total is then not a mu (use `events`).
 
         **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
         observer who subtracts the noise of k colluders faces independent normal noise whose
@@ -294,11 +292,10 @@ class Ledger:
     def mu_across(self, observer: Observer, agents: int) -> float:
         r"""Return the mu of a unit that the answers of up to `agents` agents depend on.
 
-        Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i.
-        Under `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it
-        without the k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`.
-
-        Raises `PrivacyError` if the total is no mu, as for `mu_per_agent`.
+        Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i. Under
+        `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it without the
+        k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`. Raises
+        `PrivacyError` if the total is no mu, as for `mu_per_agent`.
 
         **Guarantee.** Agents noise independently, so Gaussian answers of several compose like those
         of one. In a sum their changes add up, by the triangle inequality. Any k agents may collude,
@@ -354,10 +351,9 @@ class Ledger:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6, fixed sizes of batches and steps of the lattice exactly.
-
-        Raises `PrivacyError` if the mechanism or shape differs, or at the first agent, round and
-        question (counted from 0) where the two disagree.
+        1e-6, fixed sizes of batches and steps of the lattice exactly. Raises `PrivacyError` if the
+        mechanism or shape differs, or at the first agent, round and question (counted from 0) where
+        the two disagree.
         """
         if type(self.mechanism) is not type(observed.mechanism):
             raise PrivacyError(

@@ -65,9 +65,8 @@ class Mechanism(eqx.Module):
     def event(self, multiplier: float) -> Event:
         """Return the accountant's name for one answer; multiplier = scale / sensitivity.
 
-        A multiplier of 0 is an answer without noise, `Exact`.
-
-        Raises `InputError` if the multiplier is negative, NaN or infinite.
+        A multiplier of 0 is an answer without noise, `Exact`. Raises `InputError` if the multiplier
+        is negative, NaN or infinite.
         """
 
 
@@ -199,9 +198,7 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
 
     Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
     to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
-    gives.
-
-    Raises `InputError` if the correction is larger than the budget.
+    gives. Raises `InputError` if the correction is larger than the budget.
     """
     once = _once(values, LEAST_SCALE, law)
     left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))

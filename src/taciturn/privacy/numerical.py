@@ -48,11 +48,10 @@ _LARGEST_EXPONENT = 700.0
 def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon at `delta` for noised answers given in sequence.
 
-    `counts` says how often each event took place (none of them `Exact`).
-    Infinite, to be safe, where floating-point numbers cannot resolve it: if delta is below 1e-16
-    for every answer, or if one answer alone may have a privacy loss above 700.
-
-    Raises `InputError` if no sound dominating pair is implemented for an event under this relation.
+    `counts` says how often each event took place (none of them `Exact`). Infinite, to be safe,
+    where floating-point numbers cannot resolve it: if delta is below 1e-16 for every answer, or if
+    one answer alone may have a privacy loss above 700. Raises `InputError` if no sound dominating
+    pair is implemented for an event under this relation.
 
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and

@@ -233,10 +233,8 @@ class Messages:
 class Sum:
     """Secure aggregation: only the sum over all agents leaves the protocol.
 
-    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who
-    knows its own.
-
-    Raises `InputError` if `colluders` is not a whole number of 0 or more.
+    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who knows
+    its own. Raises `InputError` if `colluders` is not a whole number of 0 or more.
     """
 
     name: ClassVar[str] = "sum"
@@ -288,10 +286,9 @@ class Terms:
 
     `epsilon`, `delta`: the budget of the whole run. `epsilon` may be infinite: the run is then
     without noise, and its certificate says "no privacy". `adjacency`: which data sets are
-    neighbours. `observer`: what is observed.
-
-    Raises `InputError` if epsilon is not above 0 or so large that it protects nothing, delta is not
-    between 0 and 1, or adjacency or observer is something else, for example its name.
+    neighbours. `observer`: what is observed. Raises `InputError` if epsilon is not above 0 or so
+    large that it protects nothing, delta is not between 0 and 1, or adjacency or observer is
+    something else, for example its name.
     """
 
     epsilon: float
@@ -359,10 +356,8 @@ def mean_gradient_bound(
         Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent),
         Delta_i = K times that of a record (person with K places, K <= m_i).
 
-    In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`.
-
-    Raises `InputError` if `norm` is unknown, or `rounds` or `questions` is not a whole number of at
-    least 1.
+    In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`. Raises `InputError` if
+    `norm` is unknown, or `rounds` or `questions` is not a whole number of at least 1.
 
     **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
     by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
