@@ -37,12 +37,7 @@ Report: TypeAlias = Callable[[Any], None] | None
 
 @partial(jax.jit, static_argnames=("keep", "report"))
 def simulate(
-    program: Program,
-    door: Door,
-    private: Any,
-    *,
-    keep: Keep,
-    report: Report = None,
+    program: Program, door: Door, private: Any, *, keep: Keep, report: Report = None
 ) -> tuple[Array, Trace]:
     """Return the final model and the kept parts of the trace.
 

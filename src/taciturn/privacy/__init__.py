@@ -14,12 +14,7 @@ from taciturn.privacy.accounting import (
     sampled,
 )
 from taciturn.privacy.certificate import Certificate, certify, delta_warning
-from taciturn.privacy.drawn import (
-    LEAST_NUMBERS,
-    Drawn,
-    drawn_noise,
-    noise_test,
-)
+from taciturn.privacy.drawn import LEAST_NUMBERS, Drawn, drawn_noise, noise_test
 from taciturn.privacy.gaussian import (
     compose,
     delta_of,

@@ -219,12 +219,7 @@ _WIDENINGS = 20
 
 
 def multiplier_for(
-    make: Callable[[float], Event],
-    *,
-    rounds: int,
-    epsilon: float,
-    delta: float,
-    relation: Relation,
+    make: Callable[[float], Event], *, rounds: int, epsilon: float, delta: float, relation: Relation
 ) -> float:
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
