@@ -89,11 +89,12 @@ class Processes:
         first = given[0]
         for number, other in enumerate(given):
             for name in {**first, **other}:
+                texts = str(first.get(name)), str(other.get(name))
                 if first.get(name) != other.get(name):
+                    values = "" if max(map(len, texts)) > _QUOTED else " ({} and {})".format(*texts)
                     raise InputError(
-                        f"processes 0 and {number} of this run differ in {name}"
-                        f"{_both(first.get(name), other.get(name))}; no record was answered: give "
-                        "all the same options, files and versions"
+                        f"processes 0 and {number} of this run differ in {name}{values}; no record "
+                        "was answered: give all the same options, files and versions"
                     )
 
     def from_first(self, content: bytes) -> bytes:
@@ -155,7 +156,10 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
         if address is not None and index == 0:
-            _check_free(address)
+            # this process must be able to listen there: JAX would crash
+            host, _, port = address.rpartition(":")
+            family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+            socket.create_server((host.strip("[]"), int(port)), family=family).close()
         jax.distributed.initialize(
             address,
             count,
@@ -183,13 +187,6 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
     return processes
 
 
-def _check_free(address: str) -> None:
-    """Raise `OSError` unless this process can listen at HOST:PORT, where JAX would crash."""
-    host, _, port = address.rpartition(":")
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    socket.create_server((host.strip("[]"), int(port)), family=family).close()
-
-
 def disconnect() -> None:
     """Part from the other processes, once all have done their part."""
     with report_loss():
@@ -209,11 +206,6 @@ def report_loss() -> Iterator[None]:
         "another process of this run ended or cannot be reached, so this one stops; what was "
         "charged stays charged, and nothing was released but what the first process had written"
     )
-
-
-def _both(first: Any, other: Any) -> str:
-    texts = str(first), str(other)
-    return "" if max(map(len, texts)) > _QUOTED else " ({} and {})".format(*texts)
 
 
 def versions() -> dict[str, str]:

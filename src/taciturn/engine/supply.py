@@ -114,8 +114,10 @@ class Supply:
 
     def _scales(self, first: int, last: int) -> HostArray:
         """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
-        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64)
-        return scales / np.ldexp(1.0, self._turns.exponent[first:last])
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / np.ldexp(
+            1.0, self._turns.exponent[first:last]
+        )
+        return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
         at = (first + places[:, 0], places[:, 2], places[:, 1])

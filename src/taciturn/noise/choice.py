@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -35,17 +36,14 @@ def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], 
     exact, least = Fraction(checks.not_negative("rate", rate)), min(costs)
     further = stream.further(label)
     uniform = Uniform(next(further), 64, further)
+
+    def share(last: int) -> Number:
+        """Return the probability that one of the places up to `last` is chosen."""
+        exponents = [(cost - least) * exact for cost in costs]
+        weights = [mp.exp(-mp.mpf(e.numerator) / e.denominator) for e in exponents]
+        return mp.fsum(weights[: last + 1]) / mp.fsum(weights)
+
     for place in range(len(costs) - 1):
-        if uniform.below(lambda last=place: _share(costs, least, exact, last)):  # type: ignore[misc]
+        if uniform.below(partial(share, place)):
             return place
     return len(costs) - 1
-
-
-def _share(costs: Sequence[Fraction], least: Fraction, rate: Fraction, last: int) -> Number:
-    """Return the probability that one of the places up to `last` is chosen."""
-    weights = [_weight((cost - least) * rate) for cost in costs]
-    return mp.fsum(weights[: last + 1]) / mp.fsum(weights)
-
-
-def _weight(exponent: Fraction) -> Number:
-    return mp.exp(-mp.mpf(exponent.numerator) / exponent.denominator)

@@ -289,26 +289,17 @@ def _once(values: int, scale: float, law: Law) -> float:
     """Return eta1."""
     if law == "gaussian":
         return values / (24 * scale**2)
-    return _most_zeros(values / (2 * scale)) / (4 * scale)
+    expected, zeros = values / (2 * scale), 1  # (e times the expected number / k)^k <= e^-100
+    while zeros * (math.log(zeros) - 1 - math.log(expected)) < _TAIL:
+        zeros = 1 + int(1.1 * zeros)
+    return zeros / (4 * scale)
 
 
 def _again(values: int, scale: float, law: Law, epsilon: float) -> float:
-    """Return eta2."""
-    if law == "gaussian":
-        return _good_histories(values, scale, _TAIL + epsilon)
-    return values / (8 * scale**2) * (1 + 1e-12)
-
-
-def _most_zeros(expected: float) -> int:
-    """Return a number k for which (e times the expected number / k)^k <= e^-100."""
-    zeros = 1
-    while zeros * (math.log(zeros) - 1 - math.log(expected)) < _TAIL:
-        zeros = 1 + int(1.1 * zeros)
-    return zeros
-
-
-def _good_histories(values: int, scale: float, tau: float) -> float:
-    """Return eta2 of the Gaussian law."""
+    """Return eta2; for the Gaussian law with tau = 100 + epsilon."""
+    if law == "laplace":
+        return values / (8 * scale**2) * (1 + 1e-12)
+    tau = _TAIL + epsilon
     norm = math.sqrt(1 + 2 * math.sqrt(tau / values) + 2 * tau / values) + 1 / (2 * scale)
     poisson = 3 * values * math.exp(-2 * (math.pi * scale) ** 2) if scale < 10 else 0.0
     # from s = 10 on, the last term is below 1e-850 n: far below the rounding that the 1e-12 covers

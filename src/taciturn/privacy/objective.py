@@ -81,8 +81,8 @@ def _one_sided(
     substeps = math.ceil(step / (_FINEST * max(shift, 0.1 * jacobian)))
     fine = step / substeps
     # values of M: from below -J, so that every e - J of the grid is met or rounded down
-    first = -math.ceil(jacobian / fine)
-    points = fine * np.arange(first, first + substeps * len(grid) + 1)
+    least = -math.ceil(jacobian / fine)
+    points = fine * np.arange(least, least + substeps * len(grid) + 1)
 
     def bound(tail: HostArray) -> HostArray:
         return _expectation(tail, fine)[::substeps][: len(grid)]
@@ -92,15 +92,12 @@ def _one_sided(
     if not replaced:  # (iii) is then nowhere above (ii)
         return smooth
     corners = np.zeros(len(grid))
-    for large, small in _radii(shift):
-        corners = np.maximum(corners, bound(_tail(points, large, small)))
-    return np.minimum(corners, smooth)
-
-
-def _radii(shift: float) -> list[tuple[float, float]]:
     angles = np.linspace(0, np.pi / 4, _ANGLES + 1)
-    pairs = zip(np.cos(angles[:-1]), np.sin(angles[1:]), strict=True)
-    return [(float(shift * a), float(shift * b)) for a, b in pairs]
+    for cosine, sine in zip(np.cos(angles[:-1]), np.sin(angles[1:]), strict=True):
+        # P(max(a |Z_1| + a^2/2, b |Z_2| + b^2/2) > m)
+        first, second = (_beyond(points, float(shift * part)) for part in (cosine, sine))
+        corners = np.maximum(corners, bound(first + second - first * second))
+    return np.minimum(corners, smooth)
 
 
 def _expectation(tail: HostArray, fine: float) -> HostArray:
@@ -116,12 +113,6 @@ def _expectation(tail: HostArray, fine: float) -> HostArray:
     start = [decay * tail[0]]  # as if the last value went on for ever
     values, _ = lfilter([1 - decay], [1, -decay], tail, zi=start)
     return np.asarray(values[::-1])
-
-
-def _tail(points: HostArray, large: float, small: float) -> HostArray:
-    """Return P(max(a |Z_1| + a^2/2, b |Z_2| + b^2/2) > m)."""
-    first, second = _beyond(points, large), _beyond(points, small)
-    return np.asarray(first + second - first * second)
 
 
 def _beyond(points: HostArray, size: float) -> HostArray:
