@@ -7,6 +7,7 @@ from taciturn.budget.charge import (
     AccountTerms,
     Charge,
     Purpose,
+    Total,
     cost_of,
     relation_of,
     relation_text,
@@ -26,7 +27,7 @@ from taciturn.budget.store import (
     sync_folder,
     write_head,
 )
-from taciturn.budget.sums import Total, total_of
+from taciturn.budget.sums import total_of
 
 __all__ = [
     "Account",

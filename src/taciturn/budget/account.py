@@ -6,7 +6,7 @@ import dataclasses
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -52,9 +52,8 @@ class Account:
 
     def check_table(self) -> None:
         """Raise `AccountError` if the account was charged for other tables than this one only."""
-        if self.table is not None and not self.another_table:
-            state = self.state()
-            balances.check_table(state, balances.table_digest(state.salt, self.table))
+        if self.table is not None:
+            self._checked_table(self.state())
 
     def check_files(self, contents: Iterable[bytes]) -> None:
         """Raise `AccountError` if another account in the folder was charged for a file.
@@ -150,7 +149,9 @@ class Account:
             advance_head(connection, state, self.file)
             now, of_run = state.balance, (self.name, self.file, run, found.charge, found.share)
             reservation = Reservation(*of_run, now, now, connection, stack.pop_all())
-        reservation.spend()
+        # its door was opened: it can only be closed
+        reservation.begun = reservation.ready = True
+        reservation._unused.acquire(blocking=False)
         return reservation
 
     def raise_to(self, guarantee: Guarantee) -> State:
@@ -164,15 +165,17 @@ class Account:
         guarantee is that of a filter whose caps were the new ones from the start. Of several
         amounts that an owner might have raised it to, the largest is what holds.
         """
-        old = self.state()
-        if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
-            guarantee = dataclasses.replace(guarantee, order=old.caps.order)
-
-        def raised(state: State) -> dict[str, Any]:
-            _check_larger(state, guarantee)
-            return {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
-
-        return self._changed(raised)
+        with self._connected() as connection:
+            with store.usable(self.file), store.locked(connection):
+                old = self._checked(connection)
+                if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
+                    guarantee = dataclasses.replace(guarantee, order=old.caps.order)
+                _check_larger(old, guarantee)
+                content = {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
+                record(connection, old.balance, content)
+            state = self._checked(connection)
+            advance_head(connection, state, self.file)
+            return state
 
     def accept(self) -> State:
         """State that the file is the right one, whatever the head elsewhere says.
@@ -204,18 +207,10 @@ class Account:
                 file = store.head_file(state.identity)
                 store.private_folder(file.parent)
                 with store.head_locked(file, store.PATIENCE):
-                    store.replace_head(file, state.last)
+                    # in place of whatever stands there, also of a later one
+                    store.replace_file(file, store.head_text(state.last))
                     store.replace_file(store.place_file(self.file), state.identity.encode())
         return state
-
-    def _changed(self, change: Callable[[State], Mapping[str, Any]]) -> State:
-        with self._connected() as connection:
-            with store.usable(self.file), store.locked(connection):
-                state = self._checked(connection)
-                record(connection, state.balance, change(state))
-            state = self._checked(connection)
-            advance_head(connection, state, self.file)
-            return state
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -424,11 +419,6 @@ class Reservation:
             )
         if not self.ready:
             self.begin()
-
-    def spend(self) -> None:
-        """Mark it as used, so that it can only be closed."""
-        self.begun = self.ready = True
-        self._unused.acquire(blocking=False)
 
     def note_files(self, digests: Sequence[str]) -> None:
         """Write the salted digests of the files that the run reads."""

@@ -19,9 +19,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from taciturn.budget.caps import Caps, Guarantee, caps_of
-from taciturn.budget.charge import AccountTerms, Charge, Cost, Purpose
+from taciturn.budget.charge import AccountTerms, Charge, Purpose, Total
 from taciturn.budget.store import Entry, add
-from taciturn.budget.sums import Share, Sums, Total, largest_cost, share_of
+from taciturn.budget.sums import Share, Sums, largest_cost, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import epsilon_of
 
@@ -228,7 +228,7 @@ class State(Balance):
         names = (one.name for one in dataclasses.fields(Balance))
         return Balance(**{name: getattr(self, name) for name in names})
 
-    def cost(self, run: ChargedRun) -> Cost:
+    def cost(self, run: ChargedRun) -> Total:
         """Return what a run costs the agent that it costs most, as the observer sees it."""
         return largest_cost(self.terms, self.caps.order, run.charge)
 
@@ -455,7 +455,7 @@ def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     raise AccountError(_refusal(state, cost, charge.values, purpose))
 
 
-def _refusal(state: Balance, cost: Cost, values: int, purpose: Purpose) -> str:
+def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "
@@ -482,7 +482,7 @@ def _refusal(state: Balance, cost: Cost, values: int, purpose: Purpose) -> str:
     return "; ".join([*parts, f"besides, {_would_fit(state, cost, purpose)}"])
 
 
-def _would_fit(state: Balance, cost: Cost, purpose: Purpose) -> str:
+def _would_fit(state: Balance, cost: Total, purpose: Purpose) -> str:
     left = state.left
     shares = [math.inf]
     shares += [left.squares / cost.squares] if cost.squares > 0 else []

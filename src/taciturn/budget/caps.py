@@ -85,12 +85,6 @@ def caps_of(guarantee: Guarantee) -> Caps:
     Gaussian answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter
     at (a, r) is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas
     add.
-
-    Examples
-    --------
-    >>> caps = caps_of(Guarantee(1.0, 1e-5))
-    >>> f"{caps.squares**0.5:.4f}", caps.divergence
-    ('0.2680', 0.0)
     """
     values = _values(guarantee)
     left = 1 - ARITHMETIC_SHARE

@@ -109,19 +109,17 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What events amount to in the two sums of an account."""
+class Total:
+    """What events amount to, in the three sums that have a cap."""
 
     squares: float = 0.0
     divergence: float = 0.0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.squares + other.squares, self.divergence + other.divergence)
+    values: int = 0
 
 
 def cost_of(
     events: Sequence[tuple[Event, int]], *, run: Relation, account: Relation, order: int
-) -> Cost:
+) -> Total:
     """Return what events under the relation of a run amount to under that of an account.
 
     mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others. Raises
@@ -146,7 +144,7 @@ def cost_of(
                 f"{type(event).__name__} under {run.name} is not charged to an account under "
                 f"{account.name}; plan the run under {account.name}"
             )
-    return Cost(math.fsum(squares), math.fsum(divergences))
+    return Total(math.fsum(squares), math.fsum(divergences))
 
 
 def check_relations(run: Relation, account: Relation) -> None:

@@ -100,7 +100,7 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
         # never onto the newest one, which a write that is cut short must leave
         at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
         os.lseek(descriptor, at, os.SEEK_SET)
-        written = os.write(descriptor, _text(head))
+        written = os.write(descriptor, head_text(head))
         if written != _SLOT:
             raise OSError("the head was written in part")
         if durable:
@@ -114,11 +114,6 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
 def holds_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
     """Whether a head is one of the entries."""
     return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
-
-
-def replace_head(file: Path, last: Entry) -> None:
-    """Write the head durably in place of whatever stands there, also of a later one."""
-    replace_file(file, _text(Head(last.number, last.digest)))
 
 
 def replace_file(file: Path, content: bytes) -> None:
@@ -169,7 +164,8 @@ def _newest(content: bytes) -> Head | None:
     return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
 
 
-def _text(head: Head) -> bytes:
+def head_text(head: Head | Entry) -> bytes:
+    """Return a head as its file holds it."""
     words = f"{head.number} {head.digest}"
     return f"{words} {_check(words)}".ljust(_SLOT - 1).encode() + b"\n"
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from taciturn.budget.charge import (
     AccountTerms,
     Charge,
-    Cost,
     Events,
+    Total,
     check_relations,
     cost_of,
     relation_of,
@@ -27,15 +27,6 @@ _NOTHING: Pair = (Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True)
-class Total:
-    """What is charged, in the three sums that have a cap."""
-
-    squares: float
-    divergence: float
-    values: int
-
-
-@dataclass(frozen=True)
 class Share:
     """What one charge adds to the sums of an account, and takes out of them if it is returned.
 
@@ -43,7 +34,7 @@ class Share:
     `partition`: as in the charge.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[Total, ...]
     values: int
     partition: str | None
 
@@ -55,7 +46,7 @@ class Share:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Share:
         """Return the share of `to_dict`."""
-        costs = tuple(Cost(float(a), float(b)) for a, b in _spread(values["costs"]))
+        costs = tuple(Total(float(a), float(b)) for a, b in _spread(values["costs"]))
         return cls(costs, int(values["values"]), values["partition"])
 
 
@@ -144,7 +135,7 @@ def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
     Raises `InputError` if relation, unit or colluders and those of the terms do not compose.
     """
     if charge.partition is None:
-        costs: tuple[Cost, ...] = (largest_cost(terms, order, charge),)
+        costs: tuple[Total, ...] = (largest_cost(terms, order, charge),)
     else:
         by_events = _costs_by_events(terms, order, charge)
         costs = tuple(by_events[events] for events in _observed_events(terms, charge))
@@ -171,16 +162,16 @@ def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterat
         yield sums.total
 
 
-def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Cost:
+def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Total:
     """Return what a charge costs the agent that it costs most, in each of the two sums."""
     costs = _costs_by_events(terms, order, charge).values()
-    return Cost(
+    return Total(
         max((cost.squares for cost in costs), default=0.0),
         max((cost.divergence for cost in costs), default=0.0),
     )
 
 
-def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Cost]:
+def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Total]:
     """Return the cost of every list of events that some agent has."""
     run = relation_of(charge.relation)
     check_relations(run, terms.neighbours)

@@ -21,13 +21,8 @@ def agent_round(
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Return `(state, message, records)` after receive, E times (ask, door, tell), send.
 
-    `turns`: the E turns of this round, every leaf with a leading axis E. `private`: the data that
-    the door takes; nothing else here reads them.
-
-    Returns
-    -------
-    records
-        The door's records, stacked over the E questions.
+    `turns` are the E turns of this round, every leaf with a leading axis E, and the door's records
+    are stacked over them. Nothing here reads `private`, the data that the door takes.
     """
     first, last = at(turns, 0), at(turns, -1)
     state = algorithm.receive(state, inbox, first)

@@ -207,7 +207,14 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         raise InputError(
             "a run is charged once, by the first process; give no account to the others"
         )
-    _check(plan, shards, seed, keep)
+    if not keep <= set(KEPT):
+        raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
+    check_parts(plan.spec, plan.terms, plan.network)
+    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
+    check_bounds(plan)
+    check_certificate(plan)
+    check_facts(plan, shards)
+    check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
     execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
@@ -230,18 +237,6 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         # a model that was computed is released once all have compared its ledger
         processes.agree({"ledger": "as planned"})
         return dataclasses.replace(finished, charged=released())
-
-
-def _check(plan: Plan, shards: problems.Shards, seed: int | None, keep: frozenset[str]) -> None:
-    """Raise unless the plan can be run so on shards of which no record was looked at."""
-    if not keep <= set(KEPT):
-        raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
-    check_parts(plan.spec, plan.terms, plan.network)
-    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
-    check_bounds(plan)
-    check_certificate(plan)
-    check_facts(plan, shards)
-    check_machine(plan.program, seed)
 
 
 def _answered(

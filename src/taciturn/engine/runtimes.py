@@ -28,7 +28,6 @@ from taciturn.engine.network import NetworkKind, Turns
 from taciturn.engine.program import Program, agent_turns, server_turns
 from taciturn.engine.protocol import Keep, Trace, agent_round, at, kept_parts
 from taciturn.engine.supply import Supply
-from taciturn.errors import InputError
 from taciturn.problems import Devices
 from taciturn.typing import Array, PyTree
 
@@ -48,81 +47,32 @@ def simulate(
     return _simulate(program, door, private, keep, report)
 
 
-def sweep(
-    programs: Program, doors: Door, private: Any, *, keep: Keep, devices: Devices | None = None
-) -> tuple[Array, Trace]:
+@partial(jax.jit, static_argnames=("keep",))
+def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
     """Return `simulate` for every pair of a program and a door, as one compiled program.
 
-    Raises `InputError` if the devices divide neither the number of doors nor that of programs.
-
-    - `programs`: From `program.stack`: leaves with a leading axis B.
-    - `doors`: Doors that differ in their key: leaves with a leading axis S.
-    - `private`: What the doors take, on every device: in each process the records of all agents.
-    - `devices`: Those that the runs are divided among, whole runs each, and so on a relay too.
-      Every process that holds some of them makes the same call, and has the whole result. A run is
-      the same up to the order of sums, which depends on how many are computed together. None: one
-      device.
-
-    Returns
-    -------
-    model, trace
-        With leading axes `(B, S)`.
+    `programs` come from `program.stack`, leaves with a leading axis B, and `doors` differ in their
+    key, leaves with a leading axis S: model and trace have leading axes `(B, S)`.
     """
-    found: tuple[Array, Trace]
-    if devices is None:
-        found = _swept(programs, doors, private, keep=keep)
-        return found
-    plans, seeds = (jax.tree.leaves(each)[0].shape[0] for each in (programs, doors))
-    number = len(devices.devices)
-    if seeds % number and plans % number:
-        raise InputError(
-            f"{number} devices divide neither {seeds} seeds nor {plans} plans; take as many seeds "
-            "that they do"
-        )
-    by_seed = seeds % number == 0
-    found = _everywhere(_swept, devices, keep)(
-        _laid(programs, devices, divided=not by_seed),
-        _laid(doors, devices, divided=by_seed),
-        _laid(private, devices, divided=False),
-    )
-    return found
+
+    def one(program: Program, door: Door) -> tuple[Array, Trace]:
+        return _simulate(program, door, private, keep, None)
+
+    over_doors = jax.vmap(one, in_axes=(None, 0))
+    return jax.vmap(over_doors, in_axes=(0, None))(programs, doors)
 
 
 @cache
-def _everywhere(runtime: Any, devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
-    """Return a runtime whose result every device has; kept, or every run would compile it."""
-    return jax.jit(partial(runtime, keep=keep), out_shardings=devices.everywhere)
+def _whole(devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
+    """Return `simulate` with a result that every device has; kept, or every run would compile."""
+    return jax.jit(partial(simulate, keep=keep), out_shardings=devices.everywhere)
 
 
 def simulate_over(
     program: Program, door: Door, private: Any, devices: Devices, *, keep: Keep
 ) -> tuple[Array, Trace]:
     """Return `simulate`, computed by all devices; every process has all of the result."""
-    return _everywhere(simulate, devices, keep)(program, door, private)
-
-
-def _laid(tree: PyTree, devices: Devices, *, divided: bool) -> PyTree:
-    """Return arrays that every process has on all devices, or divided along their first axis."""
-    sharding = devices.on_agents if divided else devices.everywhere
-
-    def laid(leaf: Array) -> Array:
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            words = laid(jax.random.key_data(leaf))
-            keys: Array = jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
-            return keys
-        host = np.asarray(leaf)
-        return jax.make_array_from_callback(host.shape, sharding, lambda part: host[part])
-
-    return jax.tree.map(laid, tree)
-
-
-@partial(jax.jit, static_argnames=("keep",))
-def _swept(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
-    def one(program: Program, door: Door) -> tuple[Array, Trace]:
-        return _simulate(program, door, private, keep, None)
-
-    over_doors = jax.vmap(one, in_axes=(None, 0))
-    return jax.vmap(over_doors, in_axes=(0, None))(programs, doors)
+    return _whole(devices, keep)(program, door, private)
 
 
 def _simulate(

@@ -38,11 +38,6 @@ def delta_of(epsilon: Real, mu: Real) -> Real:
     common settings, by 1e-2 where mu is 1e-9 and delta 1e-60.
 
     Raises `InputError` if an argument is negative or NaN.
-
-    Examples
-    --------
-    >>> f"{delta_of(1.0, 0.5):.6f}"
-    '0.006830'
     """
     return _like(_delta(_not_negative("epsilon", epsilon), _not_negative("mu", mu)), epsilon, mu)
 
@@ -89,11 +84,6 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
     of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
     the lower end, which is the end returned.
-
-    Examples
-    --------
-    >>> f"{mu_of(1.0, 1e-5):.6f}"
-    '0.268051'
     """
     delta = checks.delta(delta)
     target = _not_negative("epsilon", epsilon)

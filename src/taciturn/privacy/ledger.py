@@ -141,18 +141,19 @@ class Ledger:
         asked = self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
-        whole = (sizes >= 0) & (sizes == np.floor(sizes))
-        right = {
-            "a sensitivity is NaN or negative; it must be 0 or more": moves >= 0,
-            "a scale is NaN, negative or infinite; it must be 0 or more": (scale >= 0)
-            & (scale < np.inf),
-            "the step of a lattice is not a number of 0 or more; plan again": (steps >= 0)
-            & (steps < np.inf),
-            "a sampling rate is not in (0, 1]; use 1 where nothing is sampled": (rate > 0)
-            & (rate <= 1),
-            "a batch size is not a whole number; use 0 where none is fixed": whole,
-        }
-        for fault, holds in right.items():
+        faults = (
+            (moves >= 0, "a sensitivity is NaN or negative; it must be 0 or more"),
+            (scale >= 0, "a scale is NaN or negative; it must be 0 or more"),
+            (scale < np.inf, "a scale is infinite; give a finite one"),
+            ((steps >= 0) & (steps < np.inf), "the step of a lattice is not a number; plan again"),
+            ((rate > 0) & (rate <= 1), "a sampling rate is not in (0, 1]; use 1 for no sampling"),
+            (
+                sizes == np.floor(sizes),
+                "a batch size is no whole number; use 0 where none is",
+            ),
+            (sizes >= 0, "a batch size is negative; use 0 where none is"),
+        )
+        for holds, fault in faults:
             if bool(np.any(asked & ~holds)):
                 raise PrivacyError(fault)
         quiet = isinstance(self.mechanism, NoNoise)

@@ -249,6 +249,9 @@ def lattice_epsilon(
 ) -> Epsilons:
     """Return an epsilon that holds, at `delta`, for answers under discrete noise.
 
+    Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
+    e^-98.
+
     `epsilon_of`: the epsilon at a delta of the same answers under rounded noise; or those of
     several agents. `values`: n: how many numbers the agent that differs gives in all, at most.
     `scale`: s or t: the least noise scale of any of them, in steps of the lattice.
@@ -257,12 +260,6 @@ def lattice_epsilon(
     the noise costs at most (`taciturn.privacy.drawn`): for the Gaussian law at tau = 100 + epsilon'
     with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the Laplace law
     with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100) e^-eta1.
-
-    Returns
-    -------
-    float or array
-        Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
-        e^-98.
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)

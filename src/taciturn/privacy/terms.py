@@ -349,6 +349,8 @@ def mean_gradient_bound(
 ) -> SensitivityBound:
     """Return the sensitivity of the mean of an agent's record gradients at a public point.
 
+    Of shape (A, `rounds`, `questions`), in the units of the gradient.
+
     With c = `spec.gradient_bound` and m_i records at agent i, the answer is
     (1/m_i) sum_j g_j with |g_j|_2 <= c, and in Euclidean norm
 
@@ -368,11 +370,6 @@ def mean_gradient_bound(
     case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
     would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
     The bound holds at every query, so it holds for queries chosen after earlier answers.
-
-    Returns
-    -------
-    SensitivityBound
-        Of shape (A, `rounds`, `questions`), in the units of the gradient.
     """
     _check_norm(norm)
     tail = (checks.at_least("rounds", rounds, 1), checks.at_least("questions", questions, 1))
