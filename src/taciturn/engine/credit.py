@@ -62,7 +62,10 @@ def credits_summation(program: Program) -> bool:
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
-    private = (algorithm.start(template), _of_one_agent(program))
+    one, zero = jnp.ones((), template.dtype), jnp.zeros((), jnp.int32)
+    # what differs from agent to agent in a turn
+    own = {"agent": zero, "scale": one, "exponent": zero}
+    private = (algorithm.start(template), own | {"values": dict.fromkeys(program.per_agent, one)})
     public = algorithm.first_public(template)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
@@ -120,17 +123,6 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(value)
         else:
             yield value
-
-
-def _of_one_agent(program: Program) -> dict[str, Any]:
-    """Return what differs from agent to agent in a turn."""
-    one = jnp.ones((), program.template.dtype)
-    return {
-        "agent": jnp.zeros((), jnp.int32),
-        "scale": one,
-        "exponent": jnp.zeros((), jnp.int32),
-        "values": dict.fromkeys(program.per_agent, one),
-    }
 
 
 def _turn(program: Program, private: dict[str, Any]) -> Turn:

@@ -193,7 +193,7 @@ class Live(Door):
                 lambda leaf: leaf[0] if leaf.shape[0] == 1 else leaf[turn.local], private.chances
             )
         noise, scale = chance.noise, turn.scale
-        if noise is None:  # of one shape for all questions of a plan
+        if noise is None:
             first = self.oracles[0]
             answer = jax.eval_shape(first.exact, private.shard, private.records, query)
             noise = self._noise(first.noise.shape(tuple(answer.shape)), turn)
@@ -216,11 +216,9 @@ class Live(Door):
         """Return noise and batches of a turn, which depend on neither records nor queries."""
         if type(self).__call__ is not Live.__call__ or self.key is None:
             return None  # another door, which may draw otherwise, or nothing to draw from
-        drawn = self._batches(private, turn)
-        shapes = {oracle.noise.shape(oracle.answer_shape(shape)) for oracle in self.oracles}
-        if len(shapes) > 1:
-            return Chance(None, drawn)
-        return Chance(self._noise(shapes.pop(), turn), drawn)
+        first = self.oracles[0]  # the noise has one shape for all questions of a plan
+        noise = self._noise(first.noise.shape(first.answer_shape(shape)), turn)
+        return Chance(noise, self._batches(private, turn))
 
     def realised(self, rows: int, count: Array, turn: Turn, raw: Raw) -> Chance:
         """Return noise and batches of a turn from the random numbers of a stream.

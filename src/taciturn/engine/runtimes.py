@@ -1,13 +1,11 @@
 """The two runtimes: all agents as one compiled program, or one agent at a time.
 
-The agents of the first may be divided among devices, of this process or of several. The program is
-that of one device: XLA's partitioner divides it along the axis of agents. What an agent asks and
-answers is computed where its records lie. Between processes travel the messages, or their partial
-sums, and in the end what is kept of the trace.
-
-Every process draws the noise of its own agents, under a key of its own from its operating system,
-so that no key travels; a label spells the agent, so that no two agents share words even under one
-key. In a reproduction noise follows from the seed and the agent, wherever it is computed.
+The agents of the first may be divided among devices, of this process or of several: XLA's
+partitioner divides the same program along the axis of agents. What an agent asks and answers is
+computed where its records lie. Between processes travel the messages, or their partial sums, and in
+the end what is kept of the trace. Every process draws the noise of its own agents, under a key of
+its own from its operating system; a label spells the agent, so that no two agents share words even
+under one key. In a reproduction noise follows from the seed and the agent, wherever it is computed.
 """
 
 from __future__ import annotations

@@ -56,11 +56,6 @@ class Supply:
         self._words = tuple(oracle.sampling.words(rows) for oracle in oracles)
         self.turns: Turn = turns
 
-    @property
-    def rounds(self) -> int:
-        """Number of rounds, T."""
-        return self._program.rounds
-
     def length(self) -> int:
         """Return how many rounds a block has; it divides their number if a similar one does."""
         rounds, local, slots = self._turns.question.shape

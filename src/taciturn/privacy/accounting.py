@@ -169,13 +169,6 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     exact (`gaussian.compose`), the rest an upper bound (`losses.numerical_epsilon`).
     Batches of a fixed size have Renyi bounds (`fixed_size.fixed_size_epsilon`). Sampling at rate 1,
     or of all records, is no sampling.
-
-    Examples
-    --------
-    >>> from taciturn.privacy.terms import ReplaceOne
-    >>> spent = account([(GaussianAnswer(10.0), 100)], delta=1e-6, relation=ReplaceOne())
-    >>> f"{spent.epsilon:.5f}", spent.mu
-    ('4.88655', 1.0)
     """
     delta = checks.delta(delta)
     counts = merged(events)

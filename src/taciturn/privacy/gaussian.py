@@ -54,11 +54,6 @@ def epsilon_of(delta: float, mu: Real) -> Real:
     **Guarantee.** delta(epsilon; mu) falls in epsilon and is at most Phi(mu/2 - epsilon/mu), so
     epsilon = mu (mu/2 - Phi^-1(delta)) is large enough; bisection keeps that property at the
     upper end, which is the end returned.
-
-    Examples
-    --------
-    >>> f"{epsilon_of(1e-6, 1.0):.5f}"
-    '4.88655'
     """
     delta = checks.delta(delta)
     size = _not_negative("mu", mu)
