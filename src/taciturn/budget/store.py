@@ -335,9 +335,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 def accounts_folder(given: Path | None = None) -> Path:
     """Return the folder of accounts: the one given, or `taciturn/accounts` in the user's data."""
-    if given is not None:
-        return given
-    return data_folder() / "accounts"
+    return data_folder() / "accounts" if given is None else given
 
 
 def data_folder() -> Path:

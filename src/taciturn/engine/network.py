@@ -232,9 +232,7 @@ class Star(Together):
         return algorithm.first_public(template)
 
     @override
-    def deliver(
-        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
-    ) -> PyTree:
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
         return algorithm.combine(inboxes, mean_of(messages), server)
 
     @override
@@ -318,11 +316,8 @@ class OnTree(Star):
         return sums
 
     @override
-    def deliver(
-        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
-    ) -> PyTree:
-        total = jax.tree.map(lambda sums: sums[self.root], messages)
-        return self.combined(algorithm, inboxes, total, server)
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
+        return self.combined(algorithm, inboxes, at(messages, self.root), server)
 
     def combined(
         self, algorithm: StarAlgorithm, public: PyTree, total: PyTree, server: Turn
@@ -408,16 +403,12 @@ class Gossip(Together):
         return self._copies(algorithm.first_inbox(template))
 
     @override
-    def deliver(
-        self, algorithm: GossipAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
-    ) -> PyTree:
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
         return jax.tree.map(self.mixed, messages)
 
     @override
     def model(self, algorithm: GossipAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
-        """Return the mean of the agents' models."""
-        mean: Array = jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
-        return mean
+        return jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
 
     @override
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
@@ -548,7 +539,6 @@ class Relay(NetworkKind):
 
     @override
     def first_inboxes(self, algorithm: RelayAlgorithm, template: Array) -> PyTree:
-        """Return the token."""
         return algorithm.first_token(template)
 
     @override
@@ -586,9 +576,7 @@ class Relay(NetworkKind):
         return jax.tree.map(lambda x, y: jnp.where(awake, x, y), new, old)
 
     @override
-    def deliver(
-        self, algorithm: RelayAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
-    ) -> PyTree:
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
         return at(messages, 0)
 
     @override

@@ -174,11 +174,9 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     is the only one that is stated.
     """
     delta = checks.delta(delta)
-    across = adjacency.agents_per_person
+    across, trust, curve = adjacency.agents_per_person, observer.trust, _on_lattice(ledger)
     _check_unit(ledger, adjacency, dealt=dealt)
-    trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
-    curve = _on_lattice(ledger)
     if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
         epsilons = _tuple(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))

@@ -444,8 +444,7 @@ def joined(ledgers: Sequence[Ledger]) -> Ledger:
     agents = {len(ledger.kind) for ledger in ledgers}
     if len(agents) != 1:
         raise InputError(f"there are ledgers of {sorted(agents)} agents; join those of the same")
-    plain = all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers)
-    if not plain:
+    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
         raise InputError(
             "runs are joined where all noise is Gaussian and added to answers on all records; "
             "leave out methods that sample records or have noise inside an objective, and give a "
@@ -454,23 +453,22 @@ def joined(ledgers: Sequence[Ledger]) -> Ledger:
     if len({ledger.on_lattice for ledger in ledgers}) > 1:
         raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
     width = max(ledger.kind.shape[2] for ledger in ledgers)
+
+    def stacked(name: str, empty: int = 0) -> HostArray:
+        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+        parts = [getattr(one, name) for one in ledgers]
+        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
+        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
+        return np.concatenate(padded, axis=1)
+
     return Ledger(
-        kind=_stacked([one.kind for one in ledgers], width, NO_QUESTION),
-        sensitivity=_stacked([one.sensitivity for one in ledgers], width, 0),
-        scale=_stacked([one.scale for one in ledgers], width, 0),
-        mechanism=Gaussian(),
-        step=_stacked([one.steps for one in ledgers], width, 0),
+        stacked("kind", NO_QUESTION),
+        stacked("sensitivity"),
+        stacked("scale"),
+        Gaussian(),
+        step=stacked("steps"),
         values=max(one.values for one in ledgers),
     )
-
-
-def _stacked(parts: Sequence[HostArray], width: int, empty: int) -> HostArray:
-    """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
-    padded = [
-        np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2])), constant_values=empty)
-        for part in parts
-    ]
-    return np.concatenate(padded, axis=1)
 
 
 _MARGIN = 1e-12  # covers the rounding of either direction

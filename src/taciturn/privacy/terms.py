@@ -131,8 +131,7 @@ def relation_named(name: str) -> Relation:
     Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
     beta: construct them directly.
     """
-    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
-    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()))
     return relation
 
 
@@ -267,13 +266,12 @@ def observer_named(name: str) -> Observer:
     return observer
 
 
-def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
+def _named(what: str, name: str, known: tuple[Any, ...]) -> Any:
     """Return the one of that name; an `InputError` lists the names."""
-    for one in known:
-        if one.name == name:
-            return one
-    names = ", ".join(one.name for one in known)
-    raise InputError(f"{what} is {name!r}; it must be one of {names}{more}")
+    by_name = {one.name: one for one in known}
+    if name not in by_name:
+        raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}")
+    return by_name[name]
 
 
 MOST_EPSILON = 1e6
