@@ -30,7 +30,6 @@ _PATIENCE = timedelta(hours=1)
 class Account:
     """An account by its name; nothing of it is held in memory.
 
-    - `folder`: Where its file lies; None for the user's data folder.
     - `partition`: A public name of the division of the records among agents. Runs with one name are
       added up agent by agent, so the same name must mean the same agent for every record. None
       charges every run as if its division were another one.
@@ -40,7 +39,7 @@ class Account:
     """
 
     name: str
-    folder: Path | None = None
+    folder: Path | None = None  # where its file lies; None for the user's data folder
     partition: str | None = None
     table: tuple[str, ...] | None = None
     another_table: bool = False
@@ -61,7 +60,11 @@ class Account:
         `contents` are the digests of the files that a run would read.
         """
         if not self.another_account:
-            balances.check_files(self.state(), contents, _readable(accounts_in(self.folder)))
+            others = []
+            for other in accounts_in(self.folder):
+                with suppress(InputError):  # one that is refused says why when it is used itself
+                    others.append(other.state())
+            balances.check_files(self.state(), contents, others)
 
     @property
     def file(self) -> Path:
@@ -317,13 +320,6 @@ def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
     return tuple(Account(name, folder) for name in names)
 
 
-def _readable(accounts: Iterable[Account]) -> Iterator[State]:
-    """Yield the states of accounts; one that is refused says why when it is used itself."""
-    for account in accounts:
-        with suppress(InputError):
-            yield account.state()
-
-
 def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balance:
     """Return reservations that were not opened in time; the balance is that afterwards.
 
@@ -365,24 +361,20 @@ class Reservation:
     nothing is returned. A fork, a copy or another thread cannot use it a second time.
 
     - `account`, `file`: The name of the account, and its file.
-    - `run`: What the account calls it.
-    - `share`: What its charge adds to the sums of the account.
     - `before`, `state`: The account before it, and after the last entry that was written here.
-    - `begun`: Whether the mark was written after which records may be read.
-    - `ready`: Whether head and mark are written, so that records may be read.
     """
 
     account: str
     file: Path
-    run: str
+    run: str  # what the account calls it
     charge: Charge
-    share: Share
+    share: Share  # what its charge adds to the sums of the account
     before: Balance
     state: Balance
     _connection: sqlite3.Connection
     _held: ExitStack
-    begun: bool = False
-    ready: bool = False
+    begun: bool = False  # whether the mark was written after which records may be read
+    ready: bool = False  # whether head and mark are written, so that records may be read
     _closed: bool = False
     # taken by the one run and never given back, also not to a copy, which has the same lock
     _unused: Lock = field(default_factory=Lock)

@@ -37,9 +37,6 @@ class Balance:
     """An account without its history.
 
     - `identity`, `name`, `salt`: The first and last are random.
-    - `first`: The digest of the first entry, which holds the terms.
-    - `last`: The last entry.
-    - `sums`: Over all charges that were not returned.
     - `waiting`: Reservations without a mark: by run, its time, its share, and its table if it has
       one.
     - `tables`: Digests of the columns of the tables that runs read (`table_digest`).
@@ -50,10 +47,10 @@ class Balance:
     salt: str
     opened: str
     terms: AccountTerms
-    first: str
-    last: Entry
+    first: str  # the digest of the first entry, which holds the terms
+    last: Entry  # the last entry
     guarantee: Guarantee
-    sums: Sums = field(default_factory=Sums)
+    sums: Sums = field(default_factory=Sums)  # over all charges that were not returned
     waiting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
 

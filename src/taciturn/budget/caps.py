@@ -59,16 +59,14 @@ class Guarantee:
 class Caps:
     """What the answers of an account may add up to.
 
-    - `squares`: M^2: of mu^2, over Gaussian answers on all records.
     - `order`, `divergence`: a and r: of Renyi divergences of order a, over all other answers.
-    - `values`: N: of numbers on a lattice.
     - `least_scale`: Every noise scale must be at least that many steps of its lattice.
     """
 
-    squares: float
+    squares: float  # M^2: of mu^2, over Gaussian answers on all records
     order: int
     divergence: float
-    values: int
+    values: int  # N: of numbers on a lattice
     least_scale: float = LEAST_SCALE
 
 

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -46,7 +46,6 @@ class Charge:
     - `messages`: For each agent, the events that an observer of every message sees.
     - `summed`: The same for an observer of sums who is told the noise of `colluders` agents; None
       where the plan credits nothing to summation.
-    - `values`: How many numbers an agent releases, at most.
     - `least_scale`: The least noise scale, in steps of its lattice; 0 where there is no lattice.
     - `partition`: A public name of the division of the records among agents; None if it has none.
     - `dealt`: Whether records are dealt to the agents at random, by a new draw for every run: such
@@ -58,7 +57,7 @@ class Charge:
     messages: tuple[Events, ...]
     summed: tuple[Events, ...] | None = None
     colluders: int = 0
-    values: int = 0
+    values: int = 0  # how many numbers an agent releases, at most
     least_scale: float = math.inf
     partition: str | None = None
     dealt: bool = False
@@ -203,10 +202,8 @@ def _event_from(values: Mapping[str, Any]) -> Event:
     inner = _KINDS[values["event"]](values["multiplier"])
     if "rate" in values:
         return Sampled(inner, values["rate"])
-    if "batch" in values:
-        return FixedSize(inner, values["batch"], values["records"])
-    event: Event = inner
-    return event
+    fixed = "batch" in values
+    return FixedSize(inner, values["batch"], values["records"]) if fixed else cast("Event", inner)
 
 
 def _group_agents(agents: tuple[Events, ...]) -> dict[str, Any]:

@@ -60,14 +60,12 @@ class Sums:
     - `once`: Of charges on divisions without a name: squares and divergences of their dearest
       agents.
     - `divided`: Of every named division, the sums of each agent.
-    - `values`: Numbers on a lattice.
-    - `runs`: How many charges.
     """
 
     once: Pair = _NOTHING
     divided: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
-    values: int = 0
-    runs: int = 0
+    values: int = 0  # numbers on a lattice
+    runs: int = 0  # how many charges
 
     def plus(self, share: Share, sign: int = 1) -> Sums:
         """Return the sums with one charge more; with sign -1 without one that was added.
@@ -151,7 +149,7 @@ def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Tota
     **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
     most the largest total of an agent; over divisions the largest are added.
     """
-    return next(reversed(list(totals(terms, order, charges))), Total(0.0, 0.0, 0))
+    return next(reversed(list(totals(terms, order, charges))), Total())
 
 
 def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterator[Total]:

@@ -13,10 +13,9 @@ state. Traced here:
    are anything but affine.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
-Operations with effects, on references or on the host, are refused wherever they stand.
-What cannot be shown is not credited, nor are answers on sampled batches, for whose sums there is no
-accountant here. The run is then certified at the value for the observer of all messages, which
-holds for any function of them.
+Operations with effects, on references or on the host, are refused wherever they stand. What cannot
+be shown is not credited, nor are answers on sampled batches, for whose sums there is no accountant
+here: the run is then certified at the value for the observer of all messages.
 """
 
 from __future__ import annotations

@@ -36,13 +36,10 @@ MOST_EPSILON_OF_POISSON = 50.0
 class Program(eqx.Module):
     """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
 
-    - `questions`: `(T, E)`: which oracle is asked; -1 for none.
     - `shared`, `per_agent`: Schedules: `(T,)` each, and `(T, A)` each.
     - `scales`: `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked
       in a round: all on a star and in gossip, the holder of the token on a relay.
     - `exponents`: `(T, E, S)`: the lattice of every answer has the step 2^exponent.
-    - `template`: A zero model: its shape and dtype are the run's.
-    - `network`: How the agents are connected.
     - `summed`: Whether agents send whole steps, of which only the sum is known
       (`taciturn.engine.summed`).
     """
@@ -50,13 +47,13 @@ class Program(eqx.Module):
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     mechanism: privacy.Mechanism
-    questions: Int[Array, "T E"]
+    questions: Int[Array, "T E"]  # `(T, E)`: which oracle is asked; -1 for none
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
     scales: Float[Array, "T E S"]
     exponents: Int[Array, "T E S"]
-    template: Float[Array, "*shape"]
-    network: NetworkKind
+    template: Float[Array, "*shape"]  # a zero model: its shape and dtype are the run's
+    network: NetworkKind  # how the agents are connected
     summed: bool = eqx.field(static=True, default=False)
 
     @property

@@ -97,22 +97,17 @@ Runtime = Literal["simulate", "serial"]
 class Run:
     """A finished run; its `repr` has ten lines or fewer.
 
-    - `model`: The released model.
-    - `trace`: What was kept of the public history.
-    - `ledger`: The observed ledger, equal to the planned one.
     - `certificate`: The guarantee; stamped as a reproduction if the noise came from a given seed.
-    - `seconds`: Wall time of the run, compilation included.
-    - `charged`: Where it was charged; None if nowhere.
     - `origin`: Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
-    model: HostArray
-    trace: Trace
-    ledger: Ledger
+    model: HostArray  # the released model
+    trace: Trace  # what was kept of the public history
+    ledger: Ledger  # the observed ledger, equal to the planned one
     certificate: Certificate
     plan: Plan
-    seconds: float
-    charged: Charged | None = None
+    seconds: float  # wall time of the run, compilation included
+    charged: Charged | None = None  # where it was charged; None if nowhere
     origin: problems.Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
