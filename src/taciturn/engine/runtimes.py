@@ -138,13 +138,9 @@ def streamed(  # noqa: PLR0913 - what is run, where, and what is kept
     own agents, and `report` is called when a block is done.
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
-    turns, rounds, length = (
-        Turns(supply.turns, server_turns(program)),
-        program.rounds,
-        supply.length(),
-    )
-    if devices is not None:
-        turns = turns._replace(agents=agent_turns(program))
+    agents = supply.turns if devices is None else agent_turns(program)
+    turns = Turns(agents, server_turns(program))
+    rounds, length = program.rounds, supply.length()
     carry, traces, compiled = begin(program), [], {}
 
     def drawn(start: int) -> Any:
