@@ -131,7 +131,8 @@ def relation_named(name: str) -> Relation:
     Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
     beta: construct them directly.
     """
-    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()))
+    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
     return relation
 
 
@@ -266,11 +267,11 @@ def observer_named(name: str) -> Observer:
     return observer
 
 
-def _named(what: str, name: str, known: tuple[Any, ...]) -> Any:
+def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
     """Return the one of that name; an `InputError` lists the names."""
     by_name = {one.name: one for one in known}
     if name not in by_name:
-        raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}")
+        raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}{more}")
     return by_name[name]
 
 
