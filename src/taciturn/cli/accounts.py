@@ -15,8 +15,8 @@ from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation, State, salted
 from taciturn.cli.console import error_line
 from taciturn.engine import returned_on_error
-from taciturn.engine.mesh import check_devices
 from taciturn.engine.processes import Processes
+from taciturn.engine.running import check_devices
 from taciturn.errors import AccountError, InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
