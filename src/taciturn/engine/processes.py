@@ -31,7 +31,9 @@ from taciturn.errors import InputError, ProcessLostError
 from taciturn.problems import Devices, Draw
 
 _KEY = 32  # bytes
-_MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 20  # timeouts, seconds
+# timeouts, seconds; in the end the others wait while the first writes its report, and by its
+# heartbeat they know that it lives
+_MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 3600
 _QUOTED = 40  # characters of a fact that a message repeats; digests are longer and are not shown
 # how XLA, Gloo and gRPC word the loss of a connection
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
