@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from taciturn.budget import (
-    head_locked,
-    private_opener,
-)
+from taciturn.budget import head_locked, private_opener
 from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn_federation.agreement import check_address
@@ -109,10 +106,7 @@ def _text(text: str) -> str:
 
 
 def server_program(given: Path | None = None) -> Path:
-    """Return the program nats-server: the one given, that of the package, or that of the system.
-
-    Raises `InputError` if there is none, or the one given is no program.
-    """
+    """Return the program nats-server: the one given, that of the package, or of the system."""
     if given is not None:
         if not (given.is_file() and os.access(given, os.X_OK)):
             raise InputError(f"{given} is no program; name nats-server, as in --server PATH")
@@ -130,12 +124,8 @@ def server_program(given: Path | None = None) -> Path:
 class Server:
     """A nats-server as a process of this one, which ends when this one does, however it ends.
 
-    Parameters
-    ----------
-    configured
-        The file of its configuration.
-    log
-        A file that what it says is added to; it says nothing of messages.
+    `configured` is the file of its configuration; to `log` it adds what it says, nothing of
+    messages.
 
     Raises `InputError` if it does not start; the message has its last line.
     """
@@ -252,8 +242,7 @@ def run_hub(
     Where the study cannot be read, or the disk is full, the server runs on with the configuration
     that it has, and the next look tries again.
 
-    Raises `InputError` if the server does not start, or another hub of this study runs on this
-    machine.
+    Raises `InputError` if the server does not start, or another hub of this study runs here.
     """
     _, stated = check_address(study.invitation.hub)
     with (

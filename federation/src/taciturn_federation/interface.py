@@ -35,27 +35,16 @@ class Released(NamedTuple):
 class Outcome(NamedTuple):
     """How a run ended for a party.
 
-    Attributes
-    ----------
-    ending
-        "finished" with a model; "abandoned" by somebody else, or for want of answers; "refused" by
-        this party.
-    line
-        What happened and who can mend it, in one line that holds nothing of a record.
-    model
-        The released weights, `(*shape)`; of an abandoned run those so far, if the proposal releases
-        them; else None.
-    certificate
-        `taciturn.privacy.Certificate` of the run; None without a model.
-    centre, totals
-        As of `Released`.
+    `ending`: "finished" with a model; "abandoned" by somebody else, or for want of answers;
+    "refused" by this party.
     """
 
     ending: Ending
-    line: str
+    line: str  # what happened and who can mend it, in one line that holds nothing of a record
+    # `(*shape)`; of an abandoned run those so far, if the proposal releases them; else None
     model: Any = None
-    certificate: Any = None
-    centre: Any = None
+    certificate: Any = None  # `taciturn.privacy.Certificate`; None without a model
+    centre: Any = None  # as of `Released`, and so are the totals
     totals: Any = None
 
 
@@ -128,11 +117,11 @@ MAX_BROADCAST_REQUESTS = 8  # sent at once: what they bring serves all who lack 
 class RetryTimer:
     """Time since the last expected message, and when to request it again.
 
-    `elapsed`: seconds since the last expected message. Each `tick` adds at most one, so a machine
-    that was suspended does not time out on waking.
+    Each `tick` adds at most one second, so a machine that was suspended does not time out on
+    waking.
     """
 
-    elapsed: float = 0.0
+    elapsed: float = 0.0  # seconds
     _now: float | None = None
     _since_request: float = 0.0
 

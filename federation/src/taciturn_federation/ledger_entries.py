@@ -11,10 +11,7 @@ import numpy as np
 from taciturn.errors import PrivacyError, TaciturnError
 from taciturn.privacy import Ledger
 from taciturn.typing import HostArray
-from taciturn_federation.envelope import (
-    BreachError,
-    is_whole,
-)
+from taciturn_federation.envelope import BreachError, is_whole
 
 
 class Entry(NamedTuple):
@@ -42,12 +39,9 @@ def entries_to_json(answers: Mapping[int, Sequence[Entry]], rounds: int) -> dict
 
 
 def entries_from_json(values: Mapping[str, Any], questions: Sequence[int], name: str) -> Column:
-    """Return the entries of every round.
+    """Return the entries of every round; raise `BreachError` if these are none.
 
     `questions`: for every round, how many questions the plan has in it at most.
-
-    Raises `BreachError` if these are none, or a number is of another type or out of range; it names
-    the site.
     """
     kinds, places = values.get("kinds"), values.get("rounds")
     if not (isinstance(kinds, list) and isinstance(places, list)):
@@ -103,12 +97,8 @@ def _malformed(name: str, why: str) -> BreachError:
 def assembled(planned: Ledger, columns: Sequence[Sequence[Sequence[Entry]]]) -> Ledger:
     """Return the ledger that the sites' columns amount to.
 
-    Parameters
-    ----------
-    planned
-        Supplies sensitivities and the law, which follow from the proposal.
-    columns
-        For every agent, for every round, the entries of its answers.
+    `planned` supplies sensitivities and the law, which follow from the proposal; `columns` has the
+    entries of every agent's answers in every round.
     """
     shape = planned.kind.shape
     kind = np.full(shape, -1)
@@ -121,57 +111,35 @@ def assembled(planned: Ledger, columns: Sequence[Sequence[Sequence[Entry]]]) -> 
                 kind[place], scale[place], exponent[place] = entry.kind, entry.scale, entry.exponent
                 rate[place], batch[place] = entry.rate, entry.batch
     on_lattice = (scale > 0) & (planned.inside is None)
+    step = np.where(on_lattice, np.ldexp(1.0, exponent.astype(int)), 0.0)
     return Ledger(
-        kind,
-        planned.sensitivity,
-        scale,
-        planned.mechanism,
-        rate,
-        planned.inside,
-        batch,
-        step=np.where(on_lattice, np.ldexp(1.0, exponent.astype(int)), 0.0),
-        values=planned.values,
-    )
+        kind, planned.sensitivity, scale, planned.mechanism, rate, planned.inside, batch,
+        step=step, values=planned.values,
+    )  # fmt: skip
 
 
 def check_entries(planned: Ledger, columns: Sequence[Column], names: Sequence[str]) -> Ledger:
-    """Return the ledger that the sites' columns amount to, once it is the planned one.
-
-    Raises `PrivacyError` if a site answered otherwise than planned; it names the site.
-    """
+    """Return the sites' ledger; `PrivacyError` names those who answered otherwise than planned."""
     try:
         observed = assembled(planned, columns)
         planned.same_as(observed)
     except TaciturnError as error:
-        other = [
-            name
-            for agent, name in enumerate(names)
-            if _differs(ledger_of_agent(planned, agent), columns[agent])
-        ]
+        other = []
+        for agent, name in enumerate(names):
+            try:
+                one = ledger_of_agent(planned, agent)
+                one.same_as(assembled(one, [columns[agent]]))
+            except TaciturnError:
+                other.append(name)
         raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
     return observed
-
-
-def _differs(planned: Ledger, column: Column) -> bool:
-    """Whether a column is not that of a ledger of one agent."""
-    try:
-        planned.same_as(assembled(planned, [column]))
-    except TaciturnError:
-        return True
-    return False
 
 
 def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -> Ledger:
     """Return a ledger's row of one agent; `kind`: questions of all agents in place of its own."""
     row = slice(agent, agent + 1)
     return Ledger(
-        (ledger.kind if kind is None else kind)[row],
-        ledger.sensitivity[row],
-        ledger.scale[row],
-        ledger.mechanism,
-        ledger.rates[row],
-        ledger.inside,
-        ledger.sizes[row],
-        ledger.steps[row],
+        (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
+        ledger.mechanism, ledger.rates[row], ledger.inside, ledger.sizes[row], ledger.steps[row],
         ledger.values,
-    )
+    )  # fmt: skip

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from typing_extensions import override
 
 from taciturn.budget import heads_folder
@@ -18,7 +17,7 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.typing import PyTree
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import NOTHING, BreachError, Envelope, Opener, chained, from_hex
-from taciturn_federation.journal import Journal, RunRow
+from taciturn_federation.journal import Journal
 from taciturn_federation.keys import read_private, write_private
 from taciturn_federation.local import Local
 from taciturn_federation.masks import KEY_BYTES, MaskKey, Masks, Participants, opened_total
@@ -216,8 +215,7 @@ def key_file(run: str, agent: int) -> Path:
 
 def _signers(opener: Opener) -> tuple[bytes, ...]:
     agents = range(len(opener.names) - 1)  # all but the coordinator
-    keys: list[Ed25519PublicKey] = [opener.keys[agent] for agent in agents]
-    return tuple(key.public_bytes_raw() for key in keys)
+    return tuple(opener.keys[agent].public_bytes_raw() for agent in agents)
 
 
 # a machine may be off for a night in the middle of a run
@@ -232,24 +230,20 @@ def remove_stale_keys(journal: Journal, *, now: float | None = None, but: str = 
     gave it up long before, or is gone as well. The journal then says that it was abandoned, so it
     is not gone on with; in an account it stays charged as it stands there.
 
-    Parameters
-    ----------
-    journal
-        Of the site, whose lock is held: no process is at work on a run of it.
-    now
-        In seconds since 1970; None for the time of this machine.
-    but
-        The digest of a run that is about to go on.
+    The lock of the `journal` is held, so no process is at work on a run of it. `now` is in seconds
+    since 1970; `but` the digest of a run that is about to go on.
     """
     now = time.time() if now is None else now
     lines = []
     for digest in journal.masked():
-        file = _key_of(journal, digest)
-        row = journal.run(digest)
-        if digest == but or file is None or not _is_over(file, row, now):
+        file, row = _key_of(journal, digest), journal.run(digest)
+        if digest == but or file is None:
             continue
         line = f"run {digest[:16]} is over; the key of its masks was removed"
         if row is not None and row.phase in {"accepted", "running"}:
+            patience = SignedProposal.from_json(row.proposal).patience
+            if now - file.stat().st_mtime <= max(_LEAST, 2 * patience):
+                continue
             line = f"run {digest[:16]} was given up, for nobody went on with it here; the key of "
             line += "its masks was removed"
             journal.set_phase(digest, "abandoned", line=line)
@@ -267,10 +261,3 @@ def _key_of(journal: Journal, digest: str) -> Path | None:
             if MaskKey(read_private(file)).public == public:
                 return file
     return None
-
-
-def _is_over(file: Path, row: RunRow | None, now: float) -> bool:
-    if row is None or row.phase not in {"accepted", "running"}:
-        return True
-    patience = SignedProposal.from_json(row.proposal).patience
-    return now - file.stat().st_mtime > max(_LEAST, 2 * patience)

@@ -46,11 +46,10 @@ from taciturn.tables import Source
 from taciturn.training import model_of, table_model_terms, warnings_of
 from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.answering import layouts_of
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.interface import Outcome
 from taciturn_federation.keys import public_key
-from taciturn_federation.local import Local, certificate_for, derive, last_question
+from taciturn_federation.local import Local, certificate_for, derive, last_question, layouts_of
 from taciturn_federation.site import charged_account
 
 _MASKED = ", and so are the masks under which only the sum over all sites can be read"

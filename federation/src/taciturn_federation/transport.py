@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,7 +26,7 @@ from nats.aio.msg import Msg
 from taciturn.errors import InputError, TaciturnError
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.inbox import verify_packet
+from taciturn_federation.exchange import verify_packet
 from taciturn_federation.interface import Outcome, Packet, Party, Progress
 from taciturn_federation.keys import Nkey, client_context
 
@@ -49,15 +50,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told what happens.
-
-    Attributes
-    ----------
-    event
-        Called with the name of an event and plain values: what a log line holds.
-    progress
-        Called about once a second.
-    """
+    """Who is told what happens: events with plain values, as a log line holds, and progress."""
 
     event: Callable[..., None] = lambda _name, **_values: None
     progress: Callable[[Progress], None] = lambda _progress: None
@@ -87,9 +80,7 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
 def serve(
     party: Party, link: Link, watch: Watch, stop: asyncio.Event
 ) -> Coroutine[Any, Any, Outcome | None]:
-    """Return the coroutine that runs a party until it ends; its result is the outcome.
-
-    `stop`: ends it cleanly where it stands; without an outcome the party can be resumed.
+    """Return the coroutine that runs a party until it ends, or until `stop`, resumable.
 
     Raises `InputError` if the hub has another certificate than that of the invitation.
     """
@@ -137,9 +128,10 @@ class _Shell:
             now = time.monotonic()
             due = now - ticked >= TICK
             ticked = now if due else ticked
-            sent = await self._said(thread, packets, now, first=not begun, due=due)
-            begun = True
-            await self._sent(sent)
+            first, begun = not begun, True
+            work = partial(self._compute, packets, now, first=first, due=due)
+            if first or packets or due:
+                await self._sent(await asyncio.get_running_loop().run_in_executor(thread, work))
             if now - shown >= 1:
                 shown = now
                 self.watch.progress(self.party.progress())
@@ -147,25 +139,13 @@ class _Shell:
                 break
         return self.party.outcome
 
-    async def _said(
-        self,
-        thread: ThreadPoolExecutor,
-        packets: list[Packet],
-        now: float,
-        *,
-        first: bool,
-        due: bool,
+    def _compute(
+        self, packets: list[Packet], now: float, *, first: bool, due: bool
     ) -> list[Packet]:
-        """Return what the party says, computed on its thread."""
-
-        def said() -> list[Packet]:
-            sent = self.party.start(now) if first else []
-            answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
-            return [*sent, *answers, *(self.party.tick(now) if due else ())]
-
-        if not (first or packets or due):
-            return []
-        return await asyncio.get_running_loop().run_in_executor(thread, said)
+        """Return what the party says; on a thread of its own."""
+        sent = self.party.start(now) if first else []
+        answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
+        return [*sent, *answers, *(self.party.tick(now) if due else ())]
 
     async def _next(self, ticked: float) -> list[Packet]:
         """Return the messages that wait; none if a tick is due before one comes."""
@@ -238,7 +218,7 @@ class _Shell:
             ping_interval=5,
             max_outstanding_pings=2,
             no_echo=True,
-            error_cb=self._error,
+            error_cb=self._gone,
             disconnected_cb=self._gone,
             closed_cb=self._gone,
         )
@@ -256,12 +236,9 @@ class _Shell:
             self.received.append(Packet(message.subject, message.data))
         self.woken.set()
 
-    async def _error(self, error: Exception) -> None:
-        """Take note of an error that the client tells nobody else, as a violated permission."""
-        self._lose(_reason(error))
-
-    async def _gone(self) -> None:
-        self._lose("the connection ended")
+    async def _gone(self, error: Exception | None = None) -> None:
+        """Take note of an end, or of what the client tells nobody else: a violated permission."""
+        self._lose("the connection ended" if error is None else _reason(error))
 
     def _lose(self, why: str) -> None:
         if not self.lost.is_set():

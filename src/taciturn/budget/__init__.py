@@ -24,11 +24,14 @@ from taciturn.budget.renyi import renyi_divergence
 from taciturn.budget.reservation import Reservation
 from taciturn.budget.store import (
     Entry,
-    check_chain,
-    following,
+    add,
+    chain_of,
     head_locked,
+    holds_head,
+    locked,
     read_head,
     sync_folder,
+    synchronise,
     write_head,
 )
 from taciturn.budget.sums import Total, total_of
@@ -50,14 +53,16 @@ __all__ = [
     "Total",
     "accounts_folder",
     "accounts_in",
+    "add",
     "caps_of",
-    "check_chain",
+    "chain_of",
     "check_fits",
     "cost_of",
     "data_folder",
-    "following",
     "head_locked",
     "heads_folder",
+    "holds_head",
+    "locked",
     "open_account",
     "private_folder",
     "private_opener",
@@ -67,6 +72,7 @@ __all__ = [
     "renyi_divergence",
     "salted",
     "sync_folder",
+    "synchronise",
     "total_of",
     "write_head",
 ]

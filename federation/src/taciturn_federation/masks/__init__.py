@@ -23,10 +23,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class MaskKey:
-    """The secret half of a key, which serves one run; it is shown by no `repr`.
-
-    `secret`: 32 bytes.
-    """
+    """The secret half of a key, 32 bytes, which serves one run; it is shown by no `repr`."""
 
     secret: bytes = field(repr=False)
 
@@ -47,8 +44,8 @@ class MaskKey:
     def shared_with(self, public: bytes) -> bytes:
         """Return the 32 bytes that the owners of two keys can compute, and nobody else.
 
-        Raises `InputError` if the other key is none: of another length, or one of the few points
-        with which everybody shares the same secret.
+        Raises `InputError` if the other key is of another length, or one of the few points with
+        which everybody shares the same secret.
         """
         try:
             return self._key.exchange(X25519PublicKey.from_public_bytes(public))
@@ -67,24 +64,11 @@ _LABEL = b"taciturn masks: participants 1\n"
 
 @dataclass(frozen=True)
 class Participants:
-    """All participants of a run, in their order.
+    """All participants of a run, in their order; each has a key of its own."""
 
-    Attributes
-    ----------
-    run
-        The digest of what was agreed on, 32 bytes.
-    signers
-        Each one's long-term key, which signed its key of the run, 32 bytes each.
-    keys
-        Each one's public key of the run, 32 bytes each.
-
-    Raises `InputError` if something has another length, there is no key for each signer, or two
-    keys are the same.
-    """
-
-    run: bytes
-    signers: tuple[bytes, ...]
-    keys: tuple[bytes, ...]
+    run: bytes  # the digest of what was agreed on; it and each key are 32 bytes
+    signers: tuple[bytes, ...]  # each one's long-term key, which signed its key of the run
+    keys: tuple[bytes, ...]  # each one's public key of the run
 
     def __post_init__(self) -> None:
         if len(self.signers) != len(self.keys) or not self.keys:
@@ -125,27 +109,12 @@ class Masks:
     No two messages are sent under one stream: a round that was masked is not masked with other
     words, nor is an earlier one.
 
-    Parameters
-    ----------
-    number
-        The participant's, in the order of `participants`.
-    part
-        A name: each part of a run that counts its rounds anew has streams of its own.
-    after
-        The last round that was masked before, by an earlier process; -1 for none.
-
-    Raises `InputError` if the key is not the one that the set has for this participant, or
-    another's is none.
+    `part` is a name: each part of a run that counts its rounds anew has streams of its own. `after`
+    is the last round that an earlier process masked, -1 for none.
     """
 
     def __init__(
-        self,
-        key: MaskKey,
-        participants: Participants,
-        number: int,
-        *,
-        part: str,
-        after: int = -1,
+        self, key: MaskKey, participants: Participants, number: int, *, part: str, after: int = -1
     ) -> None:
         if participants.keys[number] != key.public:
             raise InputError(
@@ -163,14 +132,10 @@ class Masks:
     def masked(
         self, turn: int, heard: bytes, words: UInt64[HostArray, " n"]
     ) -> UInt64[HostArray, " n"]:
-        """Return the words of a round as they may leave; the same again for the same words.
+        """Return the words of a round, from 0, as they may leave; the same for the same words.
 
-        Parameters
-        ----------
-        turn
-            The round, from 0.
-        heard
-            The digest of what was heard until then, 32 bytes: the same at all, or nothing opens.
+        `heard` is the digest of what was heard until then, 32 bytes: the same at all, or nothing
+        opens.
 
         Raises `PrivacyError` if the round was masked with other words, or a later one was masked.
         """
@@ -239,13 +204,7 @@ def opened(
 
 
 def opened_total(words: UInt64[HostArray, "..."], participants: int) -> Int64[HostArray, "..."]:
-    """Return the whole numbers of a sum of words over all participants.
-
-    Raises
-    ------
-    InputError
-        As `opened`, if the sum is too large.
-    """
+    """Return the whole numbers of a sum of words over all participants; raise as `opened`."""
     total = words.view(np.int64)
     most = min(participants * _MOST_EACH, _MOST)
     if np.any(total > most) or np.any(total < -most):
