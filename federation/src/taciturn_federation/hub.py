@@ -58,7 +58,11 @@ def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -
 
     Raises `InputError` if a name cannot be written.
     """
-    listed = ",\n".join(f"    {_user(user)}" for user in users)
+    listed = ",\n".join(
+        f"    {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.writes)}, "
+        f"subscribe: {_allowed(user.hears)} }} }}"
+        for user in users
+    )
     return (
         "# written by taciturn study hub; what is changed here is lost\n"
         f"listen: {_text(f'{host}:{port}')}\n"
@@ -78,13 +82,6 @@ def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -
         "authorization {\n  timeout: 5\n  users: [\n"
         f"{listed}\n"
         "  ]\n}\n"
-    )
-
-
-def _user(user: User) -> str:
-    return (
-        f"{{ nkey: {_text(user.nkey)}, permissions: "
-        f"{{ publish: {_allowed(user.writes)}, subscribe: {_allowed(user.hears)} }} }}"
     )
 
 
@@ -131,10 +128,11 @@ class Server:
     """
 
     def __init__(self, program: Path, configured: Path, log: Path, port: int) -> None:
-        if not _becomes_free(port):
+        # a server whose process was killed is about to end
+        if not _within(_FREED, lambda: is_free(port)):
             raise InputError(f"port {port} is taken; stop what listens there, or give --port")
         with open(log, "ab", opener=private_opener) as out:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-ISc", _LAUNCH, str(program), "-c", str(configured)],
                 stdin=subprocess.PIPE,
                 stdout=out,
@@ -143,17 +141,16 @@ class Server:
                 start_new_session=True,
             )
         self._log = log
-        self._await(port)
-
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
+        if not _within(_STARTED, lambda: not (self.runs and is_free(port))) or not self.runs:
+            self.stop()
+            raise InputError(
+                f"the server did not start ({self.last_line()}); mend that, or its log"
+            )
 
     @property
     def runs(self) -> bool:
         """Whether it runs."""
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     def reload(self) -> bool:
         """Let it read its configuration again; whether it says in its log that it has.
@@ -161,47 +158,37 @@ class Server:
         Who is struck off is disconnected by then.
         """
         before = self._log.stat().st_size
-        self._process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + _RELOADED
-        while self.runs and time.monotonic() < until:
+        self.process.send_signal(signal.SIGHUP)
+
+        def taken() -> bool:
             with self._log.open("rb") as log:
                 log.seek(before)
-                if _TAKEN in log.read():
-                    return True
-            time.sleep(0.01)
-        return False
+                return _TAKEN in log.read()
+
+        return _within(_RELOADED, lambda: taken() or not self.runs) and taken()
 
     def stop(self) -> None:
         """End it and wait for that."""
         if self.runs:
-            self._process.terminate()
+            self.process.terminate()
         try:
-            self._process.wait(_STOPPED)
+            self.process.wait(_STOPPED)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def last_line(self) -> str:
         """Return the last that it said."""
         lines = self._log.read_text(errors="replace").splitlines()
         return lines[-1] if lines else "it said nothing"
 
-    def _await(self, port: int) -> None:
-        until = time.monotonic() + _STARTED
-        while self.runs and time.monotonic() < until:
-            if not is_free(port):
-                return
-            time.sleep(0.01)
-        self.stop()
-        raise InputError(f"the server did not start ({self.last_line()}); mend that, or its log")
 
-
-def _becomes_free(port: int) -> bool:
-    """Return whether a port is free soon: a server whose process was killed is about to end."""
-    until = time.monotonic() + _FREED
-    while not is_free(port):
+def _within(seconds: float, comes: Callable[[], bool]) -> bool:
+    """Return whether something comes within some seconds."""
+    until = time.monotonic() + seconds
+    while not comes():
         if time.monotonic() > until:
             return False
         time.sleep(0.02)
@@ -312,7 +299,7 @@ class _Following:
         except BaseException:
             server.stop()
             raise
-        self._event("hub_started", port=self._port, pid=server.pid)
+        self._event("hub_started", port=self._port, pid=server.process.pid)
         return server
 
     def _reload(self, wanted: _Wanted) -> None:

@@ -9,29 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from taciturn.budget import Account, heads_folder
-from taciturn.cli import (
-    ACCOUNT_OPTIONS,
-    emit,
-    interruptible,
-    path,
-    read_text,
-)
+from taciturn.cli import ACCOUNT_OPTIONS, emit, interruptible, path, read_text, takes
 from taciturn.errors import InputError
 from taciturn.models import write_text
-from taciturn_federation import (
-    Journal,
-    SignedProposal,
-    SiteFolder,
-    check_proposal,
-    found_site,
-    join,
-    open_site,
-    read_invitation,
-    remove_stale_keys,
-    renew_site,
-    site_folder,
-    sites_folder,
-)
+from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.commands.running import (
     Algorithm,
     Json,
@@ -40,18 +21,27 @@ from taciturn_federation.commands.running import (
     ReportFolder,
     Shows,
     check_free,
+    group,
     methods_for,
     say,
     stands_in,
     take_part,
 )
-
-site = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+from taciturn_federation.folders import (
+    SiteFolder,
+    found_site,
+    join,
+    open_site,
+    read_invitation,
+    renew_site,
+    site_folder,
+    sites_folder,
 )
+from taciturn_federation.journal import Journal
+from taciturn_federation.masking import remove_stale_keys
+from taciturn_federation.reports import check_proposal
+
+site = group()
 
 ProposalFile = Annotated[
     Path, typer.Argument(parser=path, metavar="PROPOSAL", help="The file from the coordinator.")
@@ -69,18 +59,6 @@ Sites = Annotated[
     typer.Option("--sites", parser=path, help="The folder of sites; if not given, that in the "
                  "user's data folder."),
 ]  # fmt: skip
-AccountName = Annotated[
-    str | None, typer.Option("--account", help="The account to charge (taciturn budget open).")
-]
-Accounts = Annotated[
-    Path | None, typer.Option("--accounts", parser=path, help="The folder of accounts.")
-]
-AnotherTable = Annotated[
-    bool, typer.Option("--another-table", help=ACCOUNT_OPTIONS["another_table"][1])
-]
-AnotherAccount = Annotated[
-    bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
-]
 
 
 @site.command("join")
@@ -114,17 +92,9 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
         made, request = interruptible(lambda: join(folder, invited, name, data, person_column))
     write_text(request.to_json() + "\n", file)
     if json:
-        emit(
-            {
-                "study": invited.study,
-                "site": name,
-                "folder": str(made.folder),
-                "request": str(file),
-                "count": request.count,
-                "fingerprint": request.fingerprint,
-                "invitation": invited.fingerprint,
-            }
-        )
+        emit({"study": invited.study, "site": name, "folder": str(made.folder),
+              "request": str(file), "count": request.count, "fingerprint": request.fingerprint,
+              "invitation": invited.fingerprint})  # fmt: skip
         return
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
     say(
@@ -138,25 +108,22 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 @site.command("check")
-def check(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(ACCOUNT_OPTIONS)
+def check(
+    *,
     proposal: ProposalFile,
     data: Data = None,
-    account: AccountName = None,
-    accounts: Accounts = None,
-    another_table: AnotherTable = False,
-    another_account: AnotherAccount = False,
     algorithm: Algorithm = None,
     name: Name = None,
     sites: Sites = None,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
     signed, opened = _opened(proposal, name, sites)
-    charged = _account(account, accounts, another_table, another_account)
-    methods = methods_for(signed, algorithm)
-    source = opened.source(data)
+    methods, source, account = methods_for(signed, algorithm), opened.source(data), _account(given)
     found = interruptible(
-        lambda: check_proposal(opened, signed, methods, source=source, account=charged)
+        lambda: check_proposal(opened, signed, methods, source=source, account=account)
     )
     if json:
         emit(found.values)
@@ -165,13 +132,11 @@ def check(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 @site.command("run")
-def run(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(ACCOUNT_OPTIONS)
+def run(  # noqa: PLR0913 - one parameter per option
+    *,
     proposal: ProposalFile,
     data: Data = None,
-    account: AccountName = None,
-    accounts: Accounts = None,
-    another_table: AnotherTable = False,
-    another_account: AnotherAccount = False,
     out: ReportFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     algorithm: Algorithm = None,
@@ -188,20 +153,15 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     log: Log = None,
     sites: Sites = None,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Accept a proposal and answer its rounds; called again, it goes on where it stood."""
     signed, opened = _opened(proposal, name, sites)
-    charged = _account(account, accounts, another_table, another_account)
+    shows = Shows(out, force, quiet, log, json)
     take_part(
-        opened,
-        signed,
-        methods_for(signed, algorithm),
-        data=data,
-        account=charged,
-        seed=reproduction,
-        agreed=agreed,
-        shows=Shows(out, force, quiet, log, json),
-    )
+        opened, signed, methods_for(signed, algorithm), data=data, account=_account(given),
+        seed=reproduction, agreed=agreed, shows=shows,
+    )  # fmt: skip
 
 
 @site.command("status")
@@ -224,19 +184,10 @@ def status(sites: Sites = None, json: Json = False) -> None:
 
 
 def _status(opened: SiteFolder) -> dict[str, Any]:
-    runs, cleared = {}, _cleared(opened)
-    for file in sorted((opened.folder / "progress").glob("*.json")):
-        stands = stands_in(file)
-        if stands is not None:
-            runs[file.stem] = stands
-    return {
-        "site": opened.name,
-        "study": opened.invitation.study,
-        "data": opened.facts.data,
-        "hub": opened.invitation.hub,
-        "runs": runs,
-        "cleared": cleared,
-    }
+    files, cleared = sorted((opened.folder / "progress").glob("*.json")), _cleared(opened)
+    runs = {file.stem: stands for file in files if (stands := stands_in(file)) is not None}
+    return {"site": opened.name, "study": opened.invitation.study, "data": opened.facts.data,
+            "hub": opened.invitation.hub, "runs": runs, "cleared": cleared}  # fmt: skip
 
 
 def _cleared(opened: SiteFolder) -> list[str]:
@@ -255,9 +206,6 @@ def _opened(
     return signed, open_site(found_site(signed.study, name, sites))
 
 
-def _account(
-    name: str | None, folder: Path | None, another_table: bool, another_account: bool
-) -> Account | None:
-    if name is None:
-        return None
-    return Account(name, folder, another_table=another_table, another_account=another_account)
+def _account(given: dict[str, Any]) -> Account | None:
+    name, folder, *another = (given[option] for option in ACCOUNT_OPTIONS)
+    return None if name is None else Account(name, folder, None, None, *map(bool, another))

@@ -36,24 +36,7 @@ from taciturn.proposal import (
 )
 from taciturn.tables import read_bounds
 from taciturn.training import warnings_of
-from taciturn_federation import (
-    JoinRequest,
-    SignedProposal,
-    StudyFolder,
-    admit,
-    certificate_for,
-    hub_configuration,
-    keep_proposal,
-    new_study,
-    open_study,
-    run_hub,
-    seen_struck,
-    server_program,
-    sign,
-    strike,
-    study_folder,
-)
-from taciturn_federation.agreement import check_address
+from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
 from taciturn_federation.commands.running import (
     Algorithm,
     Json,
@@ -64,18 +47,24 @@ from taciturn_federation.commands.running import (
     check_free,
     coordinate,
     events_to,
+    group,
     methods_for,
     say,
     stands_in,
 )
-from taciturn_federation.local import last_question
-
-study = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+from taciturn_federation.folders import (
+    StudyFolder,
+    admit,
+    keep_proposal,
+    new_study,
+    open_study,
+    strike,
+    study_folder,
 )
+from taciturn_federation.hub import hub_configuration, run_hub, seen_struck, server_program
+from taciturn_federation.local import certificate_for, last_question
+
+study = group()
 
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The name of the study.")]
 Studies = Annotated[
@@ -145,7 +134,10 @@ def admit_(
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{asked.name} asks to take part with {asked.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {asked.fingerprint}", err=True)
-    if not _confirmed("Does its owner read the same, by telephone?"):
+    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()  # none is no
+    typer.echo(err=True)
+    if answer not in {"y", "yes"}:
         raise InputError(f"{asked.name} was not admitted; ask its owner for the request anew")
     member = admit(opened, asked)
     if json:
@@ -249,6 +241,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
     sites = _taking_part(opened, only)
     counts = [site.participant.count for site in sites]
+    names = [site.participant.name for site in sites]
 
     def prepared() -> tuple[Proposal, Any, Any]:
         options = run_options(given, rounds=rounds)
@@ -259,15 +252,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 
     proposal, plan, methods = interruptible(prepared)
     signed = sign(
-        name,
-        proposal,
-        [site.participant for site in sites],
-        coordinator=opened.coordinator(),
-        key=opened.signing_key(),
-        nonce=secrets.token_hex(16),
-        patience=patience,
+        name, proposal, [site.participant for site in sites], coordinator=opened.coordinator(),
+        key=opened.signing_key(), nonce=secrets.token_hex(16), patience=patience,
         release_abandoned=release_abandoned,
-    )
+    )  # fmt: skip
     keep_proposal(opened, signed)
     write_text(signed.to_json() + "\n", file)
     forecast = known_forecast(proposal, plan, methods)
@@ -275,21 +263,13 @@ def propose_(  # noqa: PLR0913 - one parameter per option
                     *centre_warning(proposal, plan)):  # fmt: skip
         error_line(warning, kind="warning: ")
     if json:
-        emit(
-            {
-                "study": name,
-                "run": signed.subjects.run,
-                "proposal": str(file),
-                "sites": [site.participant.name for site in sites],
-                "rounds": proposal.rounds,
-                "algorithm": proposal.method.name,
-            }
-        )
+        emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "sites": names,
+              "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
         return
     certificate = certificate_for(proposal, plan, last_question(proposal, plan))
     say(
-        f"{proposal.method.name}, {proposal.rounds} rounds, with {_counted(len(sites), 'site')}: "
-        f"{', '.join(site.participant.name for site in sites)}",
+        f"{proposal.method.name}, {proposal.rounds} rounds, with {len(names)} "
+        f"site{'' if len(names) == 1 else 's'}: {', '.join(names)}",
         *(f"  {line}" for line in certificate.lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
@@ -319,20 +299,25 @@ def run_(  # noqa: PLR0913, PLR0917 - one parameter per option
 def status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
     """Show who was admitted, which runs were proposed, and where they stand."""
     opened = open_study(study_folder(name, studies))
-    runs = [_run_status(opened, one) for one in opened.proposals()]
+    runs = []
+    for one in opened.proposals():
+        stands = stands_in(opened.run_folder(one) / "progress.json")
+        method, rounds = one.proposal.method.name, one.proposal.rounds
+        proposed = f"proposed, {method}, {rounds} rounds"
+        runs.append({"run": one.subjects.run, "stands": stands or proposed})
     if json:
         sites = [
-            {"site": one.participant.name, "number": one.number, "count": one.participant.count,
-             "struck": one.struck}
-            for one in opened.admitted()
+            {"site": site.participant.name, "number": site.number,
+             "count": site.participant.count, "struck": site.struck}
+            for site in opened.admitted()
         ]  # fmt: skip
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
     rows = [["site", "records", ""]]
-    for one in opened.admitted():
-        site = one.participant
-        rows.append([site.name, f"{site.count}", "struck off" if one.struck else ""])
+    for site in opened.admitted():
+        who = site.participant
+        rows.append([who.name, f"{who.count}", "struck off" if site.struck else ""])
     say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
@@ -340,17 +325,6 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
         *([""] if runs else []),
         *(f"Run {run['run']}: {run['stands']}" for run in runs),
     )
-
-
-def _run_status(opened: StudyFolder, signed: SignedProposal) -> dict[str, Any]:
-    stands = stands_in(opened.run_folder(signed) / "progress.json")
-    method, rounds = signed.proposal.method.name, signed.proposal.rounds
-    proposed = f"proposed, {method}, {rounds} rounds"
-    return {"run": signed.subjects.run, "stands": stands or proposed}
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
@@ -368,11 +342,3 @@ def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
             "(taciturn study admit)"
         )
     return found
-
-
-def _confirmed(question: str) -> bool:
-    """Return whether the answer is yes; no answer is no."""
-    typer.echo(f"{question} [y/N] ", err=True, nl=False)
-    answer = sys.stdin.readline().strip().lower()
-    typer.echo(err=True)
-    return answer in {"y", "yes"}
