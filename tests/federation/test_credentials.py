@@ -379,7 +379,7 @@ class Middle:
         link = Link(address, certificate, self.hub.sites[0].nkey())
         subjects, told = self.hub.signed.subjects, Told()
         try:
-            party = Talker([subjects.answer(0)], subjects.agent_hears(0))
+            party = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1])
             await served(party, link, seconds=1.0, told=told)
         finally:
             server.close()

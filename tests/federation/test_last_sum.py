@@ -11,7 +11,7 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn_federation.envelope import Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
-from taciturn_federation.masking import Masked
+from taciturn_federation.masks import Masked
 from taciturn_federation.site import Rounds
 
 

@@ -9,7 +9,7 @@ from tests.federation.test_secure_sums import key_files
 from tests.federation.wire import meet
 
 from taciturn_federation.journal import Journal
-from taciturn_federation.masking import remove_stale_keys
+from taciturn_federation.masks import remove_stale_keys
 
 DAY = 86_400.0
 

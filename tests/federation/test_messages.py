@@ -12,7 +12,7 @@ from tests.federation.wire import envelopes, meet
 from taciturn.errors import TaciturnError
 from taciturn_federation.envelope import COORDINATOR, Envelope, Grammar, Kind, matches, one_line
 from taciturn_federation.interface import Packet
-from taciturn_federation.ledger_entries import check_entries, entries_from_json
+from taciturn_federation.local import check_entries, entries_from_json
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000

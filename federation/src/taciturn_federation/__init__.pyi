@@ -23,7 +23,7 @@ from .interface import Outcome, Packet, Party, Progress
 from .journal import Journal
 from .keys import Nkey
 from .local import LastQuestion, certificate_for, derive
-from .masking import remove_stale_keys
+from .masks import remove_stale_keys
 from .reports import Check, Ended, check_proposal, ended_values, lines_of, save_ended
 from .site import Site
 from .transport import Link, Watch, decline, run_party, serve

@@ -11,10 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, model_validator
 
 import taciturn

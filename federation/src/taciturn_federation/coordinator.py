@@ -14,35 +14,32 @@ from typing_extensions import override
 from taciturn.algorithms import METHODS, Method
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
-from taciturn.errors import InputError, PrivacyError, TaciturnError
+from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Certificate, Ledger
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation import interface
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import (
-    COORDINATOR,
-    NOTHING,
-    BreachError,
-    Envelope,
-    Kind,
-    Opener,
-    Seal,
-    one_line,
-)
+from taciturn_federation.envelope import COORDINATOR, NOTHING, BreachError, Envelope, Kind
 from taciturn_federation.exchange import (
     Exchange,
     Need,
+    RunParty,
     StarExchange,
     accepted_by_all,
     exchange_of,
-    verify_packet,
 )
-from taciturn_federation.interface import Ending, Outcome, Packet, Progress, Released, RetryTimer
+from taciturn_federation.interface import Ending, Packet, Progress, Released, RetryTimer
 from taciturn_federation.journal import Journal
-from taciturn_federation.ledger_entries import Column, check_entries, entries_from_json
-from taciturn_federation.local import certificate_for, check_runnable, last_question
-from taciturn_federation.masking import check_total, first_link
+from taciturn_federation.local import (
+    Column,
+    certificate_for,
+    check_entries,
+    check_runnable,
+    entries_from_json,
+    last_question,
+)
+from taciturn_federation.masks import check_total, first_link
 
 
 class Conductor:
@@ -51,7 +48,9 @@ class Conductor:
     `turn`: the number of rounds that all agents have finished.
     """
 
-    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+    def __init__(
+        self, exchange: Exchange, journal: Journal, seal: env.Seal, opener: env.Opener
+    ) -> None:
         self.exchange, self.plan = exchange, exchange.plan
         self.turn = 0
         self._journal, self._seal, self._opener = journal, seal, opener
@@ -141,7 +140,9 @@ class StarConductor(Conductor):
     differ in the last place, and no site would answer.
     """
 
-    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+    def __init__(
+        self, exchange: Exchange, journal: Journal, seal: env.Seal, opener: env.Opener
+    ) -> None:
         super().__init__(exchange, journal, seal, opener)
         program = self.plan.program
         self._algorithm, self._network = program.executed, program.network
@@ -250,18 +251,11 @@ def _delivered(
 _NOT_STARTED = 10.0
 
 
-class Coordinator:
+class Coordinator(RunParty):
     """The coordinator of a run, as a party (`taciturn_federation.interface.Party`).
 
-    Parameters
-    ----------
-    journal
-        Of the coordinator: the bytes of what it published. Lost, a new one will do: the sites say
-        again what they said.
-    key
-        The coordinator's signing key.
-    report
-        Called with each line that the coordinator should see.
+    Its journal has the bytes of what it published. Lost, a new one will do: the sites say again
+    what they said.
     """
 
     def __init__(
@@ -275,26 +269,22 @@ class Coordinator:
     ) -> None:
         signed.check(key.public_key())
         check_runnable(signed.proposal, methods)
-        self.signed, self._journal, self._report = signed, journal, report
-        self.plan = signed.proposal.plan(methods)
-        self._run, self._subjects = signed.digest, signed.subjects
-        self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
-        self.last = last_question(signed.proposal, self.plan)
-        self._grammar = env.Grammar(self._opener.names, self.plan.rounds)
-        exchange = exchange_of(self.plan, self._subjects, COORDINATOR, self.last)
+        self.plan = plan = signed.proposal.plan(methods)
+        self.last = last_question(signed.proposal, plan)
+        self._subjects = signed.subjects
+        exchange = exchange_of(plan, self._subjects, COORDINATOR, self.last)
+        _, hears = self._subjects.of_coordinator
+        super().__init__(signed, exchange, hears, journal, key, report)
         conducting = StarConductor if isinstance(exchange, StarExchange) else Conductor
         self._conductor = conducting(exchange, journal, self._seal, self._opener)
         self._layout = exchange.released
-        self.subjects = self._subjects.coordinator_hears()  # no edge of a network
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
         self._columns: dict[int, Column] = {}
         self._done: set[int] = set()
-        self._waiting, self._leaving = RetryTimer(), RetryTimer()
-        self._spacing, self._now = interface.BroadcastLimiter(), 0.0
+        self._leaving, self._spacing = RetryTimer(), interface.BroadcastLimiter()
         self._phase = "inviting"
-        self.outcome: Outcome | None = None
         self._verdict: str | None = None
         self._given_up: bytes | None = None
         self.ledger: Ledger | None = None
@@ -323,11 +313,6 @@ class Coordinator:
         rounds = self.plan.rounds
         return Progress(self._conductor.turn, rounds, names, self._waiting.elapsed)
 
-    def start(self, now: float) -> list[Packet]:
-        """Return the invitation, or what a run that was under way goes on with."""
-        self._waiting.tick(now)
-        return self._guarded(self._resumed)
-
     def tick(self, now: float) -> list[Packet]:
         """Return what is repeated, once a second; a run that nobody goes on with is abandoned."""
         self._waiting.tick(now)
@@ -345,18 +330,11 @@ class Coordinator:
         ending = self._verdict is not None and self.outcome is None
         return self._condemned() if ending else self._guarded(self._again)
 
+    @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return what is said to a packet."""
-        self._waiting.tick(now)
-        self._now = now
         if self._verdict is not None and self.outcome is None:
             return []  # nothing more is used; `tick` writes the end once there is room
-        try:
-            envelope = verify_packet(packet, self._opener, self._subjects, self.subjects)
-        except InputError as error:
-            self._report(str(error))
-            return []
-        return self._guarded(lambda: self._dispatch(envelope))
+        return super().receive(packet, now)
 
     def close(self) -> None:
         """Let go of the journal."""
@@ -364,7 +342,8 @@ class Coordinator:
 
     # the steps of a run
 
-    def _resumed(self) -> list[Packet]:
+    @override
+    def _resume(self) -> list[Packet]:
         if self._said("start") is None:
             return self._again()
         self._phase = "running"
@@ -375,12 +354,11 @@ class Coordinator:
             self._end("finished", "the run is finished", model=released)
         elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
-            self._end("abandoned", one_line(values["line"]))
+            self._end("abandoned", env.one_line(values["line"]))
         return [*self._again(), *packets]
 
-    def _dispatch(self, envelope: Envelope) -> list[Packet]:
-        if envelope.sender == COORDINATOR:
-            return []
+    @override
+    def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
         self._grammar.check(envelope)
         if envelope.kind == Kind.RESEND_REQUEST:
             return self._again() if self._spacing.allows(self._now) else []
@@ -396,7 +374,7 @@ class Coordinator:
         """Return what follows from a message while the run goes on."""
         name = self._opener.names[envelope.sender]
         if envelope.kind == Kind.REFUSAL:
-            return self._abandon(f"{name} refused: {one_line(envelope.values()['line'])}")
+            return self._abandon(f"{name} refused: {env.one_line(envelope.values()['line'])}")
         if envelope.kind == Kind.DONE:  # before the run has ended, it answers nothing more
             gave_up = envelope.values()["ending"] == "abandoned"
             return self._abandon(f"{name} gave up waiting") if gave_up else []
@@ -414,7 +392,7 @@ class Coordinator:
             return []
         acceptances = [self._acceptances[agent].hex() for agent in self._agents]
         start = self._seal.values(Kind.START, 0, {"acceptances": acceptances})
-        start = self._journal.say(self._run, "start", start)
+        start = self._journal.say(self._digest, "start", start)
         self._phase = "running"
         return [self._packet(start), *self._begun()]
 
@@ -455,9 +433,9 @@ class Coordinator:
             )
         self.ledger = self._observed([self._columns[agent] for agent in self._agents])
         # before the heads are told: a site that has them ends with this model
-        self._journal.say(self._run, "model", self._layout.packed(self._conductor.released()))
+        self._journal.say(self._digest, "model", self._layout.packed(self._conductor.released()))
         heads = {"heads": [self._heads[agent].sealed.hex() for agent in self._agents]}
-        sealed = self._journal.say(self._run, "heads", self._seal.values(Kind.HEADS, 0, heads))
+        sealed = self._journal.say(self._digest, "heads", self._seal.values(Kind.HEADS, 0, heads))
         self._end("finished", "the run is finished", model=self._conductor.released())
         return [self._packet(sealed)]
 
@@ -479,7 +457,7 @@ class Coordinator:
         return observed
 
     def _abandon(self, line: str) -> list[Packet]:
-        values: dict[str, Any] = {"line": one_line(line)}
+        values: dict[str, Any] = {"line": env.one_line(line)}
         if not self._started:  # in no journal: nothing happened that a next attempt must not repeat
             self._given_up = self._seal.values(Kind.END, 0, {**values, "started": False})
             self._end("abandoned", line + interface.NOT_STARTED)
@@ -487,7 +465,7 @@ class Coordinator:
         so_far = self._conductor.so_far() if self.signed.release_abandoned else None
         if so_far is not None:
             values["public"] = so_far.hex()
-        sealed = self._journal.say(self._run, "end", self._seal.values(Kind.END, 0, values))
+        sealed = self._journal.say(self._digest, "end", self._seal.values(Kind.END, 0, values))
         self._end("abandoned", line)
         return [self._packet(sealed)]
 
@@ -529,19 +507,11 @@ class Coordinator:
         return Packet(self._subjects.proposal, sealed)
 
     def _said(self, what: str) -> bytes | None:
-        return self._journal.said(self._run, what)
+        return self._journal.said(self._digest, what)
 
-    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
-        """Return the packets of some work; a breach ends the run, a full disk does not."""
-        try:
-            return work()
-        except InputError as error:
-            self._report(str(error))
-            return []
-        except TaciturnError as error:
-            self._verdict = str(error)
-        except Exception as error:  # the run ends, and not the process that tells the sites so
-            self._verdict = f"an error in taciturn ({type(error).__name__})"
+    @override
+    def _fail(self, line: str, *, breach: bool) -> list[Packet]:
+        self._verdict = line
         return self._condemned()
 
     def _condemned(self) -> list[Packet]:

@@ -321,23 +321,19 @@ class Subjects:
         """Return where an agent says how it stands, and what it releases."""
         return f"{self.study}.{self.run}.state.{agent}"
 
-    def agent_writes(self, agent: int, neighbours: tuple[int, ...]) -> tuple[str, ...]:
-        """Return all that agent number `agent` may write; on a star it has no neighbours."""
+    def of_agent(self, agent: int, neighbours: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
+        """Return all that an agent may write, and listen to; on a star it has no neighbours."""
         edges = (self.edge(agent, other) for other in neighbours)
-        return (self.ask(agent), self.answer(agent), self.state(agent), *edges)
-
-    def agent_hears(self, agent: int) -> tuple[str, ...]:
-        """Return all that agent number `agent` may listen to."""
         everyone = (self.proposal, self.public(), self.ask(), self.state())
-        return (*everyone, self.edge(receiver=agent))
+        return (
+            (self.ask(agent), self.answer(agent), self.state(agent), *edges),
+            (*everyone, self.edge(receiver=agent)),
+        )
 
-    def coordinator_writes(self) -> tuple[str, ...]:
-        """Return all that the coordinator may write."""
-        return (self.proposal, self.public())
-
-    def coordinator_hears(self) -> tuple[str, ...]:
-        """Return all that the coordinator may listen to: no edge of a network."""
-        return (self.ask(), self.answer(), self.state())
+    @property
+    def of_coordinator(self) -> tuple[tuple[str, ...], ...]:
+        """All that the coordinator may write, and listen to: no edge of a network."""
+        return (self.proposal, self.public()), (self.ask(), self.answer(), self.state())
 
     def sender(self, subject: str) -> int | None:
         """Return the agent whose subject this is; None for the coordinator."""

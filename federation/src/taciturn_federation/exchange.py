@@ -5,12 +5,14 @@ One class for each kind of network; all of it follows from the plan.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typing_extensions import override
 
 from taciturn.algorithms import Centred
@@ -21,14 +23,15 @@ from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
 from taciturn.engine.relay import Relay
 from taciturn.engine.tree import OnTree
-from taciturn.errors import InputError
+from taciturn.errors import InputError, TaciturnError
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
+from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import COORDINATOR, BreachError, Envelope, Kind, Layout, Opener
-from taciturn_federation.interface import Packet, Released
+from taciturn_federation.interface import Outcome, Packet, Released, RetryTimer
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import LastQuestion, layouts_of
-from taciturn_federation.masking import check_total
+from taciturn_federation.masks import check_total
 
 # larger ones occur in no run whose parties keep to its plan
 _USUAL = 1e9
@@ -428,6 +431,73 @@ def verify_packet(
             "it is not used"
         )
     return envelope
+
+
+class RunParty(ABC):
+    """What site and coordinator of a run have in common: keys, journal, timers and the way in.
+
+    `report` is called with each line that the owner should see.
+    """
+
+    def __init__(
+        self,
+        signed: SignedProposal,
+        exchange: Exchange,
+        subjects: tuple[str, ...],
+        journal: Journal,
+        key: Ed25519PrivateKey,
+        report: Callable[[str], None],
+    ) -> None:
+        self.signed, self._exchange, self.subjects = signed, exchange, subjects
+        self._journal, self._report = journal, report
+        self._opener, self._digest = signed.opener, signed.digest
+        self._seal = env.Seal(signed.run, exchange.agent, key)
+        self._grammar = env.Grammar(self._opener.names, exchange.plan.rounds)
+        self._waiting, self._now = RetryTimer(), 0.0
+        self.outcome: Outcome | None = None
+
+    def start(self, now: float) -> list[Packet]:
+        """Return the first packets, or what a run that was under way goes on with."""
+        self._waiting.tick(now)
+        return self._guarded(self._resume)
+
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
+        """Return what answers a packet."""
+        self._waiting.tick(now)
+        self._now = now
+        try:
+            envelope = verify_packet(packet, self._opener, self._exchange.subjects, self.subjects)
+        except InputError as error:
+            self._report(str(error))
+            return []
+        if envelope.sender == self._exchange.agent:  # a hub may send a party its own messages
+            return []
+        return self._guarded(lambda: self._dispatch(packet.subject, envelope))
+
+    @abstractmethod
+    def _resume(self) -> list[Packet]: ...
+
+    @abstractmethod
+    def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
+        """Return what follows from a verified message of another party."""
+
+    @abstractmethod
+    def _fail(self, line: str, *, breach: bool) -> list[Packet]:
+        """Return what is said once an error has ended the run; others may know of a breach."""
+
+    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
+        """Return the packets of some work, or what its error amounts to."""
+        try:
+            return work()
+        except BreachError as error:
+            return self._fail(str(error), breach=True)
+        except InputError as error:  # the disk is full, say: nothing was sent, and it may go on
+            self._report(str(error))
+            return []
+        except TaciturnError as error:
+            return self._fail(str(error), breach=False)
+        except Exception as error:  # whatever it is, nothing more is answered
+            return self._fail(f"an error in taciturn ({type(error).__name__})", breach=False)
 
 
 def check_heads(envelope: Envelope, opener: Opener, head: bytes) -> None:

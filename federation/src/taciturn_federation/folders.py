@@ -218,12 +218,7 @@ class StudyFolder(PartyFolder):
 
 
 def new_study(
-    folder: Path,
-    name: str,
-    table: TableFacts,
-    *,
-    hub: str,
-    rows_per_person: int | None,
+    folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
 ) -> StudyFolder:
     """Make a study in a new folder: keys, the hub's certificate and the invitation.
 
@@ -334,10 +329,9 @@ def users_of(
 
     for proposal in proposals:
         subjects = proposal.subjects
-        allow(coordinator, subjects.coordinator_writes(), subjects.coordinator_hears())
+        allow(coordinator, *subjects.of_coordinator)
         for agent, site in enumerate(proposal.participants):
-            writes = subjects.agent_writes(agent, proposal.neighbours(agent))
-            allow(site.nkey, writes, subjects.agent_hears(agent))
+            allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
     return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 

@@ -22,6 +22,17 @@ class Packet(NamedTuple):
     payload: bytes
 
 
+class Entry(NamedTuple):
+    """One answer as the ledger has it: what a journal keeps of it, and no number of the answer."""
+
+    local: int
+    kind: int
+    scale: float
+    exponent: int
+    rate: float
+    batch: int
+
+
 class Released(NamedTuple):
     """What a run releases."""
 

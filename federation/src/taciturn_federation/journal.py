@@ -32,7 +32,7 @@ from taciturn.budget import (
     write_head,
 )
 from taciturn.errors import InputError
-from taciturn_federation.ledger_entries import Entry
+from taciturn_federation.interface import Entry
 
 _FORMAT = "taciturn.journal 1"
 _TABLES = """

@@ -1,5 +1,7 @@
 """What a site derives for itself from a signed proposal and its own file, and its answers.
 
+The entries that it signs at the end are public facts about its answers, and no answer.
+
 The last question of a run is a second leg with a plan and a ledger of its own: every agent that
 holds records out answers it once, after the training.
 """
@@ -9,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +40,7 @@ from taciturn.engine.running import (
     opened,
 )
 from taciturn.engine.supply import Supply
-from taciturn.errors import InputError, PrivacyError
+from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.evaluation import (
     PrivateScore,
     evaluation_plan,
@@ -51,15 +54,14 @@ from taciturn.features import CONSTANT
 from taciturn.noise import Stream
 from taciturn.privacy import LEAST_NUMBERS, Certificate, Drawn, Ledger, Sum, drawn_noise, noise_test
 from taciturn.problems import Draw, Shard, Shards, hold_out
-from taciturn.proposal import Budget, DataFacts, Proposal, labels_of
+from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
 from taciturn.typing import Array, HostArray, PyTree
 from taciturn_federation import masks
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import BreachError, Layout
-from taciturn_federation.interface import Released
-from taciturn_federation.ledger_entries import Entry, ledger_of_agent
+from taciturn_federation.envelope import BreachError, Layout, is_whole
+from taciturn_federation.interface import Entry, Released
 
 # numbers that are drawn at once, at most: more rounds than that are drawn later
 _AHEAD = 2**18
@@ -492,9 +494,7 @@ def _column(charge: Charge, agent: int) -> Charge:
     """Return what a charge has for one agent."""
     own, of_sums = slice(agent, agent + 1), charge.summed
     return dataclasses.replace(
-        charge,
-        messages=charge.messages[own],
-        summed=None if of_sums is None else of_sums[own],
+        charge, messages=charge.messages[own], summed=None if of_sums is None else of_sums[own]
     )
 
 
@@ -541,11 +541,16 @@ def derive(
 def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public.
 
-    Where agents send whole steps they do so under masks (`taciturn_federation.masking`), and on
+    Where agents send whole steps they do so under masks (`taciturn_federation.masks`), and on
     trust is what these rest on.
     """
     assert proposal.data.table is not None  # as every signed proposal has
-    persons = proposal.budget.rows_per_person is not None
+    persons, most = proposal.budget.rows_per_person is not None, proposal.budget.agents_per_person
+    where = "one of the sites" if most == 1 else f"{most} of the sites"
+    each = (
+        f"each person has rows at no more than {where}, whatever the person is called there; no "
+        "site sees the files of others, so nobody can check it"
+    )
     trust = plan.certificate.trust
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
         trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
@@ -553,24 +558,12 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
     training = dataclasses.replace(plan.certificate, trust=trust).under(
         (
             *table_conditions(proposal.data.table.bounds, persons=persons),
-            *_persons_conditions(proposal.budget),
+            *((each,) if persons else ()),
             *proposal.conditions,
         ),
         conditional=proposal.conditional,
     )
     return training if last is None else last.certificate(training)
-
-
-def _persons_conditions(budget: Budget) -> tuple[str, ...]:
-    """Return at how many sites a person is taken to be: no site sees the files of others."""
-    if budget.rows_per_person is None:
-        return ()
-    most = budget.agents_per_person
-    where = "one of the sites" if most == 1 else f"{most} of the sites"
-    return (
-        f"each person has rows at no more than {where}, whatever the person is called there; no "
-        "site sees the files of others, so nobody can check it",
-    )
 
 
 def masked_trust(agents: int, colluders: int) -> str:
@@ -625,3 +618,125 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
     per_person = proposal.budget.rows_per_person
     check_known(facts, proposal.all_counts, proposal, rows_per_person=per_person)
     return files
+
+
+# entries of answers
+
+Column: TypeAlias = list[list[Entry]]
+_MOST = 2**31 - 1
+# 2^exponent, a step of the lattice, is a float
+_LEAST_POWER, _MOST_POWER = -1100, 1023
+
+
+def entries_to_json(answers: Mapping[int, Sequence[Entry]], rounds: int) -> dict[str, Any]:
+    """Return the entries of every round as JSON; entries alike are written once."""
+    kinds: dict[tuple[Entry, ...], int] = {}
+    places = [kinds.setdefault(tuple(answers.get(t, ())), len(kinds)) for t in range(rounds)]
+    return {"kinds": [[list(entry) for entry in some] for some in kinds], "rounds": places}
+
+
+def entries_from_json(values: Mapping[str, Any], questions: Sequence[int], name: str) -> Column:
+    """Return the entries of every round; raise `BreachError` if these are none.
+
+    `questions`: for every round, how many questions the plan has in it at most.
+    """
+    kinds, places = values.get("kinds"), values.get("rounds")
+    if not (isinstance(kinds, list) and isinstance(places, list)):
+        raise _malformed(name, "it has no kinds and no rounds")
+    if len(places) != len(questions):
+        raise _malformed(name, f"it has {len(places)} rounds, and the plan {len(questions)}")
+    if not all(is_whole(place, 0, len(kinds) - 1) for place in places):
+        raise _malformed(name, "a round has none of its kinds")
+    read = [_entries(some, name) for some in kinds]
+    column = [read[place] for place in places]
+    for turn, (entries, most) in enumerate(zip(column, questions, strict=True)):
+        if any(entry.local >= most for entry in entries):
+            raise _malformed(name, f"round {turn} has a question that the plan does not have")
+    return column
+
+
+def _entries(some: Any, name: str) -> list[Entry]:
+    if not (isinstance(some, list) and all(_is_entry(one) for one in some)):
+        raise _malformed(name, "a number is of another type or out of range")
+    return [
+        Entry(local, kind, float(scale), exponent, float(rate), batch)
+        for local, kind, scale, exponent, rate, batch in some
+    ]
+
+
+def _is_entry(values: Any) -> bool:
+    if not (isinstance(values, list) and len(values) == len(Entry._fields)):
+        return False
+    local, kind, scale, exponent, rate, batch = values
+    return (
+        is_whole(local, 0, _MOST)
+        and is_whole(kind, 0, _MOST)
+        and _is_number(scale, sys.float_info.max)
+        and is_whole(exponent, _LEAST_POWER, _MOST_POWER)
+        and _is_number(rate, 1.0)
+        and rate > 0
+        and is_whole(batch, 0, 2**53)
+    )
+
+
+def _is_number(value: Any, most: float) -> bool:
+    """Whether a JSON value is a number from 0 to `most`; whole ones are compared exactly."""
+    return type(value) in (int, float) and 0 <= value <= most
+
+
+def _malformed(name: str, why: str) -> BreachError:
+    return BreachError(
+        f"{name} sent no ledger entries of this run ({why}); its owner should look at its version "
+        "of taciturn"
+    )
+
+
+def assembled(planned: Ledger, columns: Sequence[Sequence[Sequence[Entry]]]) -> Ledger:
+    """Return the ledger that the sites' columns amount to.
+
+    `planned` supplies sensitivities and the law, which follow from the proposal; `columns` has the
+    entries of every agent's answers in every round.
+    """
+    shape = planned.kind.shape
+    kind = np.full(shape, -1)
+    scale, exponent, rate, batch = (np.zeros(shape) for _ in range(4))
+    rate += 1
+    for agent, column in enumerate(columns):
+        for turn, entries in enumerate(column):
+            for entry in entries:
+                place = (agent, turn, entry.local)
+                kind[place], scale[place], exponent[place] = entry.kind, entry.scale, entry.exponent
+                rate[place], batch[place] = entry.rate, entry.batch
+    on_lattice = (scale > 0) & (planned.inside is None)
+    step = np.where(on_lattice, np.ldexp(1.0, exponent.astype(int)), 0.0)
+    return Ledger(
+        kind, planned.sensitivity, scale, planned.mechanism, rate, planned.inside, batch,
+        step=step, values=planned.values,
+    )  # fmt: skip
+
+
+def check_entries(planned: Ledger, columns: Sequence[Column], names: Sequence[str]) -> Ledger:
+    """Return the sites' ledger; `PrivacyError` names those who answered otherwise than planned."""
+    try:
+        observed = assembled(planned, columns)
+        planned.same_as(observed)
+    except TaciturnError as error:
+        other = []
+        for agent, name in enumerate(names):
+            try:
+                one = ledger_of_agent(planned, agent)
+                one.same_as(assembled(one, [columns[agent]]))
+            except TaciturnError:
+                other.append(name)
+        raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
+    return observed
+
+
+def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -> Ledger:
+    """Return a ledger's row of one agent; `kind`: questions of all agents in place of its own."""
+    row = slice(agent, agent + 1)
+    return Ledger(
+        (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
+        ledger.mechanism, ledger.rates[row], ledger.inside, ledger.sizes[row], ledger.steps[row],
+        ledger.values,
+    )  # fmt: skip

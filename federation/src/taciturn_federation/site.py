@@ -10,48 +10,44 @@ from functools import partial
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing_extensions import override
 
 from taciturn.budget import Account, Reservation, salted
 from taciturn.engine import check_chargeable
 from taciturn.engine.charging import purpose_of
-from taciturn.errors import InputError, SolverError, TaciturnError, told_anew
+from taciturn.errors import InputError, SolverError, told_anew
 from taciturn.problems import DRAW_KEY_BYTES, Draw
 from taciturn.typing import PyTree
+from taciturn_federation import envelope as env
 from taciturn_federation import interface
-from taciturn_federation.envelope import (
-    COORDINATOR,
-    NOTHING,
-    BreachError,
-    Envelope,
-    Grammar,
-    Kind,
-    Layout,
-    Seal,
-    UnreadableError,
-    chained,
-    is_computable,
-    joint,
-    one_line,
-    with_scores,
-)
+from taciturn_federation.envelope import COORDINATOR, NOTHING, BreachError, Envelope, Kind, Layout
 from taciturn_federation.exchange import (
     Inbox,
     Need,
     Past,
+    RunParty,
     accepted_by_all,
     check_heads,
     exchange_of,
-    verify_packet,
 )
-from taciturn_federation.interface import Outcome, Packet, Progress, Released, RetryTimer
+from taciturn_federation.interface import (
+    BroadcastLimiter,
+    Entry,
+    Outcome,
+    Packet,
+    Progress,
+    Released,
+    RetryTimer,
+)
 from taciturn_federation.journal import Journal, RunRow, Sent
-from taciturn_federation.ledger_entries import Entry, entries_to_json
-from taciturn_federation.local import Answering, Local
-from taciturn_federation.masking import Unmasked, masking_of
+from taciturn_federation.local import Answering, Local, entries_to_json
+from taciturn_federation.masks import Unmasked, masking_of
 
 _LOCAL_FAILURE = "something about this site's own records or machine; its owner has the reason"
 _HEAD = len(NOTHING)
 _AT_WORK = ("running", "finished")
+_MESSAGES = (Kind.PUBLIC, Kind.MESSAGE, Kind.TOTAL, Kind.FINAL, Kind.SCORE)
+_ALONE = (Kind.MESSAGE, Kind.TOTAL, Kind.HEADS, Kind.END)
 
 
 class RunAccount:
@@ -115,8 +111,9 @@ class RunAccount:
         """Write how the run ended; if others ended it, only what was answered is charged."""
         if self._reservation is None:
             return
-        rounds = sorted(self._journal.answers(self._digest))
-        answered = self._local.charge_for(rounds) if by_others else None
+        answered = None
+        if by_others:
+            answered = self._local.charge_for(sorted(self._journal.answers(self._digest)))
         if self._reservation.begun:
             self._reservation.close(released=released, answered=answered)
         else:
@@ -159,7 +156,7 @@ class Rounds:
     def __init__(
         self,
         inbox: Inbox,
-        seal: Seal,
+        seal: env.Seal,
         masking: Unmasked,
         answering: Answering,
         evaluator: Callable[[Released], Answering] | None,
@@ -167,16 +164,13 @@ class Rounds:
         self._inbox, self._exchange, self._seal = inbox, inbox.exchange, seal
         self._journal, self._masking = inbox.journal, masking
         self._answering, self._evaluator = answering, evaluator
-        self._run, self._rounds = inbox.run, answering.plan.rounds
-        journal = inbox.journal
+        self._run, self._rounds, journal = inbox.run, answering.plan.rounds, inbox.journal
         self._layouts, self._turns = inbox.exchange.layouts, answering.turns
         self._state: PyTree = answering.first_state()
         self._last_inbox: PyTree = ()
         self._transcript, self._next = masking.first_link(), 0
         self._forwarded: Need | None = None
-        self._limits: dict[Any, interface.BroadcastLimiter] = defaultdict(
-            interface.BroadcastLimiter
-        )
+        self._limits: dict[Any, BroadcastLimiter] = defaultdict(BroadcastLimiter)
         self._drawn: tuple[Sent, tuple[Entry, ...]] | None = None
         self._trained: Sent | None = journal.sent(self._run, self._rounds)
         self._signed: bytes | None = journal.said(self._run, "head")
@@ -240,8 +234,8 @@ class Rounds:
         exchange, needs = self._exchange, self._exchange.needs(turn)
         digests, bodies = self._inbox.digests(needs), self._inbox.bodies(needs)
         inbox = exchange.inbox(turn, bodies, Past(self._own_message, self._last_inbox))
-        common = joint(self._inbox.digests(exchange.in_common(turn)))
-        transcript = chained(self._transcript, common)
+        common = env.joint(self._inbox.digests(exchange.in_common(turn)))
+        transcript = env.chained(self._transcript, common)
         answered = self._answering.answer(turn, self._state, inbox)
         plain = self._layouts.message.packed(answered.message)
         body = exchange.added(self._masking.masked(turn, transcript, plain), bodies)
@@ -264,7 +258,7 @@ class Rounds:
 
     def _check_computable(self, message: PyTree) -> None:
         """Raise `BreachError` if a message would be refused for what others sent before it."""
-        if is_computable(message):
+        if env.is_computable(message):
             return
         sender = self._inbox.loudest()
         if sender is None:
@@ -325,7 +319,7 @@ class Rounds:
         """
         if self.done and self._signed is None and self._trained is not None and not self.missing():
             scores, layout = self._exchange.scores, self._exchange.trained
-            head = with_scores(self._trained.chain, self._inbox.digests(scores))
+            head = env.with_scores(self._trained.chain, self._inbox.digests(scores))
             trained = layout.unpacked(self._trained.state, "the journal", finite=False)
             released = self._exchange.scored(trained, self._inbox.bodies(scores))
             # with the model: when it is asked for next, others may have left
@@ -371,7 +365,7 @@ class Rounds:
         digests = self._inbox.digests(finals)
         trained = self._exchange.model(self._inbox.bodies(finals))
         before = self._transcript if self._exchange.one_chain else NOTHING
-        transcript = chained(before, joint(digests))
+        transcript = env.chained(before, env.joint(digests))
         sealed: bytes = b""
         entries: tuple[Entry, ...] = ()
         if last is not None and self._evaluator and self._exchange.agent in last.agents:
@@ -411,21 +405,14 @@ class Rounds:
         return [packet for packet in packets if packet.subject == back]
 
 
-class Site:
+class Site(RunParty):
     """One agent of a run, as a party (`taciturn_federation.interface.Party`).
 
-    **Guarantee.** The only packets that depend on records are messages of `Rounds`, each written
-    to the journal with its charge before it is returned here, and what follows from them. A round
-    is answered once: later requests get the bytes that were written.
+    **Guarantee.** The only packets that depend on records are messages of `Rounds`, each written to
+    the journal with its charge before it is returned here, and what follows from them. A round is
+    answered once: later requests get the bytes that were written.
 
-    Parameters
-    ----------
-    key
-        The signing key, whose public half is in the proposal.
-    account
-        What the run is charged to; None for nowhere.
-    report
-        Called with each line that the owner should see.
+    The public half of `key` is in the proposal. Without an `account` the run is charged nowhere.
     """
 
     def __init__(
@@ -440,19 +427,14 @@ class Site:
         signed = local.signed
         if signed.agent_of(key.public_key()) != local.agent:
             raise InputError("the signing key is another site's; use the one made on joining")
-        self._local, self._journal, self._report = local, journal, report
-        self._seal = Seal(signed.run, local.agent, key)
-        self._opener, self._digest = signed.opener, signed.digest
-        self._exchange = exchange_of(local.plan, signed.subjects, local.agent, local.last)
-        self.subjects = self._exchange.listens
-        self._grammar = Grammar(self._opener.names, local.plan.rounds)
-        self._inbox = Inbox(self._exchange, self._opener, journal)
+        exchange = exchange_of(local.plan, signed.subjects, local.agent, local.last)
+        super().__init__(signed, exchange, exchange.listens, journal, key, report)
+        self._local = local
+        self._inbox = Inbox(exchange, self._opener, journal)
         self._run_account = RunAccount(local, journal, account)
-        self._masking = masking_of(local, journal, self._opener)
+        self._masking = masking_of(local.plan, local.agent, journal, self._opener)
         self._rounds: Rounds | None = None
-        self._waiting, self._telling, self._furthest = RetryTimer(), RetryTimer(), 0
-        self._now = 0.0
-        self.outcome: Outcome | None = None
+        self._telling, self._furthest = RetryTimer(), 0
         self._phase = self._accept_run()
 
     # the interface of a party
@@ -470,20 +452,14 @@ class Site:
     def progress(self) -> Progress:
         """Return where the run stands."""
         turn = 0 if self._rounds is None else self._rounds.turn
-        names = self._opener.names
-        missing = tuple(names[need.sender] for need in self._missing()) or (names[COORDINATOR],)
-        waiting_for = () if self.outcome is not None else missing
-        return Progress(turn, self._local.plan.rounds, waiting_for, self._waiting.elapsed)
-
-    def start(self, now: float) -> list[Packet]:
-        """Return the acceptance, or requests for what a run that was under way needs."""
-        self._waiting.tick(now)
-        return self._guarded(self._requests)
+        senders = [need.sender for need in self._missing()] or [COORDINATOR]
+        names = () if self.outcome else tuple(self._opener.names[one] for one in senders)
+        return Progress(turn, self._local.plan.rounds, names, self._waiting.elapsed)
 
     def tick(self, now: float) -> list[Packet]:
         """Return requests for what is missing, once a second, and from time to time a status."""
         self._waiting.tick(now)
-        patience = self._local.signed.patience
+        patience = self.signed.patience
         if self.outcome is None and self._waiting.elapsed > 2 * patience:
             line = "nobody was heard for twice the patience of the study"
             if self._phase == "accepted":
@@ -491,25 +467,15 @@ class Site:
             self._end("abandoned", line)
             return self._farewell()
         self._telling.tick(now)
-        packets = self._guarded(self._retry) if self._waiting.due() else []
-        if self._phase == "running" and self._telling.due(
-            min(interface.STATUS_INTERVAL, patience / 4)
-        ):
+
+        def again() -> list[Packet]:
+            return [*([] if self.outcome else self._advance()), *self._resume()]
+
+        packets = self._guarded(again) if self._waiting.due() else []
+        interval = min(interface.STATUS_INTERVAL, patience / 4)
+        if self._phase == "running" and self._telling.due(interval):
             packets.append(self._state(Kind.PROGRESS, {}, turn=self.progress().round))
         return packets
-
-    def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return what answers a packet."""
-        self._waiting.tick(now)
-        self._now = now
-        try:
-            envelope = verify_packet(packet, self._opener, self._exchange.subjects, self.subjects)
-        except InputError as error:
-            self._report(str(error))
-            return []
-        if envelope.sender == self._local.agent:  # a hub may send a site its own messages
-            return []
-        return self._guarded(lambda: self._dispatch(packet.subject, envelope))
 
     def close(self) -> None:
         """Release account and journal."""
@@ -536,7 +502,7 @@ class Site:
         if row.phase == "running":
             try:
                 self._open_records()
-            except UnreadableError as error:  # killed between the mark and the first cell
+            except env.UnreadableError as error:  # killed between the mark and the first cell
                 self._end("refused", str(error), by_others=False)
                 return "refused"
         elif row.phase != "accepted":
@@ -564,7 +530,7 @@ class Site:
         self._phase = "running"
         self._open_records()
         self._waiting.reset()
-        return [*self._advance(), *self._requests()]
+        return [*self._advance(), *self._resume()]
 
     def _open_records(self) -> None:
         """Read the records for the first time; from here on rounds can be answered."""
@@ -572,7 +538,7 @@ class Site:
         # kept, so that a later start of this run does not train on what this one holds out
         key = self._journal.say(self._digest, "division", secrets.token_bytes(DRAW_KEY_BYTES))
         read = partial(local.records, Draw(key=key))
-        records = told_anew(read, InputError, lambda error: UnreadableError(str(error)))
+        records = told_anew(read, InputError, lambda error: env.UnreadableError(str(error)))
         self._rounds = Rounds(
             self._inbox, self._seal, self._masking, local.answering(records),
             local.evaluator(records),
@@ -580,15 +546,18 @@ class Site:
 
     # during the run
 
+    @override
     def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
         kind = envelope.kind
         self._grammar.check(envelope)
-        if self.outcome is not None and not self._replays(kind):
+        # a finished site sends its messages again: the coordinator may have lost all
+        replays = self._phase == "finished" and self._rounds is not None and kind not in _ALONE
+        if self.outcome is not None and not replays:
             return self._farewell() if envelope.sender == COORDINATOR else []
         if kind == Kind.PROGRESS and envelope.round > self._furthest:
             self._furthest = envelope.round
             self._waiting.reset()
-        if kind in (Kind.PUBLIC, Kind.MESSAGE, Kind.TOTAL, Kind.FINAL, Kind.SCORE):
+        if kind in _MESSAGES:
             return self._accept_message(envelope)
         if kind == Kind.RESEND_REQUEST:
             return self._rounds.resend(subject, envelope, self._now) if self._rounds else []
@@ -599,12 +568,6 @@ class Site:
             return [self._acceptance()]
         steps = {Kind.START: self._start, Kind.HEADS: self._finish, Kind.END: self._abandon}
         return steps[kind](envelope) if kind in steps else []
-
-    def _replays(self, kind: Kind) -> bool:
-        """Whether a finished site sends its messages again: the coordinator may have lost all."""
-        finished = self._phase == "finished" and self._rounds is not None
-        alone = (Kind.MESSAGE, Kind.TOTAL, Kind.HEADS, Kind.END)
-        return finished and kind not in alone
 
     def _accept_message(self, envelope: Envelope) -> list[Packet]:
         """Keep a message; send again what answered it before, or go on."""
@@ -642,11 +605,11 @@ class Site:
     def _abandon(self, envelope: Envelope) -> list[Packet]:
         """End because the coordinator says so."""
         values = envelope.values()
-        line = one_line(values["line"])
+        line = env.one_line(values["line"])
         if not values.get("started", True):  # of an attempt before the one that started
             return self._give_up(line) if self._phase == "accepted" else []
         model = None
-        if self._local.signed.release_abandoned and self._rounds is not None:
+        if self.signed.release_abandoned and self._rounds is not None:
             model = self._inbox.model_so_far(envelope)
         self._end("abandoned", line or "the coordinator ended the run", model=model)
         return self._farewell()
@@ -687,19 +650,9 @@ class Site:
     def _layout(self, ending: str) -> Layout:
         return self._exchange.released if ending == "finished" else self._exchange.trained
 
-    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
-        """Return the packets of some work, or the refusal that its error amounts to."""
-        try:
-            return work()
-        except BreachError as error:
-            return self._refuse(str(error), str(error), by_others=True)
-        except InputError as error:  # the disk is full, say: nothing was sent, and it may go on
-            self._report(str(error))
-            return []
-        except TaciturnError as error:
-            return self._refuse(str(error))
-        except Exception as error:  # whatever it is, nothing more is answered
-            return self._refuse(f"an error in taciturn ({type(error).__name__})")
+    @override
+    def _fail(self, line: str, *, breach: bool) -> list[Packet]:
+        return self._refuse(line, line if breach else _LOCAL_FAILURE, by_others=breach)
 
     def _refuse(
         self, line: str, told: str = _LOCAL_FAILURE, *, by_others: bool = False
@@ -707,7 +660,7 @@ class Site:
         if self.outcome is not None:
             return []
         self._end("refused", line, by_others=by_others)
-        return [self._state(Kind.REFUSAL, {"line": one_line(told)})]
+        return [self._state(Kind.REFUSAL, {"line": env.one_line(told)})]
 
     def _farewell(self) -> list[Packet]:
         """Return word that this site is done: whatever the ending, the coordinator may leave."""
@@ -719,19 +672,16 @@ class Site:
 
     # requests
 
-    def _retry(self) -> list[Packet]:
-        return [*([] if self.outcome else self._advance()), *self._requests()]
-
     def _acceptance(self) -> Packet:
-        version = self._local.signed.taciturn
-        body = {"digest": self._digest, "taciturn": version, **self._masking.accepted}
+        body = {"digest": self._digest, "taciturn": self.signed.taciturn, **self._masking.accepted}
         return self._state(Kind.ACCEPTANCE, body)
 
     def _state(self, kind: Kind, values: Mapping[str, Any], *, turn: int = 0) -> Packet:
         subject = self._exchange.subjects.state(self._local.agent)
         return Packet(subject, self._seal.values(kind, turn, values))
 
-    def _requests(self) -> list[Packet]:
+    @override
+    def _resume(self) -> list[Packet]:
         """Return requests for all that is missing; where nothing is, for the heads of all.
 
         Of requests that all receive a few are sent at once: what they bring serves all.

@@ -31,7 +31,7 @@ from taciturn_federation.interface import Outcome, Party, Progress
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key
 from taciturn_federation.local import LastQuestion, derive
-from taciturn_federation.masking import remove_stale_keys
+from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.reports import Ended, ended_values, lines_of, save_ended
 from taciturn_federation.site import Site
 from taciturn_federation.transport import Link, Watch, decline, run_party

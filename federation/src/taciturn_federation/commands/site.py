@@ -38,7 +38,7 @@ from taciturn_federation.folders import (
     sites_folder,
 )
 from taciturn_federation.journal import Journal
-from taciturn_federation.masking import remove_stale_keys
+from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.reports import check_proposal
 
 site = group()
@@ -145,8 +145,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
     ] = None,
     agreed: Annotated[
-        str | None,
-        typer.Option(help="Under the observer sum: the code that the owners compared."),
+        str | None, typer.Option(help="Under the observer sum: the code that the owners compared.")
     ] = None,
     name: Name = None,
     quiet: Quiet = False,
