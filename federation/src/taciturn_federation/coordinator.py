@@ -292,8 +292,9 @@ class Coordinator(RunParty):
     # Party
 
     @property
+    @override
     def needed(self) -> bool:
-        """Whether a site may not know yet how the run ended; for as long as the patience lasts."""
+        # whether a site may not know yet how the run ended; for as long as the patience lasts
         if self.outcome is None:
             return True
         if self._started:
@@ -307,8 +308,8 @@ class Coordinator(RunParty):
         """The certificate of the run, with what its proposal takes as public."""
         return certificate_for(self.signed.proposal, self.plan, self.last)
 
+    @override
     def progress(self) -> Progress:
-        """Return where the run stands."""
         names = tuple(self._opener.names[agent] for agent in self._waited_for())
         rounds = self.plan.rounds
         return Progress(self._conductor.turn, rounds, names, self._waiting.elapsed)
@@ -335,10 +336,6 @@ class Coordinator(RunParty):
         if self._verdict is not None and self.outcome is None:
             return []  # nothing more is used; `tick` writes the end once there is room
         return super().receive(packet, now)
-
-    def close(self) -> None:
-        """Let go of the journal."""
-        self._journal.close()
 
     # the steps of a run
 

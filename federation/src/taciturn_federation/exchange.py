@@ -5,7 +5,7 @@ One class for each kind of network; all of it follows from the plan.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import COORDINATOR, BreachError, Envelope, Kind, Layout, Opener
-from taciturn_federation.interface import Outcome, Packet, Released, RetryTimer
+from taciturn_federation.interface import Outcome, Packet, Party, Released, RetryTimer
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import LastQuestion, layouts_of
 from taciturn_federation.masks import check_total
@@ -433,7 +433,7 @@ def verify_packet(
     return envelope
 
 
-class RunParty(ABC):
+class RunParty(Party):
     """What site and coordinator of a run have in common: keys, journal, timers and the way in.
 
     `report` is called with each line that the owner should see.
@@ -456,13 +456,13 @@ class RunParty(ABC):
         self._waiting, self._now = RetryTimer(), 0.0
         self.outcome: Outcome | None = None
 
+    @override
     def start(self, now: float) -> list[Packet]:
-        """Return the first packets, or what a run that was under way goes on with."""
         self._waiting.tick(now)
         return self._guarded(self._resume)
 
+    @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return what answers a packet."""
         self._waiting.tick(now)
         self._now = now
         try:
@@ -473,6 +473,10 @@ class RunParty(ABC):
         if envelope.sender == self._exchange.agent:  # a hub may send a party its own messages
             return []
         return self._guarded(lambda: self._dispatch(packet.subject, envelope))
+
+    @override
+    def close(self) -> None:
+        self._journal.close()
 
     @abstractmethod
     def _resume(self) -> list[Packet]: ...

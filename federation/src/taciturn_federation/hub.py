@@ -272,7 +272,12 @@ class _Following:
         """Start a server that died again, and let it take what changed in the study."""
         try:
             if not self._server.runs:
-                self._restart()
+                if not self._died:
+                    self._event("hub_died", reason=self._server.last_line())
+                self._died = True
+                self._server.stop()
+                self._server = self._started()
+                self._died = False
             wanted = self._wanted()
             if wanted != self._taken:
                 self._reload(wanted)
@@ -281,14 +286,6 @@ class _Following:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 self._event("hub_stale", reason=self._trouble)
-
-    def _restart(self) -> None:
-        if not self._died:
-            self._event("hub_died", reason=self._server.last_line())
-        self._died = True
-        self._server.stop()
-        self._server = self._started()
-        self._died = False
 
     def _started(self) -> Server:
         wanted = self._wanted()
@@ -337,19 +334,15 @@ def seen_struck(study: StudyFolder, *, patience: float = _STRUCK) -> Seen:
     _, port = check_address(study.invitation.hub)
     until = time.monotonic() + patience
     while True:
-        runs = _runs(study)
+        try:
+            with _alone(study):
+                runs = False
+        except InputError:
+            runs = True
         done = runs and not (_let_in(study) & study.struck())
         if done or not runs or time.monotonic() > until:
             return Seen(runs, done, not is_free(port))
         time.sleep(0.05)
-
-
-def _runs(study: StudyFolder) -> bool:
-    try:
-        with _alone(study):
-            return False
-    except InputError:
-        return True
 
 
 def _let_in(study: StudyFolder) -> frozenset[str]:

@@ -88,12 +88,12 @@ class Progress(NamedTuple):
 class Party(Protocol):
     """What a transport needs to know of a party; only `receive` may block for long."""
 
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """The subjects that it listens to; `*` stands for one token."""
+    subjects: tuple[str, ...]  # those that it listens to; `*` stands for one token
+    outcome: Outcome | None  # how the run ended; None while it goes on
 
     def start(self, now: float) -> list[Packet]:
         """Return its first packets. `now` is in seconds, from a clock that only goes forward."""
+        return self.tick(now)
 
     def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Return what it says to a packet; it may compute a round first."""
@@ -103,14 +103,12 @@ class Party(Protocol):
 
     def progress(self) -> Progress:
         """Return where the run stands."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How the run ended; None while it goes on."""
+        return Progress(0, 0, (), 0.0)
 
     @property
     def needed(self) -> bool:
         """Whether others may still ask for what it has: only then may its process not end."""
+        return self.outcome is None
 
     def close(self) -> None:
         """Let go of journal and lock."""

@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from taciturn.budget import private_opener
 from taciturn.errors import InputError
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -100,10 +101,8 @@ def fingerprint(content: bytes) -> str:
 
 def write_private(file: Path, content: bytes) -> None:
     """Write a new file that only its user can read; `InputError` if it is there, or cannot be."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(file, flags, 0o600)
-        with os.fdopen(descriptor, "wb") as private:
+        with open(file, "xb", opener=private_opener) as private:
             private.write(content)
             private.flush()
             os.fsync(private.fileno())

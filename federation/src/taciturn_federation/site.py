@@ -440,17 +440,12 @@ class Site(RunParty):
     # the interface of a party
 
     @property
-    def needed(self) -> bool:
-        """Whether others may ask for its bytes: while the run goes on."""
-        return self.outcome is None
-
-    @property
     def charged_as(self) -> str:
         """What the account calls the run; empty without an account."""
         return self._run_account.run
 
+    @override
     def progress(self) -> Progress:
-        """Return where the run stands."""
         turn = 0 if self._rounds is None else self._rounds.turn
         senders = [need.sender for need in self._missing()] or [COORDINATOR]
         names = () if self.outcome else tuple(self._opener.names[one] for one in senders)

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats import errors as nats_errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from typing_extensions import override
 
 from taciturn.errors import InputError, TaciturnError
 from taciturn_federation.agreement import SignedProposal
@@ -84,18 +85,16 @@ def serve(
 
     Raises `InputError` if the hub has another certificate than that of the invitation.
     """
-    context = client_context(link.certificate)
-    return _Shell(party, link, watch, stop, context).run()
+    return _Shell(party, link, watch, stop).run()
 
 
 class _Shell:
     """A party, its connection and its thread."""
 
-    def __init__(
-        self, party: Party, link: Link, watch: Watch, stop: asyncio.Event, context: ssl.SSLContext
-    ) -> None:
+    def __init__(self, party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> None:
         self.party, self.link, self.watch, self.stop = party, link, watch, stop
-        self.context = context
+        self.context = client_context(link.certificate)
+        self.client: Client | None = None
         self.received: list[Packet] = []
         self.woken = asyncio.Event()
         self.lost = asyncio.Event()
@@ -106,14 +105,16 @@ class _Shell:
         """Return the outcome of the party; None if it was stopped before there was one."""
         with ThreadPoolExecutor(1, "taciturn party") as thread:
             connecting = asyncio.create_task(self._connected())
-            self.client: Client | None = None
             try:
                 return await self._pumped(thread, connecting)
             finally:
                 connecting.cancel()
                 with contextlib.suppress(asyncio.CancelledError, InputError):
                     await connecting
-                await self._closed()
+                if self.client is not None:
+                    with contextlib.suppress(Exception):  # whatever was lost is asked for again
+                        await self.client.flush(timeout=_FAREWELL)
+                    await _close(self.client)
 
     async def _pumped(
         self, thread: ThreadPoolExecutor, connecting: asyncio.Task[None]
@@ -122,7 +123,16 @@ class _Shell:
         while not self.stop.is_set():
             if connecting.done():
                 connecting.result()  # raises what cannot be mended by waiting
-            packets = await self._next(ticked)
+            if not self.received:  # wait for a message, or until a tick is due
+                left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
+                # a timer, where asyncio.wait_for would make a task for every message
+                timer = asyncio.get_running_loop().call_later(left, self.woken.set)
+                try:
+                    await self.woken.wait()
+                finally:
+                    timer.cancel()
+            self.woken.clear()
+            packets, self.received = self.received, []
             if not begun and self.client is None:
                 continue
             now = time.monotonic()
@@ -146,20 +156,6 @@ class _Shell:
         sent = self.party.start(now) if first else []
         answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
         return [*sent, *answers, *(self.party.tick(now) if due else ())]
-
-    async def _next(self, ticked: float) -> list[Packet]:
-        """Return the messages that wait; none if a tick is due before one comes."""
-        if not self.received:
-            left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
-            # a timer, where asyncio.wait_for would make a task for every message
-            timer = asyncio.get_running_loop().call_later(left, self.woken.set)
-            try:
-                await self.woken.wait()
-            finally:
-                timer.cancel()
-        self.woken.clear()
-        packets, self.received = self.received, []
-        return packets
 
     async def _sent(self, packets: list[Packet]) -> None:
         for packet in packets:
@@ -251,13 +247,6 @@ class _Shell:
             self.said = why
             self.watch.event(event, hub=self.link.address, reason=why)
 
-    async def _closed(self) -> None:
-        if self.client is not None:
-            client, self.client = self.client, None
-            with contextlib.suppress(Exception):  # whatever was lost is asked for again
-                await client.flush(timeout=_FAREWELL)
-            await _close(client)
-
 
 async def _close(client: Client) -> None:
     with contextlib.suppress(Exception):  # it may be closed already
@@ -295,29 +284,23 @@ _LINE = "it could not begin; its owner has the reason"
 _PATIENCE = 3.0
 
 
-class Declining:
+class Declining(Party):
     """The party that a site is when it does not begin: it refuses, until the coordinator ends.
 
-    **Guarantee.** It sends one fixed line. That a site does not begin is seen anyway, since it does
-    not accept; why it does not is told to its owner alone.
+    **Guarantee.** It sends one fixed line, and again each second: why it does not begin is told to
+    its owner alone, and that it does not is seen anyway, since it does not accept.
     """
 
     def __init__(self, signed: SignedProposal, agent: int, key: Ed25519PrivateKey) -> None:
         self.subjects = (signed.subjects.proposal,)
         self.outcome: Outcome | None = None
-        self.needed = False
         values = {"line": _LINE, "started": False}
         sealed = Seal(signed.run, agent, key).values(Kind.REFUSAL, 0, values)
         self._refusal = Packet(signed.subjects.state(agent), sealed)
         self._signed, self._said = signed, -1.0
 
-    def start(self, now: float) -> list[Packet]:
-        """Return the refusal."""
-        return self.tick(now)
-
+    @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return nothing; the end of the run ends this party."""
-        del now
         signed = self._signed
         with contextlib.suppress(TaciturnError):
             envelope = verify_packet(packet, signed.opener, signed.subjects, self.subjects)
@@ -325,19 +308,16 @@ class Declining:
                 self.outcome = Outcome("refused", _LINE)
         return []
 
+    @override
+    def close(self) -> None:
+        pass
+
+    @override
     def tick(self, now: float) -> list[Packet]:
-        """Return the refusal, about once a second."""
         if now - self._said < 1.0 or self.outcome is not None:
             return []
         self._said = now
         return [self._refusal]
-
-    def progress(self) -> Progress:
-        """Return that nothing was done."""
-        return Progress(0, 0, (), 0.0)
-
-    def close(self) -> None:
-        """Do nothing: there is no journal."""
 
 
 def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:
