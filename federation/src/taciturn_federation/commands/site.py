@@ -12,36 +12,14 @@ from taciturn.budget import Account, heads_folder
 from taciturn.cli import ACCOUNT_OPTIONS, emit, interruptible, path, read_text, takes
 from taciturn.errors import InputError
 from taciturn.models import write_text
+from taciturn_federation import folders
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.commands.running import (
-    Algorithm,
-    Json,
-    Log,
-    Quiet,
-    ReportFolder,
-    Shows,
-    check_free,
-    group,
-    methods_for,
-    say,
-    stands_in,
-    take_part,
-)
-from taciturn_federation.folders import (
-    SiteFolder,
-    found_site,
-    join,
-    open_site,
-    read_invitation,
-    renew_site,
-    site_folder,
-    sites_folder,
-)
+from taciturn_federation.commands import running
 from taciturn_federation.journal import Journal
 from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.reports import check_proposal
 
-site = group()
+site = running.group()
 
 ProposalFile = Annotated[
     Path, typer.Argument(parser=path, metavar="PROPOSAL", help="The file from the coordinator.")
@@ -78,18 +56,20 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier request.")] = False,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
 ) -> None:
     """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
     file = Path(f"{name}.request") if out is None else out
-    check_free(file, force=force)
-    invited = read_invitation(invitation)
-    folder = site_folder(invited.study, name, sites)
+    running.check_free(file, force=force)
+    invited = folders.read_invitation(invitation)
+    folder = folders.site_folder(invited.study, name, sites)
     if renew:
-        found = open_site(found_site(invited.study, name, sites))
-        made, request = interruptible(lambda: renew_site(found, data))
+        found = folders.open_site(folders.found_site(invited.study, name, sites))
+        made, request = interruptible(lambda: folders.renew_site(found, data))
     else:
-        made, request = interruptible(lambda: join(folder, invited, name, data, person_column))
+        made, request = interruptible(
+            lambda: folders.join(folder, invited, name, data, person_column)
+        )
     write_text(request.to_json() + "\n", file)
     if json:
         emit({"study": invited.study, "site": name, "folder": str(made.folder),
@@ -97,7 +77,7 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
               "invitation": invited.fingerprint})  # fmt: skip
         return
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
-    say(
+    running.say(
         f"Site {name} of study {invited.study} in {made.folder}; its keys stay there",
         f"Request: {file}, for the coordinator; of {data.name} it says {request.count:,} {unit}, "
         "and no more",
@@ -113,22 +93,26 @@ def check(
     *,
     proposal: ProposalFile,
     data: Data = None,
-    algorithm: Algorithm = None,
+    algorithm: running.Algorithm = None,
     name: Name = None,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
     **given: Any,
 ) -> None:
     """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
     signed, opened = _opened(proposal, name, sites)
-    methods, source, account = methods_for(signed, algorithm), opened.source(data), _account(given)
+    methods, source, account = (
+        running.methods_for(signed, algorithm),
+        opened.source(data),
+        _account(given),
+    )
     found = interruptible(
         lambda: check_proposal(opened, signed, methods, source=source, account=account)
     )
     if json:
         emit(found.values)
         return
-    say(*found.lines)
+    running.say(*found.lines)
 
 
 @site.command("run")
@@ -137,9 +121,9 @@ def run(  # noqa: PLR0913 - one parameter per option
     *,
     proposal: ProposalFile,
     data: Data = None,
-    out: ReportFolder = None,
+    out: running.ReportFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
-    algorithm: Algorithm = None,
+    algorithm: running.Algorithm = None,
     reproduction: Annotated[
         int | None,
         typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
@@ -148,48 +132,48 @@ def run(  # noqa: PLR0913 - one parameter per option
         str | None, typer.Option(help="Under the observer sum: the code that the owners compared.")
     ] = None,
     name: Name = None,
-    quiet: Quiet = False,
-    log: Log = None,
+    quiet: running.Quiet = False,
+    log: running.Log = None,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
     **given: Any,
 ) -> None:
     """Accept a proposal and answer its rounds; called again, it goes on where it stood."""
     signed, opened = _opened(proposal, name, sites)
-    shows = Shows(out, force, quiet, log, json)
-    take_part(
-        opened, signed, methods_for(signed, algorithm), data=data, account=_account(given),
+    shows = running.Shows(out, force, quiet, log, json)
+    running.take_part(
+        opened, signed, running.methods_for(signed, algorithm), data=data, account=_account(given),
         seed=reproduction, agreed=agreed, shows=shows,
     )  # fmt: skip
 
 
 @site.command("status")
-def status(sites: Sites = None, json: Json = False) -> None:
+def status(sites: Sites = None, json: running.Json = False) -> None:
     """Show the sites of this machine, and where their runs stand."""
-    folder = sites_folder(sites)
-    found = [open_site(one.parent) for one in sorted(folder.glob("*/*/site.json"))]
+    folder = folders.sites_folder(sites)
+    found = [folders.open_site(one.parent) for one in sorted(folder.glob("*/*/site.json"))]
     values = [_status(one) for one in found]
     if json:
         emit({"folder": str(folder), "sites": values})
         return
     if not found:
-        say(f"There is no site in {folder}")
+        running.say(f"There is no site in {folder}")
     for one in values:
-        say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
+        running.say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
         for run_, stands in one["runs"].items():
-            say(f"  run {run_}: {stands}")
+            running.say(f"  run {run_}: {stands}")
         for line in one["cleared"]:
-            say(f"  {line}")
+            running.say(f"  {line}")
 
 
-def _status(opened: SiteFolder) -> dict[str, Any]:
+def _status(opened: folders.SiteFolder) -> dict[str, Any]:
     files, cleared = sorted((opened.folder / "progress").glob("*.json")), _cleared(opened)
-    runs = {file.stem: stands for file in files if (stands := stands_in(file)) is not None}
+    runs = {file.stem: stands for file in files if (stands := running.stands_in(file)) is not None}
     return {"site": opened.name, "study": opened.invitation.study, "data": opened.facts.data,
             "hub": opened.invitation.hub, "runs": runs, "cleared": cleared}  # fmt: skip
 
 
-def _cleared(opened: SiteFolder) -> list[str]:
+def _cleared(opened: folders.SiteFolder) -> list[str]:
     """Remove keys of masks that no run needs, unless a process is at work on the journal."""
     if not opened.journal.exists() or not any(heads_folder().glob("*.masks")):
         return []  # the lock of the journal is left to those who run
@@ -200,9 +184,9 @@ def _cleared(opened: SiteFolder) -> list[str]:
 
 def _opened(
     proposal: Path, name: str | None, sites: Path | None
-) -> tuple[SignedProposal, SiteFolder]:
+) -> tuple[SignedProposal, folders.SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
-    return signed, open_site(found_site(signed.study, name, sites))
+    return signed, folders.open_site(folders.found_site(signed.study, name, sites))
 
 
 def _account(given: dict[str, Any]) -> Account | None:
