@@ -183,7 +183,7 @@ class StudyFolder(PartyFolder):
 
     def coordinator(self) -> Member:
         """Return the coordinator as a proposal names it."""
-        return Member(**self._certified(COORDINATOR_NAME))
+        return Member(**self._certified(COORDINATOR_NAME) | {"key": self.invitation.key})
 
     def admitted(self) -> tuple[Admitted, ...]:
         """Return the sites that were admitted, also those struck off, in that order."""

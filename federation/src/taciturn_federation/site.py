@@ -139,8 +139,8 @@ def charged_account(account: Account, local: Local) -> Account:
     return bound
 
 
-class Rounds:
-    """A site's rounds, from where its journal ends to the head that it signs.
+class Rounds(RunParty):
+    """A site's half of a run: its rounds, from where its journal ends to the head that it signs.
 
     **Guarantee.** Message, state and entries of a round are in the journal before the message is
     returned, in one transaction. If that fails nothing is returned and the round counts as not
@@ -149,50 +149,51 @@ class Rounds:
     what the site itself received; until then the same answer is kept for the next attempt, since
     under masks no other one may be sent. Under masks (`Masked`) no answer is written in plain, nor
     the state that holds one.
-
-    `evaluator`: returns what answers the last question about a model; None if none is asked.
     """
 
-    def __init__(
-        self,
-        inbox: Inbox,
-        seal: env.Seal,
-        masking: Unmasked,
-        answering: Answering,
-        evaluator: Callable[[Released], Answering] | None,
+    _answering: Answering | None = None  # None until the records are open
+    _inbox: Inbox
+    _masking: Unmasked
+
+    def open_rounds(
+        self, answering: Answering, evaluator: Callable[[Released], Answering] | None
     ) -> None:
-        self._inbox, self._exchange, self._seal = inbox, inbox.exchange, seal
-        self._journal, self._masking = inbox.journal, masking
-        self._answering, self._evaluator = answering, evaluator
-        self._run, self._rounds, journal = inbox.run, answering.plan.rounds, inbox.journal
-        self._layouts, self._turns = inbox.exchange.layouts, answering.turns
-        self._state: PyTree = answering.first_state()
+        """Go on where the journal ends; `evaluator` answers the last question about a model."""
+        journal = self._journal
+        self._evaluator, self._layouts = evaluator, self._exchange.layouts
+        self._turns, self._end_turn = answering.turns, answering.plan.rounds
+        self._reached: PyTree = answering.first_state()
         self._last_inbox: PyTree = ()
-        self._transcript, self._next = masking.first_link(), 0
+        self._transcript, self._next = self._masking.first_link(), 0
         self._forwarded: Need | None = None
         self._limits: dict[Any, BroadcastLimiter] = defaultdict(BroadcastLimiter)
         self._drawn: tuple[Sent, tuple[Entry, ...]] | None = None
-        self._trained: Sent | None = journal.sent(self._run, self._rounds)
-        self._signed: bytes | None = journal.said(self._run, "head")
-        latest = journal.latest(self._run)
-        if latest is not None and latest.round == self._rounds:
+        self._trained: Sent | None = journal.sent(self._digest, self._end_turn)
+        self._signed: bytes | None = journal.said(self._digest, "head")
+        latest = journal.latest(self._digest)
+        if latest is not None and latest.round == self._end_turn:
             self._transcript, self._next = latest.chain, len(self._turns)
         elif latest is not None:
-            self._state, self._last_inbox = self._read_state(latest.state)
+            self._reached, self._last_inbox = self._read_state(latest.state)
             self._transcript, self._next = latest.chain, self._turns.index(latest.round) + 1
+        self._answering = answering
 
     @property
     def done(self) -> bool:
         """Whether every round is answered."""
-        return self._next == len(self._turns)
+        return self._answering is not None and self._next == len(self._turns)
 
     @property
     def turn(self) -> int:
         """The next round to be answered; T at the end."""
-        return self._rounds if self.done else self._turns[self._next]
+        if self._answering is None:
+            return 0
+        return self._end_turn if self.done else self._turns[self._next]
 
     def missing(self) -> tuple[Need, ...]:
         """Return what is needed next and has not arrived: for a round, the model or the head."""
+        if self._answering is None:
+            return ()
         if not self.done:
             needs = self._exchange.needs(self.turn)
         elif self._signed is not None:
@@ -217,18 +218,18 @@ class Rounds:
             return []
         for missing in self.missing():  # the hub does not send a site its own messages
             if missing.sender == self._exchange.agent:
-                sent = self._journal.sent(self._run, missing.round)
+                sent = self._journal.sent(self._digest, missing.round)
                 assert sent is not None
                 self._inbox.accept_own(sent.message)
         need = self._exchange.to_forward(self.turn)
         if need is None or need == self._forwarded or not self._inbox.has(need):
             return []
-        sealed = self._journal.say(self._run, f"handed.{need.round}", self._inbox.sealed(need))
+        sealed = self._journal.say(self._digest, f"handed.{need.round}", self._inbox.sealed(need))
         self._forwarded = need
         return self._exchange.forward(sealed)
 
     def _answer(self, turn: int) -> list[Packet]:
-        written = self._journal.sent(self._run, turn)
+        written = self._journal.sent(self._digest, turn)
         if written is not None:  # though the head of the journal could not be
             return self._go_on(written, *self._read_state(written.state))
         exchange, needs = self._exchange, self._exchange.needs(turn)
@@ -236,22 +237,23 @@ class Rounds:
         inbox = exchange.inbox(turn, bodies, Past(self._own_message, self._last_inbox))
         common = env.joint(self._inbox.digests(exchange.in_common(turn)))
         transcript = env.chained(self._transcript, common)
-        answered = self._answering.answer(turn, self._state, inbox)
+        assert self._answering is not None
+        answered = self._answering.answer(turn, self._reached, inbox)
         plain = self._layouts.message.packed(answered.message)
         body = exchange.added(self._masking.masked(turn, transcript, plain), bodies)
         self._check_computable(self._layouts.message.unpacked(body, "", finite=False))
         sealed = self._seal.sealed(exchange.message_kind, turn, body, transcript=transcript)
-        state = answered.state if self._masking.keeps_state else self._state
+        state = answered.state if self._masking.keeps_state else self._reached
         last_inbox = inbox if exchange.keeps.leaves else ()
         kept = self._layouts.state.packed(state) if self._masking.keeps_state else b""
         kept += exchange.keeps.packed(last_inbox)
         sent = Sent(turn, b"".join(digests), sealed, kept, transcript)
-        self._journal.add(self._run, sent, answered.entries)
+        self._journal.add(self._digest, sent, answered.entries)
         return self._go_on(sent, state, last_inbox)
 
     def _go_on(self, sent: Sent, state: PyTree, last_inbox: PyTree) -> list[Packet]:
         """Return the written message of a round; the next one is due."""
-        self._state, self._last_inbox = state, last_inbox
+        self._reached, self._last_inbox = state, last_inbox
         self._transcript, self._next = sent.chain, self._next + 1
         self._inbox.discard(self._exchange.needs(sent.round))
         return self._exchange.packets(sent.round, sent.message)
@@ -274,16 +276,16 @@ class Rounds:
         It is the first state where none is kept: where answers are summed, questions and messages
         are the same whatever the state is.
         """
-        keeps, state = self._exchange.keeps, self._state
+        keeps, state = self._exchange.keeps, self._reached
         size = len(kept) - keeps.size
         if self._masking.keeps_state:
             state = self._layouts.state.unpacked(kept[:size], "the journal", finite=False)
         return state, keeps.unpacked(kept[size:], "the journal", finite=False)
 
     def _own_message(self, turn: int) -> PyTree:
-        sent = self._journal.sent(self._run, turn)
+        sent = self._journal.sent(self._digest, turn)
         assert sent is not None
-        body = self._inbox.opener.opened(sent.message).body
+        body = self._opener.opened(sent.message).body
         return self._layouts.message.unpacked(body, "the journal")
 
     # the end
@@ -303,11 +305,11 @@ class Rounds:
         envelopes = [sealed for sealed in (final, score) if sealed]
         head = self.head()
         if head is not None:
-            rounds = self._rounds + bool(self._exchange.scores)
-            entries = entries_to_json(self._journal.answers(self._run), rounds)
+            rounds = self._end_turn + bool(self._exchange.scores)
+            entries = entries_to_json(self._journal.answers(self._digest), rounds)
             envelopes += [
-                self._seal.values(Kind.LEDGER_ENTRIES, self._rounds, entries),
-                self._seal.sealed(Kind.HEAD, self._rounds, b"", transcript=head),
+                self._seal.values(Kind.LEDGER_ENTRIES, self._end_turn, entries),
+                self._seal.sealed(Kind.HEAD, self._end_turn, b"", transcript=head),
             ]
         return [self._broadcast(sealed) for sealed in envelopes]
 
@@ -324,7 +326,7 @@ class Rounds:
             released = self._exchange.scored(trained, self._inbox.bodies(scores))
             # with the model: when it is asked for next, others may have left
             content = head + self._exchange.released.packed(released)
-            self._signed = self._journal.say(self._run, "head", content)
+            self._signed = self._journal.say(self._digest, "head", content)
         return None if self._signed is None else self._signed[:_HEAD]
 
     def released(self) -> Released:
@@ -337,26 +339,26 @@ class Rounds:
 
     def _final(self) -> bytes | None:
         """Return what all receive after the last round, as it was first sent; None for nothing."""
-        said = self._journal.said(self._run, "final")
+        said = self._journal.said(self._digest, "final")
         if said is not None:
             return said
-        body = self._exchange.final(self._state, Past(self._own_message, self._last_inbox))
+        body = self._exchange.final(self._reached, Past(self._own_message, self._last_inbox))
         if body is None:
             return None
-        need = Need(Kind.FINAL, self._exchange.agent, self._rounds)
+        need = Need(Kind.FINAL, self._exchange.agent, self._end_turn)
         self._check_computable(self._exchange.layout(need).unpacked(body, "", finite=False))
-        sealed = self._seal.sealed(Kind.FINAL, self._rounds, body, transcript=self._transcript)
-        return self._journal.say(self._run, "final", sealed)
+        sealed = self._seal.sealed(Kind.FINAL, self._end_turn, body, transcript=self._transcript)
+        return self._journal.say(self._digest, "final", sealed)
 
     def _answer_last(self) -> Sent:
         """Write the model and the answer to the last question, and return them."""
-        written = self._journal.sent(self._run, self._rounds)
+        written = self._journal.sent(self._digest, self._end_turn)
         if written is not None:  # though the head of the journal could not be
             return written
         if self._drawn is None:
             self._drawn = self._draw()
         sent, entries = self._drawn
-        self._journal.add(self._run, sent, entries)
+        self._journal.add(self._digest, sent, entries)
         return sent
 
     def _draw(self) -> tuple[Sent, tuple[Entry, ...]]:
@@ -374,38 +376,42 @@ class Rounds:
             body = last.layout.packed(answered.message)
             if last.summed:
                 body = self._masking.masked_last(last.agents, transcript, body)
-            sealed = self._seal.sealed(Kind.SCORE, self._rounds, body, transcript=transcript)
+            sealed = self._seal.sealed(Kind.SCORE, self._end_turn, body, transcript=transcript)
             entries = answered.entries
         state = self._exchange.trained.packed(trained)
-        return Sent(self._rounds, b"".join(digests), sealed, state, transcript), entries
+        return Sent(self._end_turn, b"".join(digests), sealed, state, transcript), entries
 
     def _broadcast(self, sealed: bytes) -> Packet:
         return Packet(self._exchange.subjects.state(self._exchange.agent), sealed)
 
     # sending again
 
-    def resend(self, subject: str, envelope: Envelope, now: float) -> list[Packet]:
+    def resend(self, subject: str, envelope: Envelope) -> list[Packet]:
         """Return what a request, which `Grammar` has checked, asks for, as it was written."""
+        if self._answering is None:
+            return []
         values, subjects, agent = envelope.values(), self._exchange.subjects, self._exchange.agent
         sender, kind = envelope.sender, values["kind"]
         if kind in (Kind.FINAL, Kind.SCORE) and values["sender"] == agent:
             score = b"" if self._trained is None else self._trained.message
             sealed = (self._final() if kind == Kind.FINAL else score) if self.done else None
-            return [self._broadcast(sealed)] if sealed and self._limits[kind].allows(now) else []
+            return (
+                [self._broadcast(sealed)] if sealed and self._limits[kind].allows(self._now) else []
+            )
         if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != subjects.edge(sender, agent):
             return []
         turn, back = values["round"], subjects.edge(agent, sender)
-        if not 0 <= turn < self._rounds:
+        if not 0 <= turn < self._end_turn:
             return []
-        sent, forwarded = self._journal.sent(self._run, turn), None
+        sent, forwarded = self._journal.sent(self._digest, turn), None
         packets = [] if sent is None else self._exchange.packets(sent.round, sent.message)
         if self._exchange.to_forward(turn + 1) is not None:
-            forwarded = self._journal.said(self._run, f"handed.{turn}")
+            forwarded = self._journal.said(self._digest, f"handed.{turn}")
         packets += [] if forwarded is None else self._exchange.forward(forwarded)
         return [packet for packet in packets if packet.subject == back]
 
 
-class Site(RunParty):
+class Site(Rounds):
     """One agent of a run, as a party (`taciturn_federation.interface.Party`).
 
     **Guarantee.** The only packets that depend on records are messages of `Rounds`, each written to
@@ -433,7 +439,6 @@ class Site(RunParty):
         self._inbox = Inbox(exchange, self._opener, journal)
         self._run_account = RunAccount(local, journal, account)
         self._masking = masking_of(local.plan, local.agent, journal, self._opener)
-        self._rounds: Rounds | None = None
         self._telling, self._furthest = RetryTimer(), 0
         self._phase = self._accept_run()
 
@@ -446,10 +451,9 @@ class Site(RunParty):
 
     @override
     def progress(self) -> Progress:
-        turn = 0 if self._rounds is None else self._rounds.turn
-        senders = [need.sender for need in self._missing()] or [COORDINATOR]
+        senders = [need.sender for need in self.missing()] or [COORDINATOR]
         names = () if self.outcome else tuple(self._opener.names[one] for one in senders)
-        return Progress(turn, self._local.plan.rounds, names, self._waiting.elapsed)
+        return Progress(self.turn, self._local.plan.rounds, names, self._waiting.elapsed)
 
     def tick(self, now: float) -> list[Packet]:
         """Return requests for what is missing, once a second, and from time to time a status."""
@@ -469,7 +473,7 @@ class Site(RunParty):
         packets = self._guarded(again) if self._waiting.due() else []
         interval = min(interface.STATUS_INTERVAL, patience / 4)
         if self._phase == "running" and self._telling.due(interval):
-            packets.append(self._state(Kind.PROGRESS, {}, turn=self.progress().round))
+            packets.append(self._state(Kind.PROGRESS, {}, turn=self.turn))
         return packets
 
     def close(self) -> None:
@@ -518,7 +522,7 @@ class Site(RunParty):
     def _start(self, envelope: Envelope) -> list[Packet]:
         """Begin, once all have accepted; the mark in the account comes before the door."""
         if self._phase != "accepted":
-            return self._finish_rounds() if self._phase == "finished" else []
+            return self.finish() if self._phase == "finished" else []
         self._masking.agree(accepted_by_all(envelope, self._opener))
         self._run_account.open()
         self._journal.set_phase(self._digest, "running")
@@ -534,10 +538,7 @@ class Site(RunParty):
         key = self._journal.say(self._digest, "division", secrets.token_bytes(DRAW_KEY_BYTES))
         read = partial(local.records, Draw(key=key))
         records = told_anew(read, InputError, lambda error: env.UnreadableError(str(error)))
-        self._rounds = Rounds(
-            self._inbox, self._seal, self._masking, local.answering(records),
-            local.evaluator(records),
-        )  # fmt: skip
+        self.open_rounds(local.answering(records), local.evaluator(records))
 
     # during the run
 
@@ -546,7 +547,7 @@ class Site(RunParty):
         kind = envelope.kind
         self._grammar.check(envelope)
         # a finished site sends its messages again: the coordinator may have lost all
-        replays = self._phase == "finished" and self._rounds is not None and kind not in _ALONE
+        replays = self._phase == "finished" and self._answering is not None and kind not in _ALONE
         if self.outcome is not None and not replays:
             return self._farewell() if envelope.sender == COORDINATOR else []
         if kind == Kind.PROGRESS and envelope.round > self._furthest:
@@ -555,7 +556,7 @@ class Site(RunParty):
         if kind in _MESSAGES:
             return self._accept_message(envelope)
         if kind == Kind.RESEND_REQUEST:
-            return self._rounds.resend(subject, envelope, self._now) if self._rounds else []
+            return self.resend(subject, envelope)
         if envelope.sender != COORDINATOR:
             return []
         if kind == Kind.PROPOSAL:
@@ -573,28 +574,26 @@ class Site(RunParty):
             return self._exchange.packets(sent.round, sent.message) if sent and on_star else []
         # of agents only requests are answered, or they would answer each other
         if receipt.answered is not None or not receipt.new:
-            return self._finish_rounds() if on_star else []
-        before = self.progress().round
+            return self.finish() if on_star else []
+        before = self.turn
         packets = self._advance()
-        if self.progress().round != before:
+        if self.turn != before:
             self._waiting.reset()
         return packets
 
     def _advance(self) -> list[Packet]:
-        return self._rounds.advance() if self._rounds and self._phase in _AT_WORK else []
-
-    def _finish_rounds(self) -> list[Packet]:
-        return [] if self._rounds is None else self._rounds.finish()
+        ready = self._answering is not None and self._phase in _AT_WORK
+        return self.advance() if ready else []
 
     # the end
 
     def _finish(self, envelope: Envelope) -> list[Packet]:
         """End with the model, if the heads that all sites signed agree with this site's."""
-        head = None if self._rounds is None else self._rounds.head()
-        if self._rounds is None or not self._rounds.done or head is None:
+        head = self.head() if self.done else None
+        if head is None:
             return []
         check_heads(envelope, self._opener, head)
-        self._end("finished", "the run is finished", model=self._rounds.released())
+        self._end("finished", "the run is finished", model=self.released())
         return self._farewell()
 
     def _abandon(self, envelope: Envelope) -> list[Packet]:
@@ -604,7 +603,7 @@ class Site(RunParty):
         if not values.get("started", True):  # of an attempt before the one that started
             return self._give_up(line) if self._phase == "accepted" else []
         model = None
-        if self.signed.release_abandoned and self._rounds is not None:
+        if self.signed.release_abandoned and self._answering is not None:
             model = self._inbox.model_so_far(envelope)
         self._end("abandoned", line or "the coordinator ended the run", model=model)
         return self._farewell()
@@ -685,15 +684,15 @@ class Site(RunParty):
             return self._farewell()
         if self._phase == "accepted":
             return [self._acceptance()]
-        exchange, turn = self._exchange, self.progress().round
+        exchange, turn = self._exchange, self.turn
         to_all = exchange.subjects.ask(self._local.agent)
 
         def request(subject: str, **values: int) -> Packet:
             return Packet(subject, self._seal.values(Kind.RESEND_REQUEST, turn, values))
 
-        needs = [need for need in self._missing() if need.sender != self._local.agent]
+        needs = [need for need in self.missing() if need.sender != self._local.agent]
         if not needs:
-            return [*self._finish_rounds(), request(to_all, kind=int(Kind.HEADS))]
+            return [*self.finish(), request(to_all, kind=int(Kind.HEADS))]
         asked = [(exchange.request_subject(need), need) for need in needs]
         later = [one for one in asked if one[0] == to_all][interface.MAX_BROADCAST_REQUESTS :]
         return [
@@ -701,6 +700,3 @@ class Site(RunParty):
             for one in asked
             if one not in later
         ]
-
-    def _missing(self) -> tuple[Need, ...]:
-        return () if self._rounds is None else self._rounds.missing()
