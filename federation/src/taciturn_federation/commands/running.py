@@ -46,46 +46,19 @@ _TROUBLE = {
 _SHOWN = 3
 
 
-class _Lines:
-    """A log without a buffer: each line is appended in one write.
-
-    A line for which the disk has no room is dropped and counted; the next line that fits is
-    preceded by the number of lines dropped.
-    """
-
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file, self._dropped, self._broken = file, 0, False
-
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Append a JSON object as one line, or drop it."""
-        if self._dropped and self._append({**_dated("log_gap"), "dropped": self._dropped}):
-            self._dropped = 0
-        if self._dropped or not self._append(values):
-            self._dropped += 1
-
-    def _append(self, values: Mapping[str, Any]) -> bool:
-        line = json.dumps(values, allow_nan=False).encode() + b"\n"
-        content = b"\n" + line if self._broken else line
-        try:
-            written = self._file.write(content)
-        except OSError:
-            return False
-        # a full disk may take the first bytes of a line; what follows starts on a line of its own
-        self._broken = self._broken if not written else written < len(content)
-        return written == len(content)
-
-
 class Events:
     """Events of a run: JSON lines for a log, and lines for people where somebody has to act.
 
     Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
-    be written.
+    be written. Each line is appended to `log`, without a buffer, in one write. One for which the
+    disk has no room is dropped; the next line that fits is preceded by the number of those dropped.
 
     **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
     """
 
-    def __init__(self, log: _Lines | None, *, quiet: bool) -> None:
+    def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
         self._log, self.quiet = log, quiet
+        self._dropped, self._broken = 0, False
 
     def report(self, line: str) -> None:
         """Write down a line that a party has for its owner."""
@@ -93,17 +66,29 @@ class Events:
 
     def __call__(self, event: str, **values: Any) -> None:
         """Write an event down, and show it where it is trouble."""
-        if self._log is not None:
-            self._log.write(strict({**_dated(event), **values}))
+        if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
+            self._dropped = 0
+        if self._dropped or not self._append(event, values):
+            self._dropped += 1
         if event in _TROUBLE and not self.quiet:
             reason = values.get("reason")
             with suppress(OSError):
                 error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
 
-
-def _dated(event: str) -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return {"time": now, "event": event}
+    def _append(self, event: str, values: Mapping[str, Any]) -> bool:
+        """Append a JSON object as one line; whether there was room for it, or no log."""
+        if self._log is None:
+            return True
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(strict({"time": now, "event": event, **values}), allow_nan=False)
+        content = b"\n" * self._broken + line.encode() + b"\n"
+        try:
+            written = self._log.write(content)
+        except OSError:
+            return False
+        # a full disk may take the first bytes of a line; what follows starts on a line of its own
+        self._broken = self._broken if not written else written < len(content)
+        return written == len(content)
 
 
 @contextmanager
@@ -119,7 +104,7 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
             f"{log} cannot be written ({error.strerror}); name another file for --log"
         ) from None
     with file:
-        yield Events(_Lines(file), quiet=quiet)
+        yield Events(file, quiet=quiet)
 
 
 class Shown:
