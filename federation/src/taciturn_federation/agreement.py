@@ -236,16 +236,10 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
     `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
     """
     unsigned = SignedProposal(
-        study=study,
-        taciturn=taciturn.__version__,
-        nonce=nonce,
-        proposal=proposal,
-        coordinator=coordinator,
-        participants=tuple(participants),
-        patience=patience,
-        release_abandoned=release_abandoned,
-        signature="",
-    )
+        study=study, taciturn=taciturn.__version__, nonce=nonce, proposal=proposal,
+        coordinator=coordinator, participants=tuple(participants), patience=patience,
+        release_abandoned=release_abandoned, signature=UNSIGNED,
+    )  # fmt: skip
     signature = sign_labelled(key, Label.PROPOSAL, _unsigned(unsigned)).hex()
     return unsigned.model_copy(update={"signature": signature})
 

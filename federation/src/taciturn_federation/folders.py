@@ -229,15 +229,10 @@ def new_study(
     signing = _new_keys(folder)
     hub_key, certificate = new_hub()
     invitation = Invitation(
-        study=name,
-        hub=hub,
-        certificate=certificate,
-        table=table,
-        rows_per_person=rows_per_person,
-        taciturn=taciturn.__version__,
-        key=public_text(signing.public_key()),
-        signature=UNSIGNED,
-    ).signed(signing)
+        study=name, hub=hub, certificate=certificate, table=table,
+        rows_per_person=rows_per_person, taciturn=taciturn.__version__,
+        key=public_text(signing.public_key()), signature=UNSIGNED,
+    ).signed(signing)  # fmt: skip
     write_key(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
     for inside in ("members", "proposals", "runs"):
@@ -284,12 +279,8 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
     for other in (study.coordinator(), *others):
         if other.keys & site.keys:
             raise InputError(f"{other.name} has a key of {site.name}; each has keys of its own")
-    member = Admitted(
-        number=len(known) if before is None else before.number,
-        participant=site,
-        request=request.digest,
-        struck=False,
-    )
+    number = len(known) if before is None else before.number
+    member = Admitted(number=number, participant=site, request=request.digest, struck=False)
     write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
     return member
 
@@ -380,14 +371,11 @@ class SiteFolder(PartyFolder):
 
     def request(self, count: int) -> JoinRequest:
         """Return what the owner sends to the coordinator."""
+        invited = self.invitation
         return JoinRequest(
-            study=self.invitation.study,
-            invitation=self.invitation.digest,
-            count=count,
-            taciturn=taciturn.__version__,
-            signature=UNSIGNED,
-            **self._certified(self.name),
-        ).signed(self.signing_key())
+            study=invited.study, invitation=invited.digest, count=count,
+            taciturn=taciturn.__version__, signature=UNSIGNED, **self._certified(self.name),
+        ).signed(self.signing_key())  # fmt: skip
 
     def take_part(self, proposal: SignedProposal) -> int:
         """Return the number of the agent that the site is.
