@@ -104,7 +104,7 @@ class Journal:
             self._salt, self._identity = str(first["salt"]), str(first["id"])
             self._head = _head_file(self._identity)
             private_folder(self._head.parent)
-            stack.enter_context(self._alone())
+            stack.enter_context(_alone(self._head, file))
             self._last = self._checked()
             self._held = stack.pop_all()
 
@@ -239,19 +239,6 @@ class Journal:
                 "where it was"
             ) from error
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock of the journal, which copies of it have in common."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(head_locked(self._head, 0.0))
-            except sqlite3.OperationalError:
-                raise InputError(
-                    f"another process uses the journal {self.file}; end that one, or leave this "
-                    "run to it"
-                ) from None
-            yield
-
     def _first(self) -> Link:
         """Return the first entry, of a new file too."""
         connection, schema = self._connection, "SELECT * FROM sqlite_schema WHERE name = 'entries'"
@@ -336,6 +323,22 @@ def _written_rows(links: Sequence[Link], held: _Rows) -> dict[str, _Rows]:
         if turn < last[name] and held.get((name, turn), [None])[-1] == _sha(b""):
             row[-1] = _sha(b"")
     return {"run": run, "sent": sent, "answer": answer, "said": said}
+
+
+@contextmanager
+def _alone(head: Path, file: Path) -> Iterator[None]:
+    """Hold the lock of a journal, which copies of it have in common.
+
+    It does not hold the journal: one that was let go of lets go of its lock.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(head_locked(head, 0.0))
+        except sqlite3.OperationalError:
+            raise InputError(
+                f"another process uses the journal {file}; end that one, or leave this run to it"
+            ) from None
+        yield
 
 
 def _claimed(marker: Path, identity: str) -> bool:
