@@ -47,9 +47,9 @@ from taciturn_federation import (
     server_program,
     sign,
 )
+from taciturn_federation.interface import Entry
 from taciturn_federation.journal import Sent
 from taciturn_federation.keys import public_key
-from taciturn_federation.ledger_entries import Entry
 
 _FIRST = 10  # rounds that are not counted
 _ROWS, _CELLS = 200, 200_000

@@ -13,8 +13,8 @@ from taciturn.engine.program import agent_turns, server_turns
 from taciturn.engine.protocol import at
 from taciturn.engine.running import opened as behind_the_door
 from taciturn.privacy import Sum, epsilon_of
-from taciturn_federation.answering import Answering
 from taciturn_federation.coordinator import _delivered
+from taciturn_federation.local import Answering
 from taciturn_federation.masks import MaskKey, Masks, Participants, opened
 
 AGENTS, ROUNDS, EACH = 3, 600, 1.5

@@ -125,7 +125,7 @@ def undocumented(room, names, text):
     A page shows all of a room, except functions that share the name of the file they stand in.
     """
     package = importlib.import_module(room)
-    files = {info.name for info in pkgutil.iter_modules(package.__path__)}
+    files = {info.name for info in pkgutil.iter_modules(getattr(package, "__path__", ()))}
     shown = set(re.findall(r"^::: (\S+)$", text, re.M))
     whole = room in shown
     return [

@@ -94,7 +94,7 @@ class Hub:
         self.server.reload()
 
     def kill(self):
-        self.server._process.kill()
+        self.server.process.kill()
         self.server.stop()
 
     def _write(self):

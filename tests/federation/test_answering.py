@@ -56,13 +56,13 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 2)
 
-    unseen = mock.patch("taciturn_federation.answering.Answering._look")
+    unseen = mock.patch("taciturn_federation.local.Answering._look")
     with mock.patch.object(Supply, "block", halved), unseen:
         assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
     drawn = local.answering(local.records(Draw.secret())).drawn(0)
     with (
-        mock.patch("taciturn_federation.answering.Answering.drawn", return_value=drawn),
+        mock.patch("taciturn_federation.local.Answering.drawn", return_value=drawn),
         pytest.raises(AssertionError),
     ):
         improbable(long)

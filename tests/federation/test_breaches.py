@@ -456,9 +456,9 @@ def test_an_envelope_opens_as_what_was_sealed_and_no_bit_may_change():
 
 def test_a_party_may_write_its_own_subjects_only():
     subjects = Subjects("s", "0" * 16)
-    for pattern in subjects.agent_writes(1, (0, 2)):
+    for pattern in subjects.of_agent(1, (0, 2))[0]:
         assert subjects.sender(pattern) == 1
-    assert not any(matches(p, subjects.edge(0, 2)) for p in subjects.coordinator_hears())
+    assert not any(matches(p, subjects.edge(0, 2)) for p in subjects.of_coordinator[1])
     with pytest.raises(InputError, match="no subject of the run"):
         subjects.sender("s.other.answer.1")
 

@@ -34,6 +34,7 @@ from taciturn_federation import (
     join,
     sign,
 )
+from taciturn_federation.agreement import _unsigned
 from taciturn_federation.envelope import Kind, Opener, Seal
 from taciturn_federation.keys import (
     Label,
@@ -108,7 +109,7 @@ def test_what_is_no_signature_is_refused(signature):
 @pytest.mark.parametrize("label", [label for label in Label if label is not Label.INVITATION])
 def test_an_invitation_with_a_signature_of_another_kind_is_refused(study, label):
     made, _ = study
-    replayed = sign_labelled(made.signing_key(), label, made.invitation._content()).hex()
+    replayed = sign_labelled(made.signing_key(), label, _unsigned(made.invitation)).hex()
     values = json.loads(made.invitation.to_json()) | {"signature": replayed}
     with pytest.raises(InputError, match="not signed by its own key"):
         Invitation.from_json(json.dumps(values))
@@ -118,7 +119,7 @@ def test_an_invitation_with_a_signature_of_another_kind_is_refused(study, label)
 def test_a_request_with_a_signature_of_another_kind_is_refused(study, tmp_path, label):
     made, _ = study
     site, request = requested(made, tmp_path)
-    replayed = sign_labelled(site.signing_key(), label, request._content()).hex()
+    replayed = sign_labelled(site.signing_key(), label, _unsigned(request)).hex()
     values = json.loads(request.to_json()) | {"signature": replayed}
     with pytest.raises(InputError, match="not signed by its own key"):
         JoinRequest.from_json(json.dumps(values))
@@ -378,7 +379,7 @@ class Middle:
         link = Link(address, certificate, self.hub.sites[0].nkey())
         subjects, told = self.hub.signed.subjects, Told()
         try:
-            party = Talker([subjects.answer(0)], subjects.agent_hears(0))
+            party = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1])
             await served(party, link, seconds=1.0, told=told)
         finally:
             server.close()

@@ -10,7 +10,7 @@ from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
 from taciturn_federation import Progress
-from taciturn_federation.commands.running import Events, Shown, _Lines, events_to
+from taciturn_federation.commands.running import Events, Shown, events_to
 from taciturn_federation.envelope import Kind
 from taciturn_federation.interface import Packet
 
@@ -37,7 +37,7 @@ def test_a_log_on_a_full_disk_raises_nothing():
 
 def test_a_log_counts_the_lines_for_which_there_was_no_room_and_goes_on_in_whole_lines():
     disk = Disk(60)
-    events = Events(_Lines(disk), quiet=True)
+    events = Events(disk, quiet=True)
     for number in range(5):
         events("said", line=str(number))
     disk.room = 10_000

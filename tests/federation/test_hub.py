@@ -43,8 +43,8 @@ def alone(party, link, seconds=1.0):
 
 def test_a_site_and_the_coordinator_hear_each_other_over_tls(hub):
     subjects = hub.star.subjects
-    asks = Talker([subjects.public(0)], subjects.coordinator_hears())
-    site = Talker([subjects.answer(0)], subjects.agent_hears(0))
+    asks = Talker([subjects.public(0)], subjects.of_coordinator[1])
+    site = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1])
     outcomes = meeting(
         (asks, hub.coordinator_link()), (site, hub.site_link(hub.sites[0], hub.star))
     )
@@ -106,8 +106,8 @@ def test_nobody_hears_what_is_not_for_it(hub):
 def test_neighbours_speak_along_the_edges_of_their_network(hub):
     ring = hub.ring.subjects
     sites = [hub.site_link(site, hub.ring) for site in hub.sites]
-    one = Talker([ring.edge(0, 1)], ring.agent_hears(0))
-    other = Talker([ring.edge(1, 0)], ring.agent_hears(1))
+    one = Talker([ring.edge(0, 1)], ring.of_agent(0, ())[1])
+    other = Talker([ring.edge(1, 0)], ring.of_agent(1, ())[1])
     outcomes = meeting((one, sites[0]), (other, sites[1]))
     assert [outcome.ending for outcome in outcomes] == ["finished", "finished"]
 
@@ -171,8 +171,8 @@ def test_a_party_comes_back_when_the_server_was_killed(tmp_path):
     signed = proposed(study)
     subjects = signed.subjects
     with running(study, port) as hub:
-        site = Talker([subjects.answer(0)], subjects.agent_hears(0), enough=15)
-        asks = Talker([subjects.public(0)], subjects.coordinator_hears(), enough=15)
+        site = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1], enough=15)
+        asks = Talker([subjects.public(0)], subjects.of_coordinator[1], enough=15)
         told = Told()
         # who has heard enough still speaks to the other
         site.needed = asks.needed = True
@@ -201,8 +201,8 @@ def test_a_party_comes_back_when_the_server_was_killed(tmp_path):
 @pytest.mark.slow
 def test_a_message_of_eight_megabytes_arrives_whole(hub):
     subjects = hub.star.subjects
-    site = Talker([], subjects.agent_hears(0))
-    asks = Talker([subjects.public(0)], subjects.coordinator_hears(), size=8_000_000)
+    site = Talker([], subjects.of_agent(0, ())[1])
+    asks = Talker([subjects.public(0)], subjects.of_coordinator[1], size=8_000_000)
     meeting(
         (site, hub.site_link(hub.sites[0], hub.star)), (asks, hub.coordinator_link()), seconds=4
     )

@@ -10,8 +10,8 @@ import pytest
 from tests.federation.wire import meet
 
 from taciturn.errors import InputError
+from taciturn_federation.interface import Entry
 from taciturn_federation.journal import Journal, RunRow, Sent, _claimed
-from taciturn_federation.ledger_entries import Entry
 
 
 def test_a_journal_that_was_let_go_of_may_be_collected_on_another_thread(tmp_path):

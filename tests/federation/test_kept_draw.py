@@ -6,8 +6,8 @@ import pytest
 from tests.federation.studies import make_study
 from tests.federation.wire import KilledError, meet
 
-from taciturn_federation.answering import local_records
 from taciturn_federation.journal import Journal
+from taciturn_federation.local import Local
 from taciturn_federation.site import Site
 
 ROUNDS = 3
@@ -42,17 +42,17 @@ def killed_at(moments, died):
 def divisions_of(study, folder, moments):
     """Return the rows that each site trained on and held out at each of its starts, and deaths."""
     seen, died = {}, []
-    own, hub = local_records, None
+    own, hub = Local.records, None
 
-    def noted(files, proposal, agent, draw):
-        data = own(files, proposal, agent, draw)
+    def noted(local, draw):
+        data, agent = own(local, draw), local.agent
         sides = (data.owners[0], data.held_out[0])
         if data.persons is not None:
             sides = map(data.persons.places, sides)
         seen.setdefault(agent, []).append(tuple(tuple(side.tolist()) for side in sides))
         return data
 
-    with killed_at(moments, died), mock.patch("taciturn_federation.local.local_records", noted):
+    with killed_at(moments, died), mock.patch.object(Local, "records", noted):
         hub = meet(study, folder, seed=None)
         hub.run()
     assert {party.outcome.ending for party in hub.parties.values()} == {"finished"}

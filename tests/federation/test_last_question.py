@@ -270,7 +270,7 @@ def test_a_run_that_ends_at_its_last_question_is_charged_for_that_if_it_was_answ
     hub.run()
     assert {party.outcome.ending for party in hub.parties.values()} == {"abandoned"}
     (own,) = accounts[0].state().charged
-    assert (3 in hub.parties[0]._journal.rounds(asked.signed.digest)) == answered
+    assert (3 in hub.parties[0]._journal.answers(asked.signed.digest)) == answered
     training = charge_for(asked.signed.proposal.plan(), 0, range(3))
     assert (own.charge.values > training.values) == answered
 

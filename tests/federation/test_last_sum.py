@@ -11,8 +11,8 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn_federation.envelope import Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
-from taciturn_federation.masking import Masked
-from taciturn_federation.rounds import Rounds
+from taciturn_federation.masks import Masked
+from taciturn_federation.site import Rounds
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ class Planting:
         said = self.site.receive(packet, now)
         if self.plants:
             sealed = self.site._seal.sealed(Kind.PROGRESS, 0, self.plants.pop())
-            said = [*said, Packet(self.site._subjects.state(0), sealed)]
+            said = [*said, Packet(self.site._exchange.subjects.state(0), sealed)]
         return said
 
 

@@ -12,7 +12,7 @@ from tests.federation.wire import envelopes, meet
 from taciturn.errors import TaciturnError
 from taciturn_federation.envelope import COORDINATOR, Envelope, Grammar, Kind, matches, one_line
 from taciturn_federation.interface import Packet
-from taciturn_federation.ledger_entries import check_entries, entries_from_json
+from taciturn_federation.local import check_entries, entries_from_json
 
 HUGE = 10**400
 FEW, MANY = 25, 40_000
@@ -153,7 +153,7 @@ def test_a_refusal_is_one_line_at_its_sender_and_at_every_reader(star, tmp_path)
         assert r"sinai refused: no run finished\x1b[2J\u202e" in line
         assert all(one.isprintable() for one in lines[who])
     site = hub.parties[1]
-    site._outcome = None
+    site.outcome = None
     (packet,) = site._refuse("own", "two\nlines\x07")
     assert star.signed.opener.opened(packet.payload).values()["line"] == r"two lines\x07"
 
@@ -184,8 +184,6 @@ def go_on(party, noted):
         party._refuse = lambda line, told="", **_: noted.append((line, told)) or []
     else:
         party._abandon = lambda line: noted.append((line, line)) or []
-        party._left = lambda envelope: []
-    party._ended = lambda envelope: []
 
 
 def fuzzed(study, folder, seed, number):

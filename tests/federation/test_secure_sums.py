@@ -22,8 +22,7 @@ from taciturn_federation.envelope import COORDINATOR, Kind, Seal
 from taciturn_federation.interface import Packet
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for, masked_trust
-from taciturn_federation.masking import Masked, Unmasked, key_file
-from taciturn_federation.masks import MaskKey, Masks
+from taciturn_federation.masks import Masked, MaskKey, Masks, Unmasked, key_file
 from taciturn_federation.reports import Check
 
 

@@ -14,7 +14,7 @@ from taciturn_federation.envelope import Kind
 from taciturn_federation.exchange import TreeExchange
 from taciturn_federation.interface import Packet
 from taciturn_federation.journal import Journal
-from taciturn_federation.masking import Masked
+from taciturn_federation.masks import Masked
 
 __all__ = ["carried"]
 PATH = {"network": "path"}

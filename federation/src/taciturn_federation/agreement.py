@@ -11,10 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, model_validator
 
 import taciturn
@@ -34,27 +31,19 @@ from taciturn_federation.keys import (
     sign_labelled,
 )
 
+UNSIGNED = ""
+COORDINATOR_NAME = "coordinator"
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
 
 
 class Member(Part):
-    """Somebody who takes part in a study: what is public.
-
-    Attributes
-    ----------
-    key
-        The Ed25519 key of the signatures, 32 bytes in hexadecimal digits.
-    nkey
-        The public key with which it connects, as NATS writes it. No signed message rests on
-        it: envelopes are signed with `key`.
-    certified
-        The signature with `key` by which it says so, in hexadecimal digits.
-    """
+    """Somebody who takes part in a study: what is public."""
 
     name: str
-    key: Hex
+    key: Hex  # the Ed25519 key of the signatures, 32 bytes in hexadecimal digits
+    # with which it connects, as NATS writes it: envelopes rest on `key` and not on it
     nkey: Annotated[str, Field(max_length=56)]
-    certified: Hex
+    certified: Hex  # the signature with `key` by which it says so
 
     @model_validator(mode="after")
     def _named(self) -> Member:
@@ -62,11 +51,6 @@ class Member(Part):
         if not re.fullmatch("[0-9a-f]{64}", self.key):
             raise InputError(f"the signing key of {self.name} is not 32 bytes; make a key anew")
         return self
-
-    @property
-    def public_key(self) -> Ed25519PublicKey:
-        """The key of the signatures."""
-        return public_key(self.key)
 
     @property
     def fingerprint(self) -> str:
@@ -84,38 +68,18 @@ class Member(Part):
 
 
 class Participant(Member):
-    """The owner of an agent's records.
+    """The owner of an agent's records."""
 
-    `count`: how many records the file has; of persons, how many places.
-    """
-
-    count: Annotated[int, Field(ge=1, lt=2**53)]
+    count: Annotated[int, Field(ge=1, lt=2**53)]  # of records; of persons, of their places
 
 
 class SignedProposal(Document):
     """A proposal with those who take part, signed by the coordinator of the study.
 
-    Attributes
-    ----------
-    taciturn
-        The version of the library that all parties must have.
-    nonce
-        Random: two runs of one proposal are two runs.
-    participants
-        In the order of the agents.
-    patience
-        Seconds that somebody is waited for before the run is abandoned.
-    release_abandoned
-        Whether the model so far is released if the run is abandoned.
-    signature
-        Of the coordinator over the canonical JSON without it.
-
     Raises `InputError` if the counts are not those of the proposal, two participants share a name
     or a key, the nkey of one is not certified by its signing key, the data are no table, or the
     model of an abandoned run is to be released where no party has it.
 
-    Notes
-    -----
     **Guarantee.** None by itself: a site derives from `proposal` what it would answer, and believes
     nobody. The signature says who asks.
     """
@@ -124,14 +88,14 @@ class SignedProposal(Document):
     VERSION: ClassVar[int] = 1
 
     study: str
-    taciturn: str
-    nonce: Hex
+    taciturn: str  # the version of the library that all parties must have
+    nonce: Hex  # random: two runs of one proposal are two runs
     proposal: Proposal
     coordinator: Member
-    participants: tuple[Participant, ...]
-    patience: float
-    release_abandoned: bool
-    signature: Hex
+    participants: tuple[Participant, ...]  # in the order of the agents
+    patience: float  # seconds that somebody is waited for before the run is abandoned
+    release_abandoned: bool  # whether the model so far of an abandoned run is released
+    signature: Hex  # of the coordinator over the canonical JSON in which this is empty
 
     @model_validator(mode="after")
     def _consistent(self) -> SignedProposal:
@@ -150,9 +114,15 @@ class SignedProposal(Document):
             member.check_nkey(self.study)
         if len(frozenset().union(*(member.keys for member in everyone))) < 2 * len(everyone):
             raise InputError("two who take part have the same key; admit each once")
-        check_table(self.proposal)
-        check_network(self.proposal)
-        if self.release_abandoned and self.proposal.network is not None:
+        network = self.proposal.network
+        if self.proposal.data.table is None:
+            raise InputError(
+                "a study is proposed for tables with a bounds file, not for a data set by name or "
+                "bare numbers; propose with --bounds FILE"
+            )
+        if network is not None and network.exchanges > 1:
+            raise InputError("a study exchanges each message once; leave the exchanges out")
+        if self.release_abandoned and network is not None:
             raise InputError(
                 "without an aggregator no party has the model so far, and none can be released of "
                 "an abandoned run; leave --release-abandoned out"
@@ -200,7 +170,7 @@ class SignedProposal(Document):
         return Opener(
             self.run,
             {number: member.name for number, member in members.items()},
-            {number: member.public_key for number, member in members.items()},
+            {number: public_key(member.key) for number, member in members.items()},
         )
 
     def neighbours(self, agent: int) -> tuple[int, ...]:
@@ -213,24 +183,18 @@ class SignedProposal(Document):
 
     def agent_of(self, key: Ed25519PublicKey) -> int:
         """Return the agent whose signing key this is; `InputError` if none has it."""
-        text = public_text(key)
-        for agent, member in enumerate(self.participants):
-            if member.key == text:
-                return agent
-        raise InputError(
-            "none of the participants of the proposal has this site's signing key; ask the "
-            "coordinator to admit the site and to propose again"
-        )
+        keys = [member.key for member in self.participants]
+        if public_text(key) not in keys:
+            raise InputError(
+                "none of the participants of the proposal has this site's signing key; ask the "
+                "coordinator to admit the site and to propose again"
+            )
+        return keys.index(public_text(key))
 
     def check(self, coordinator: Ed25519PublicKey) -> None:
         """Raise unless it was signed by this coordinator, with this version of the library.
 
-        Raises
-        ------
-        PrivacyError
-            If another key is named, or the signature is not right.
-        InputError
-            If it needs another version of the library.
+        `PrivacyError` if another key is named, or the signature is not right; else `InputError`.
         """
         check_version(self.taciturn)
         if self.coordinator.key != public_text(coordinator):
@@ -238,7 +202,7 @@ class SignedProposal(Document):
                 f"the proposal is signed by another coordinator than that of study {self.study!r}; "
                 "ask the coordinator for the right file, and compare fingerprints by telephone"
             )
-        if not is_signed(coordinator, Label.PROPOSAL, self.signature, _signed_part(self)):
+        if not is_signed(coordinator, Label.PROPOSAL, self.signature, _unsigned(self)):
             raise PrivacyError(
                 "the signature of the proposal is not right: it was changed since it was signed; "
                 "ask the coordinator for the file again"
@@ -246,13 +210,7 @@ class SignedProposal(Document):
 
     @classmethod
     def from_json(cls, text: str) -> SignedProposal:
-        """Return the signed proposal that JSON describes; its version is looked at first.
-
-        Raises
-        ------
-        InputError
-            As `Document.from_json`, or if it needs another version of the library.
-        """
+        """Return the signed proposal that JSON describes; its version is looked at first."""
         version = None
         # `taciturn` is what another version would still write
         with contextlib.suppress(InputError):  # what is no JSON is told of below
@@ -278,17 +236,11 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
     `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
     """
     unsigned = SignedProposal(
-        study=study,
-        taciturn=taciturn.__version__,
-        nonce=nonce,
-        proposal=proposal,
-        coordinator=coordinator,
-        participants=tuple(participants),
-        patience=patience,
-        release_abandoned=release_abandoned,
-        signature="",
-    )
-    signature = sign_labelled(key, Label.PROPOSAL, _signed_part(unsigned)).hex()
+        study=study, taciturn=taciturn.__version__, nonce=nonce, proposal=proposal,
+        coordinator=coordinator, participants=tuple(participants), patience=patience,
+        release_abandoned=release_abandoned, signature=UNSIGNED,
+    )  # fmt: skip
+    signature = sign_labelled(key, Label.PROPOSAL, _unsigned(unsigned)).hex()
     return unsigned.model_copy(update={"signature": signature})
 
 
@@ -301,37 +253,17 @@ def check_version(version: str, who: str = "the proposal needs") -> None:
         )
 
 
-def check_table(proposal: Proposal) -> None:
-    """Raise `InputError` for what a study cannot read."""
-    if proposal.data.table is None:
-        raise InputError(
-            "a study is proposed for tables with a bounds file, not for a data set by name or bare "
-            "numbers; propose with --bounds FILE"
-        )
-
-
-def check_network(proposal: Proposal) -> None:
-    """Raise `InputError` for a network along which a study does not send."""
-    network = proposal.network
-    if network is not None and network.exchanges > 1:
-        raise InputError("a study exchanges each message once; leave the exchanges out")
-
-
-def _signed_part(signed: SignedProposal) -> bytes:
-    return signed.model_copy(update={"signature": ""}).to_json().encode()
+def _unsigned(document: Document) -> bytes:
+    """Return what is signed of a document: its canonical JSON with an empty signature."""
+    return document.model_copy(update={"signature": UNSIGNED}).to_json().encode()
 
 
 S = TypeVar("S", bound="Signed")
-UNSIGNED = ""
-COORDINATOR_NAME = "coordinator"
 _PARTY = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
 
 class Signed(Document):
-    """A document with the signature of the key that it names.
-
-    Raises `InputError` if the signature is not that of the key.
-    """
+    """A document with the signature of the key that it names, or not yet signed."""
 
     LABEL: ClassVar[Label]  # of its signature
 
@@ -340,7 +272,7 @@ class Signed(Document):
 
     @model_validator(mode="after")
     def _by_its_key(self) -> Signed:
-        key, content = public_key(self.key), self._content()
+        key, content = public_key(self.key), _unsigned(self)
         if self.signature != UNSIGNED and not is_signed(key, self.LABEL, self.signature, content):
             raise InputError(
                 f"the {self.FORMAT.removeprefix('taciturn.')} is not signed by its own key: it was "
@@ -351,11 +283,8 @@ class Signed(Document):
     def signed(self: S, key: Ed25519PrivateKey) -> S:
         """Return the document with the signature of its key."""
         named = self.model_copy(update={"key": public_text(key.public_key())})
-        signature = sign_labelled(key, self.LABEL, named._content()).hex()
+        signature = sign_labelled(key, self.LABEL, _unsigned(named)).hex()
         return named.model_copy(update={"signature": signature})
-
-    def _content(self) -> bytes:
-        return self.model_copy(update={"signature": UNSIGNED}).to_json().encode()
 
     def check_signed(self: S) -> S:
         """Return the document; raise `InputError` if it has no signature."""
@@ -370,29 +299,17 @@ class Signed(Document):
 
 
 class Invitation(Signed):
-    """What an owner needs to join a study; the key is the coordinator's.
-
-    Attributes
-    ----------
-    hub
-        Host and port.
-    certificate
-        Of the hub, PEM; parties accept no other.
-    table
-        The bounds: what is public of every owner's columns.
-    rows_per_person
-        K where persons are protected, None where records are.
-    """
+    """What an owner needs to join a study; the key is the coordinator's."""
 
     FORMAT: ClassVar[str] = "taciturn.invitation"
     VERSION: ClassVar[int] = 1
     LABEL: ClassVar[Label] = Label.INVITATION
 
     study: str
-    hub: str
-    certificate: str
-    table: TableFacts
-    rows_per_person: int | None
+    hub: str  # host and port
+    certificate: str  # of the hub, PEM; parties accept no other
+    table: TableFacts  # what is public of every owner's columns
+    rows_per_person: int | None  # K where persons are protected, None where records are
     taciturn: str
 
     @model_validator(mode="after")
@@ -407,17 +324,7 @@ class Invitation(Signed):
 
 
 class JoinRequest(Signed):
-    """What an owner asks a coordinator for; it holds the count, and no more of the file.
-
-    Attributes
-    ----------
-    invitation
-        The digest of the invitation that it answers.
-    count
-        How many records there are; where persons are protected, how many places they have.
-    nkey, certified
-        As of `Member`.
-    """
+    """What an owner asks a coordinator for; it holds the count, and no more of the file."""
 
     FORMAT: ClassVar[str] = "taciturn.request"
     VERSION: ClassVar[int] = 1
@@ -425,8 +332,8 @@ class JoinRequest(Signed):
 
     study: str
     name: str
-    invitation: str
-    count: int
+    invitation: str  # the digest of the one that it answers
+    count: int  # of records; where persons are protected, of their places
     nkey: str
     certified: str
     taciturn: str
@@ -442,13 +349,7 @@ class JoinRequest(Signed):
     @property
     def participant(self) -> Participant:
         """The site as a proposal names it."""
-        return Participant(
-            name=self.name,
-            key=self.key,
-            nkey=self.nkey,
-            certified=self.certified,
-            count=self.count,
-        )
+        return Participant(**{name: getattr(self, name) for name in Participant.model_fields})
 
     def check_for(self, invitation: Invitation) -> None:
         """Raise `InputError` unless the request answers an invitation, with this version.
@@ -466,11 +367,7 @@ class JoinRequest(Signed):
 
 
 def check_party(name: str, what: str = "a site") -> str:
-    """Return the name of a party or study if it is one.
-
-    Raises `InputError` if it is not one to 32 small letters, digits and hyphens within, or a
-    reserved name.
-    """
+    """Return the name of a party or study; raise `InputError` if it is none."""
     if not _PARTY.fullmatch(name) or name == COORDINATOR_NAME:
         raise InputError(
             f"{name[:80]!r} is no name of {what}; use up to 32 small letters, digits and, between "
@@ -480,10 +377,7 @@ def check_party(name: str, what: str = "a site") -> str:
 
 
 def check_address(address: str) -> tuple[str, int]:
-    """Return host and port of an address such as hub.example.org:4222.
-
-    Raises `InputError` if it is no address.
-    """
+    """Return host and port of an address; raise `InputError` if it is none."""
     host, colon, port = address.rpartition(":")
     good = colon and host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65536
     if not good or any(not c.isprintable() or c in ' /"\\' for c in host):

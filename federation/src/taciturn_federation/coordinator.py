@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,141 +14,123 @@ from typing_extensions import override
 from taciturn.algorithms import METHODS, Method
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
-from taciturn.errors import InputError, PrivacyError, TaciturnError
+from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Certificate, Ledger
 from taciturn.typing import PyTree
+from taciturn_federation import envelope as env
+from taciturn_federation import interface
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import (
-    COORDINATOR,
-    NOTHING,
-    BreachError,
-    Envelope,
-    Grammar,
-    Kind,
-    Opener,
-    Seal,
-    chained,
-    is_computable,
-    joint,
-    largest,
-    one_line,
-    with_scores,
+from taciturn_federation.envelope import COORDINATOR, NOTHING, BreachError, Envelope, Kind
+from taciturn_federation.exchange import (
+    Exchange,
+    Need,
+    RunParty,
+    StarExchange,
+    accepted_by_all,
+    exchange_of,
 )
-from taciturn_federation.exchange import Exchange, Need, StarExchange, exchange_of
-from taciturn_federation.inbox import accepted_by_all, verify_packet
-from taciturn_federation.interface import (
-    NOT_STARTED,
-    BroadcastLimiter,
-    Ending,
-    Outcome,
-    Packet,
-    Progress,
-    Released,
-    RetryTimer,
-    outcome_of,
-)
+from taciturn_federation.interface import Ending, Packet, Progress, Released, RetryTimer
 from taciturn_federation.journal import Journal
-from taciturn_federation.ledger_entries import Column, check_entries, entries_from_json
-from taciturn_federation.local import certificate_for, check_runnable, last_question
-from taciturn_federation.masking import check_total, first_link
+from taciturn_federation.local import (
+    Column,
+    certificate_for,
+    check_entries,
+    check_runnable,
+    entries_from_json,
+    last_question,
+)
+from taciturn_federation.masks import check_total, first_link
 
 
-class Conductor(ABC):
-    """The coordinator's half of the rounds.
+class Conductor:
+    """The coordinator's half of the rounds: without an aggregator it watches, and hears the end.
 
     `turn`: the number of rounds that all agents have finished.
     """
 
-    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+    def __init__(
+        self, exchange: Exchange, journal: Journal, seal: env.Seal, opener: env.Opener
+    ) -> None:
         self.exchange, self.plan = exchange, exchange.plan
         self.turn = 0
         self._journal, self._seal, self._opener = journal, seal, opener
-        self._run = seal.run.hex()
-        self._scores = Collected(exchange.scores, exchange, opener)
+        self._run = opener.run.hex()
+        self._agents = range(self.plan.program.agents)
+        self._rounds = dict.fromkeys(self._agents, 0)
+        self._received: dict[Need, tuple[Envelope, PyTree]] = {}
 
-    @abstractmethod
     def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
         """Return what starts the rounds, or what goes on where the journal ends."""
+        del accepted
+        return []
 
     def accept(self, envelope: Envelope) -> list[Packet]:
         """Return what follows from an agent's message."""
-        if envelope.kind == Kind.SCORE:
-            self._scores.accept(envelope)
-            return []
-        return self._accept_message(envelope)
+        sender, need = envelope.sender, Need(envelope.kind, envelope.sender, envelope.round)
+        if envelope.kind == Kind.PROGRESS:
+            self._rounds[sender] = max(self._rounds[sender], envelope.round)
+            self.turn = min(self._rounds.values())
+        if need in (*self.exchange.finals, *self.exchange.scores):
+            name, before = self._opener.names[sender], self._received.get(need)
+            if before is not None and before[0].digest != envelope.digest:
+                raise BreachError(
+                    f"{name} told two different ends of the run; no model is accepted"
+                )
+            body = self.exchange.layout(need).received(envelope.body, name)
+            self._received[need] = envelope, body
+        return []
 
-    @abstractmethod
-    def _accept_message(self, envelope: Envelope) -> list[Packet]:
-        """Return what follows from an agent's message of the training."""
-
-    @abstractmethod
     def again(self) -> list[Packet]:
         """Return what is repeated while somebody is waited for."""
+        return []
 
     def missing(self) -> tuple[int, ...]:
         """Return the agents that are waited for."""
-        return self._waited_for() if self._trained() is None else self._scores.missing()
+        if self.trained() is None:
+            return self._waited_for()
+        scores = self.exchange.scores
+        return tuple(need.sender for need in scores if need not in self._received)
 
-    @abstractmethod
     def _waited_for(self) -> tuple[int, ...]:
         """Return the agents that are waited for in the training."""
+        last = min(self._rounds.values())
+        return tuple(agent for agent, turn in self._rounds.items() if turn == last)
 
     def head(self) -> bytes | None:
         """Return the head that every site must have signed; None while the run goes on."""
-        trained = self._trained()
-        if trained is None or self._scores.missing():
+        trained = self.trained()
+        if trained is None or self.missing():
             return None
-        return with_scores(trained, self._scores.digests())
+        return env.with_scores(trained, self._digests(self.exchange.scores))
 
-    @abstractmethod
-    def _trained(self) -> bytes | None:
+    def _digests(self, needs: Sequence[Need]) -> list[bytes]:
+        return [self._received[need][0].digest for need in needs]
+
+    def _bodies(self, needs: Sequence[Need]) -> list[PyTree]:
+        return [self._received[need][1] for need in needs]
+
+    def trained(self) -> bytes | None:
         """Return the head of the training; None while it goes on."""
+        finals = self.exchange.finals
+        if not all(need in self._received for need in finals):
+            return None
+        self.turn = self.plan.rounds
+        # every site compares this chain with its own, in the head that it signs
+        first = self._received[finals[0]][0].transcript_digest
+        before = first if self.exchange.one_chain else NOTHING
+        return env.chained(before, env.joint(self._digests(finals)))
 
     def released(self) -> Released:
         """Return what the run releases, once there is a head."""
-        return self.exchange.scored(self.model(), self._scores.values())
+        return self.exchange.scored(self.model(), self._bodies(self.exchange.scores))
 
-    @abstractmethod
     def model(self) -> Released:
         """Return the model, once the training is over."""
+        return self.exchange.model(self._bodies(self.exchange.finals))
 
     def so_far(self) -> bytes | None:
         """Return the last public value of a star, for a run that is abandoned; None for none."""
         return None
-
-
-class Collected:
-    """Messages that agents send to all at the end, one each."""
-
-    def __init__(self, needs: tuple[Need, ...], exchange: Exchange, opener: Opener) -> None:
-        self._needs, self._exchange, self._opener = needs, exchange, opener
-        self._received: dict[Need, tuple[Envelope, PyTree]] = {}
-
-    def accept(self, envelope: Envelope) -> None:
-        """Keep an envelope, if it is one of those that are needed."""
-        need = Need(envelope.kind, envelope.sender, envelope.round)
-        if need not in self._needs:
-            return
-        name, before = self._opener.names[envelope.sender], self._received.get(need)
-        if before is not None and before[0].digest != envelope.digest:
-            raise BreachError(f"{name} told two different ends of the run; no model is accepted")
-        self._received[need] = envelope, self._exchange.layout(need).received(envelope.body, name)
-
-    def missing(self) -> tuple[int, ...]:
-        """Return the agents whose message is missing."""
-        return tuple(need.sender for need in self._needs if need not in self._received)
-
-    def digests(self) -> list[bytes]:
-        """Return the digests of the messages, in order, once none is missing."""
-        return [self._received[need][0].digest for need in self._needs]
-
-    def transcript(self) -> bytes:
-        """Return the transcript digest of the first sender, once no message is missing."""
-        return self._received[self._needs[0]][0].transcript_digest
-
-    def values(self) -> list[PyTree]:
-        """Return the messages, read, in order, once none is missing."""
-        return [self._received[need][1] for need in self._needs]
 
 
 class StarConductor(Conductor):
@@ -159,7 +140,9 @@ class StarConductor(Conductor):
     differ in the last place, and no site would answer.
     """
 
-    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
+    def __init__(
+        self, exchange: Exchange, journal: Journal, seal: env.Seal, opener: env.Opener
+    ) -> None:
         super().__init__(exchange, journal, seal, opener)
         program = self.plan.program
         self._algorithm, self._network = program.executed, program.network
@@ -188,16 +171,18 @@ class StarConductor(Conductor):
             sealed = self._journal.say(self._run, f"public.{turn}", sealed)
         envelope = self._opener.opened(sealed)
         self._public = self._layouts.inbox.unpacked(envelope.body, "the coordinator's journal")
-        self._chain = chained(self._chain, envelope.digest)
+        self._chain = env.chained(self._chain, envelope.digest)
         self._sealed, self.turn, self._answers = sealed, turn, {}
 
     @override
-    def _accept_message(self, envelope: Envelope) -> list[Packet]:
+    def accept(self, envelope: Envelope) -> list[Packet]:
         name = self._opener.names[envelope.sender]
-        if envelope.kind != Kind.MESSAGE or envelope.round > self.turn:
+        if envelope.kind == Kind.SCORE:
+            return super().accept(envelope)
+        # of an earlier round it is a repetition of what was used
+        due = envelope.round == self.turn < self.plan.rounds
+        if envelope.kind != Kind.MESSAGE or not due:
             return []
-        if envelope.round < self.turn or self.turn == self.plan.rounds:
-            return []  # a repetition of what was used
         if envelope.transcript_digest != self._chain:
             raise BreachError(
                 f"{name} answered round {envelope.round} having heard something else than was "
@@ -214,17 +199,17 @@ class StarConductor(Conductor):
             message = self._layouts.message.received(envelope.body, name)
             self._answers[envelope.sender] = envelope.digest, message
         # repetitions count: when all had come the disk may have been full
-        return self._combined() if len(self._answers) == self.plan.program.agents else []
+        return self._combined() if len(self._answers) == len(self._agents) else []
 
     def _combined(self) -> list[Packet]:
-        messages = [self._answers[agent][1] for agent in range(self.plan.program.agents)]
+        messages = [self._answers[agent][1] for agent in self._agents]
         if self.plan.program.summed:
             check_total(np.add.reduce([np.asarray(one) for one in messages]), len(messages))
         value = _delivered(
             self._network, self._algorithm, self._public, messages, at(self._server, self.turn)
         )
-        if not is_computable(value):  # the sites would refuse it, and name the coordinator
-            loudest = max(range(len(messages)), key=lambda agent: largest(messages[agent]))
+        if not env.is_computable(value):  # the sites would refuse it, and name the coordinator
+            loudest = max(range(len(messages)), key=lambda agent: env.largest(messages[agent]))
             raise BreachError(
                 f"{self._opener.names[loudest]} answered round {self.turn} with numbers so large "
                 "that nothing can be computed from them; its owner should look at its version of "
@@ -239,11 +224,10 @@ class StarConductor(Conductor):
 
     @override
     def _waited_for(self) -> tuple[int, ...]:
-        agents = range(self.plan.program.agents)
-        return tuple(agent for agent in agents if agent not in self._answers)
+        return tuple(agent for agent in self._agents if agent not in self._answers)
 
     @override
-    def _trained(self) -> bytes | None:
+    def trained(self) -> bytes | None:
         return self._chain if self.turn == self.plan.rounds else None
 
     @override
@@ -255,50 +239,6 @@ class StarConductor(Conductor):
         return None if self._public is None else self._layouts.inbox.packed(self._public)
 
 
-class PeerWatcher(Conductor):
-    """It receives the agents' progress and the end of the run, and no message of a round."""
-
-    def __init__(self, exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> None:
-        super().__init__(exchange, journal, seal, opener)
-        self._rounds = dict.fromkeys(range(self.plan.program.agents), 0)
-        self._finals = Collected(exchange.finals, exchange, opener)
-
-    @override
-    def begin(self, accepted: Sequence[Envelope]) -> list[Packet]:
-        return []
-
-    @override
-    def _accept_message(self, envelope: Envelope) -> list[Packet]:
-        sender = envelope.sender
-        if envelope.kind == Kind.PROGRESS:
-            self._rounds[sender] = max(self._rounds[sender], envelope.round)
-            self.turn = min(self._rounds.values())
-        self._finals.accept(envelope)
-        return []
-
-    @override
-    def again(self) -> list[Packet]:
-        return []
-
-    @override
-    def _waited_for(self) -> tuple[int, ...]:
-        last = min(self._rounds.values())
-        return tuple(agent for agent, turn in self._rounds.items() if turn == last)
-
-    @override
-    def _trained(self) -> bytes | None:
-        if self._finals.missing():
-            return None
-        self.turn = self.plan.rounds
-        # every site compares this chain with its own, in the head that it signs
-        before = self._finals.transcript() if self.exchange.one_chain else NOTHING
-        return chained(before, joint(self._finals.digests()))
-
-    @override
-    def model(self) -> Released:
-        return self.exchange.model(self._finals.values())
-
-
 @jax.jit
 def _delivered(
     network: Any, algorithm: Any, public: PyTree, messages: list[PyTree], server: Any
@@ -307,28 +247,15 @@ def _delivered(
     return network.deliver(algorithm, public, stacked, server)
 
 
-def conductor_of(exchange: Exchange, journal: Journal, seal: Seal, opener: Opener) -> Conductor:
-    """Return the coordinator's half for the network of a plan."""
-    conducting = StarConductor if isinstance(exchange, StarExchange) else PeerWatcher
-    return conducting(exchange, journal, seal, opener)
-
-
 # seconds in which sites that accepted hear that the run does not start
 _NOT_STARTED = 10.0
 
 
-class Coordinator:
+class Coordinator(RunParty):
     """The coordinator of a run, as a party (`taciturn_federation.interface.Party`).
 
-    Parameters
-    ----------
-    journal
-        Of the coordinator: the bytes of what it published. Lost, a new one will do: the sites say
-        again what they said.
-    key
-        The coordinator's signing key.
-    report
-        Called with each line that the coordinator should see.
+    Its journal has the bytes of what it published. Lost, a new one will do: the sites say again
+    what they said.
     """
 
     def __init__(
@@ -342,23 +269,22 @@ class Coordinator:
     ) -> None:
         signed.check(key.public_key())
         check_runnable(signed.proposal, methods)
-        self.signed, self._journal, self._report = signed, journal, report
-        self.plan = signed.proposal.plan(methods)
-        self._run, self._subjects = signed.digest, signed.subjects
-        self._opener, self._seal = signed.opener, Seal(signed.run, COORDINATOR, key)
-        self.last = last_question(signed.proposal, self.plan)
-        self._grammar = Grammar(self._opener.names, self.plan.rounds)
-        exchange = exchange_of(self.plan, self._subjects, COORDINATOR, self.last)
-        self._conductor: Conductor = conductor_of(exchange, journal, self._seal, self._opener)
+        self.plan = plan = signed.proposal.plan(methods)
+        self.last = last_question(signed.proposal, plan)
+        self._subjects = signed.subjects
+        exchange = exchange_of(plan, self._subjects, COORDINATOR, self.last)
+        _, hears = self._subjects.of_coordinator
+        super().__init__(signed, exchange, hears, journal, key, report)
+        conducting = StarConductor if isinstance(exchange, StarExchange) else Conductor
+        self._conductor = conducting(exchange, journal, self._seal, self._opener)
         self._layout = exchange.released
         self._agents = range(len(signed.participants))
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
         self._columns: dict[int, Column] = {}
         self._done: set[int] = set()
-        self._waiting, self._leaving = RetryTimer(), RetryTimer()
-        self._spacing, self._now = BroadcastLimiter(), 0.0
-        self._phase, self._outcome = "inviting", None  # type: str, Outcome | None
+        self._leaving, self._spacing = RetryTimer(), interface.BroadcastLimiter()
+        self._phase = "inviting"
         self._verdict: str | None = None
         self._given_up: bytes | None = None
         self.ledger: Ledger | None = None
@@ -366,19 +292,10 @@ class Coordinator:
     # Party
 
     @property
-    def subjects(self) -> tuple[str, ...]:
-        """What it listens to: no edge of a network."""
-        return self._subjects.coordinator_hears()
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How the run ended; None while it goes on."""
-        return self._outcome
-
-    @property
+    @override
     def needed(self) -> bool:
-        """Whether a site may not know yet how the run ended; for as long as the patience lasts."""
-        if self._outcome is None:
+        # whether a site may not know yet how the run ended; for as long as the patience lasts
+        if self.outcome is None:
             return True
         if self._started:
             missing, most = set(self._agents) - self._done, self.signed.patience
@@ -391,21 +308,16 @@ class Coordinator:
         """The certificate of the run, with what its proposal takes as public."""
         return certificate_for(self.signed.proposal, self.plan, self.last)
 
+    @override
     def progress(self) -> Progress:
-        """Return where the run stands."""
         names = tuple(self._opener.names[agent] for agent in self._waited_for())
         rounds = self.plan.rounds
         return Progress(self._conductor.turn, rounds, names, self._waiting.elapsed)
 
-    def start(self, now: float) -> list[Packet]:
-        """Return the invitation, or what a run that was under way goes on with."""
-        self._waiting.tick(now)
-        return self._guarded(self._resumed)
-
     def tick(self, now: float) -> list[Packet]:
         """Return what is repeated, once a second; a run that nobody goes on with is abandoned."""
         self._waiting.tick(now)
-        if self._outcome is not None:
+        if self.outcome is not None:
             self._leaving.tick(now)
         elif self._waiting.elapsed > self.signed.patience:
             names = ", ".join(self._opener.names[agent] for agent in self._waited_for())
@@ -416,29 +328,19 @@ class Coordinator:
             return self._guarded(lambda: self._abandon(line))
         if not self._waiting.due():
             return []
-        ending = self._verdict is not None and self._outcome is None
+        ending = self._verdict is not None and self.outcome is None
         return self._condemned() if ending else self._guarded(self._again)
 
+    @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return what is said to a packet."""
-        self._waiting.tick(now)
-        self._now = now
-        if self._verdict is not None and self._outcome is None:
+        if self._verdict is not None and self.outcome is None:
             return []  # nothing more is used; `tick` writes the end once there is room
-        try:
-            envelope = verify_packet(packet, self._opener, self._subjects, self.subjects)
-        except InputError as error:
-            self._report(str(error))
-            return []
-        return self._guarded(lambda: self._dispatch(envelope))
-
-    def close(self) -> None:
-        """Let go of the journal."""
-        self._journal.close()
+        return super().receive(packet, now)
 
     # the steps of a run
 
-    def _resumed(self) -> list[Packet]:
+    @override
+    def _resume(self) -> list[Packet]:
         if self._said("start") is None:
             return self._again()
         self._phase = "running"
@@ -449,35 +351,33 @@ class Coordinator:
             self._end("finished", "the run is finished", model=released)
         elif self._said("end") is not None:
             values = self._opener.opened(self._said("end") or b"").values()
-            self._end("abandoned", one_line(values["line"]))
+            self._end("abandoned", env.one_line(values["line"]))
         return [*self._again(), *packets]
 
-    def _dispatch(self, envelope: Envelope) -> list[Packet]:
-        if envelope.sender == COORDINATOR:
-            return []
+    @override
+    def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
         self._grammar.check(envelope)
         if envelope.kind == Kind.RESEND_REQUEST:
             return self._again() if self._spacing.allows(self._now) else []
-        if envelope.kind == Kind.REFUSAL and self._is_late(envelope):
+        # a site may refuse to begin what has begun: its journal goes on with the run
+        refused = envelope.kind == Kind.REFUSAL
+        if refused and self._started and not envelope.values().get("started", True):
             return []
         if envelope.kind in (Kind.DONE, Kind.REFUSAL):
             self._done.add(envelope.sender)
-        if self._outcome is not None:
-            return []
-        steps = {
-            Kind.DONE: self._left,
-            Kind.ACCEPTANCE: self._accepted,
-            Kind.REFUSAL: self._refused,
-        }
-        return steps.get(envelope.kind, self._accept_round)(envelope)
+        return [] if self.outcome is not None else self._step(envelope)
 
-    def _refused(self, envelope: Envelope) -> list[Packet]:
+    def _step(self, envelope: Envelope) -> list[Packet]:
+        """Return what follows from a message while the run goes on."""
         name = self._opener.names[envelope.sender]
-        return self._abandon(f"{name} refused: {one_line(envelope.values()['line'])}")
-
-    def _is_late(self, envelope: Envelope) -> bool:
-        """Whether a site refuses to begin what has begun: its journal goes on with the run."""
-        return not envelope.values().get("started", True) and self._started
+        if envelope.kind == Kind.REFUSAL:
+            return self._abandon(f"{name} refused: {env.one_line(envelope.values()['line'])}")
+        if envelope.kind == Kind.DONE:  # before the run has ended, it answers nothing more
+            gave_up = envelope.values()["ending"] == "abandoned"
+            return self._abandon(f"{name} gave up waiting") if gave_up else []
+        if envelope.kind == Kind.ACCEPTANCE:
+            return self._accepted(envelope)
+        return self._accept_round(envelope) if self._phase == "running" else []
 
     def _accepted(self, envelope: Envelope) -> list[Packet]:
         if self._phase != "inviting":
@@ -489,7 +389,7 @@ class Coordinator:
             return []
         acceptances = [self._acceptances[agent].hex() for agent in self._agents]
         start = self._seal.values(Kind.START, 0, {"acceptances": acceptances})
-        start = self._journal.say(self._run, "start", start)
+        start = self._journal.say(self._digest, "start", start)
         self._phase = "running"
         return [self._packet(start), *self._begun()]
 
@@ -499,21 +399,22 @@ class Coordinator:
 
     def _accept_round(self, envelope: Envelope) -> list[Packet]:
         """Take what an agent said in a round, or at the end."""
-        if self._phase != "running":
-            return []
-        before = self._conductor.turn, len(self._conductor.missing()), len(self._heads)
+        before = self._stands()
         if envelope.kind == Kind.HEAD:
             self._heads[envelope.sender] = envelope
         elif envelope.kind == Kind.LEDGER_ENTRIES:
+            plans = [self.plan.ledger] * self.plan.rounds
+            plans += [] if self.last is None else [self.last.planned.ledger]
+            questions = [ledger.kind.shape[2] for ledger in plans]
             name = self._opener.names[envelope.sender]
-            column = entries_from_json(envelope.values(), self._questions(), name)
-            self._columns[envelope.sender] = column
-        packets = self._conductor.accept(envelope)
-        packets += self._closing()
-        after = self._conductor.turn, len(self._conductor.missing()), len(self._heads)
-        if after != before:
+            self._columns[envelope.sender] = entries_from_json(envelope.values(), questions, name)
+        packets = [*self._conductor.accept(envelope), *self._closing()]
+        if self._stands() != before:
             self._waiting.reset()
         return packets
+
+    def _stands(self) -> tuple[int, int, int]:
+        return self._conductor.turn, len(self._conductor.missing()), len(self._heads)
 
     def _closing(self) -> list[Packet]:
         """Release the model, once every site has signed its head and sent its ledger entries."""
@@ -529,9 +430,9 @@ class Coordinator:
             )
         self.ledger = self._observed([self._columns[agent] for agent in self._agents])
         # before the heads are told: a site that has them ends with this model
-        self._journal.say(self._run, "model", self._layout.packed(self._conductor.released()))
+        self._journal.say(self._digest, "model", self._layout.packed(self._conductor.released()))
         heads = {"heads": [self._heads[agent].sealed.hex() for agent in self._agents]}
-        sealed = self._journal.say(self._run, "heads", self._seal.values(Kind.HEADS, 0, heads))
+        sealed = self._journal.say(self._digest, "heads", self._seal.values(Kind.HEADS, 0, heads))
         self._end("finished", "the run is finished", model=self._conductor.released())
         return [self._packet(sealed)]
 
@@ -552,28 +453,16 @@ class Coordinator:
                 raise PrivacyError(f"{names[agent]} answered a question of nobody")
         return observed
 
-    def _questions(self) -> list[int]:
-        """Return how many questions every round has at most, the last question after them."""
-        training = [self.plan.ledger.kind.shape[2]] * self.plan.rounds
-        last = [] if self.last is None else [self.last.planned.ledger.kind.shape[2]]
-        return training + last
-
-    def _left(self, envelope: Envelope) -> list[Packet]:
-        """End, if a site has ended before the run has: it answers nothing more."""
-        if envelope.values()["ending"] == "abandoned":
-            return self._abandon(f"{self._opener.names[envelope.sender]} gave up waiting")
-        return []
-
     def _abandon(self, line: str) -> list[Packet]:
-        values: dict[str, Any] = {"line": one_line(line)}
+        values: dict[str, Any] = {"line": env.one_line(line)}
         if not self._started:  # in no journal: nothing happened that a next attempt must not repeat
             self._given_up = self._seal.values(Kind.END, 0, {**values, "started": False})
-            self._end("abandoned", line + NOT_STARTED)
+            self._end("abandoned", line + interface.NOT_STARTED)
             return [self._packet(self._given_up)]
         so_far = self._conductor.so_far() if self.signed.release_abandoned else None
         if so_far is not None:
             values["public"] = so_far.hex()
-        sealed = self._journal.say(self._run, "end", self._seal.values(Kind.END, 0, values))
+        sealed = self._journal.say(self._digest, "end", self._seal.values(Kind.END, 0, values))
         self._end("abandoned", line)
         return [self._packet(sealed)]
 
@@ -586,7 +475,7 @@ class Coordinator:
         if ending == "abandoned" and self.signed.release_abandoned and self._conductor.so_far():
             model = self._conductor.model()
         self._phase = "ended"
-        self._outcome = outcome_of(ending, line, model, self.certificate)
+        self.outcome = interface.outcome_of(ending, line, model, self.certificate)
         self._report(line)
 
     # asking again
@@ -597,13 +486,13 @@ class Coordinator:
             return [self._packet(sealed)]
         kept = [self._given_up, *(self._said(what) for what in ("end", "heads"))]
         last = next((sealed for sealed in kept if sealed is not None), None)
-        if last is not None and self._outcome is not None:
+        if last is not None and self.outcome is not None:
             return [self._packet(last)]
         start = self._packet(self._said("start") or b"")
         return [start, *self._conductor.again()]
 
     def _waited_for(self) -> tuple[int, ...]:
-        if self._outcome is not None:
+        if self.outcome is not None:
             return ()
         if self._phase == "inviting":
             return tuple(a for a in self._agents if a not in self._acceptances)
@@ -615,24 +504,16 @@ class Coordinator:
         return Packet(self._subjects.proposal, sealed)
 
     def _said(self, what: str) -> bytes | None:
-        return self._journal.said(self._run, what)
+        return self._journal.said(self._digest, what)
 
-    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
-        """Return the packets of some work; a breach ends the run, a full disk does not."""
-        try:
-            return work()
-        except InputError as error:
-            self._report(str(error))
-            return []
-        except TaciturnError as error:
-            self._verdict = str(error)
-        except Exception as error:  # the run ends, and not the process that tells the sites so
-            self._verdict = f"an error in taciturn ({type(error).__name__})"
+    @override
+    def _fail(self, line: str, *, breach: bool) -> list[Packet]:
+        self._verdict = line
         return self._condemned()
 
     def _condemned(self) -> list[Packet]:
         """Abandon a run that a breach has ended; on a full disk, nothing yet."""
-        if self._verdict is None or self._outcome is not None:
+        if self._verdict is None or self.outcome is not None:
             return []
         try:
             return self._abandon(self._verdict)

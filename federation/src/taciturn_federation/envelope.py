@@ -21,10 +21,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from taciturn.errors import InputError, TaciturnError
 from taciturn.typing import PyTree
@@ -88,18 +85,8 @@ class Seal:
 
     def sealed(self, kind: Kind, turn: int, body: bytes, *, transcript: bytes = NOTHING) -> bytes:
         """Return the bytes of an envelope."""
-        header = _HEADER.pack(
-            _MAGIC,
-            _VERSION,
-            kind,
-            0,
-            self.sender,
-            turn,
-            self.run,
-            transcript,
-            _sha(body),
-            len(body),
-        )
+        front = (_MAGIC, _VERSION, kind, 0, self.sender, turn)
+        header = _HEADER.pack(*front, self.run, transcript, _sha(body), len(body))
         return b"".join([header, body, sign_labelled(self.key, Label.ENVELOPE, header)])
 
     def values(self, kind: Kind, turn: int, values: Mapping[str, Any]) -> bytes:
@@ -125,9 +112,8 @@ class Opener:
         if len(sealed) < _HEADER.size + _SIGNATURE:
             raise InputError(f"a message has {len(sealed)} bytes and was cut short; it is not used")
         header, body = sealed[: _HEADER.size], sealed[_HEADER.size : -_SIGNATURE]
-        magic, version, kind, _, sender, turn, run, transcript, digest, length = _HEADER.unpack(
-            header
-        )
+        magic, version, kind, _, sender, turn, *rest = _HEADER.unpack(header)
+        run, transcript, digest, length = rest
         if magic != _MAGIC or version != _VERSION:
             raise InputError("a message is not one of this version of taciturn; it is not used")
         if sender not in self.keys:
@@ -142,7 +128,11 @@ class Opener:
                 f"a message in the name of {name} was not signed with the key of {name}; somebody "
                 "else sent it, or changed it on its way"
             )
-        return Envelope(_kind(kind, name), sender, turn, transcript, body, digest, sealed)
+        try:
+            known = Kind(kind)
+        except ValueError:
+            raise InputError(f"a message of {name} is of an unknown kind; it is not used") from None
+        return Envelope(known, sender, turn, transcript, body, digest, sealed)
 
 
 def read_values(body: bytes) -> dict[str, Any]:
@@ -183,13 +173,6 @@ def with_scores(trained: bytes, digests: list[bytes]) -> bytes:
     return chained(trained, joint(digests)) if digests else trained
 
 
-def _kind(number: int, name: str) -> Kind:
-    try:
-        return Kind(number)
-    except ValueError:
-        raise InputError(f"a message of {name} is of an unknown kind; it is not used") from None
-
-
 def _sha(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
@@ -209,8 +192,7 @@ class Layout:
         """Return the layout of a tree of arrays, or of their shapes."""
         leaves, structure = jax.tree.flatten(shapes)
         make: Any = jax.ShapeDtypeStruct
-        shaped = tuple(make(np.shape(leaf), leaf.dtype) for leaf in leaves)
-        return cls(structure, shaped)
+        return cls(structure, tuple(make(np.shape(leaf), leaf.dtype) for leaf in leaves))
 
     @property
     def size(self) -> int:
@@ -227,21 +209,16 @@ class Layout:
         )
         if not same:
             raise InputError("a tree of arrays is not of the shapes that the plan announces")
-        return b"".join(_little(array).tobytes() for array in arrays)
+        # little-endian
+        return b"".join(one.astype(one.dtype.newbyteorder("<")).tobytes() for one in arrays)
 
     def unpacked(self, content: bytes, whose: str, *, finite: bool = True) -> PyTree:
-        """Return the tree in some bytes.
+        """Return the tree in some bytes, which `whose` error names.
 
-        Parameters
-        ----------
-        whose
-            Who sent them, for the error message.
-        finite
-            Whether every number must be finite, and small enough to be computed with: at most the
-            root of the largest of its type, so that no sum or product of a few overflows.
+        `finite`: whether every number must be finite, and small enough to be computed with: at most
+        the root of the largest of its type, so that no sum or product of a few overflows.
 
-        Raises `InputError` if they are more or fewer than the plan announces, or a number is not
-        finite or too large.
+        Raises `InputError` if they are more or fewer than the plan announces, or a number is not.
         """
         if len(content) != self.size:
             raise InputError(
@@ -272,22 +249,21 @@ class Layout:
 
 def largest(tree: PyTree) -> float:
     """Return the largest magnitude of the floating numbers of a tree; 0 for none."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating) and leaf.size]
-    return max((float(np.max(np.abs(leaf))) for leaf in floating), default=0.0)
+    return max((float(np.max(np.abs(leaf))) for leaf in _floating(tree) if leaf.size), default=0.0)
 
 
 def is_computable(tree: PyTree, most: float = math.inf) -> bool:
     """Whether every number of a tree is one that `Layout.unpacked` takes from others."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    floating = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
     # the comparison is false of what is not a number, too
-    limits = (min(most, np.sqrt(np.finfo(leaf.dtype).max)) for leaf in floating)
-    return all(bool(np.all(np.abs(leaf) <= limit)) for leaf, limit in zip(floating, limits))  # noqa: B905 - of one length
+    return all(
+        bool(np.all(np.abs(leaf) <= min(most, np.sqrt(np.finfo(leaf.dtype).max))))
+        for leaf in _floating(tree)
+    )
 
 
-def _little(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+def _floating(tree: PyTree) -> list[np.ndarray]:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -320,57 +296,47 @@ class Subjects:
         check_token("study", self.study)
         check_token("run", self.run)
 
-    def _of(self, *parts: object) -> str:
-        return ".".join([self.study, self.run, *map(str, parts)])
-
     @property
     def proposal(self) -> str:
         """Where the coordinator says what concerns all: proposal, start, heads, end."""
-        return self._of("proposal")
+        return f"{self.study}.{self.run}.proposal"
 
     def public(self, turn: int | str = "*") -> str:
         """Return where the coordinator publishes what the agents of a star hear in a round."""
-        return self._of("public", turn)
+        return f"{self.study}.{self.run}.public.{turn}"
 
     def ask(self, agent: int | str = "*") -> str:
         """Return where an agent says what it lacks."""
-        return self._of("ask", agent)
+        return f"{self.study}.{self.run}.ask.{agent}"
 
     def answer(self, agent: int | str = "*") -> str:
         """Return where an agent of a star sends its messages."""
-        return self._of("answer", agent)
+        return f"{self.study}.{self.run}.answer.{agent}"
 
     def edge(self, sender: int | str = "*", receiver: int | str = "*") -> str:
         """Return where an agent speaks to a neighbour."""
-        return self._of("edge", sender, receiver)
+        return f"{self.study}.{self.run}.edge.{sender}.{receiver}"
 
     def state(self, agent: int | str = "*") -> str:
         """Return where an agent says how it stands, and what it releases."""
-        return self._of("state", agent)
+        return f"{self.study}.{self.run}.state.{agent}"
 
-    def agent_writes(self, agent: int, neighbours: tuple[int, ...]) -> tuple[str, ...]:
-        """Return all that agent number `agent` may write; on a star it has no neighbours."""
-        own = (self.ask(agent), self.answer(agent), self.state(agent))
-        return own + tuple(self.edge(agent, other) for other in neighbours)
-
-    def agent_hears(self, agent: int) -> tuple[str, ...]:
-        """Return all that agent number `agent` may listen to."""
+    def of_agent(self, agent: int, neighbours: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
+        """Return all that an agent may write, and listen to; on a star it has no neighbours."""
+        edges = (self.edge(agent, other) for other in neighbours)
         everyone = (self.proposal, self.public(), self.ask(), self.state())
-        return (*everyone, self.edge(receiver=agent))
+        return (
+            (self.ask(agent), self.answer(agent), self.state(agent), *edges),
+            (*everyone, self.edge(receiver=agent)),
+        )
 
-    def coordinator_writes(self) -> tuple[str, ...]:
-        """Return all that the coordinator may write."""
-        return (self.proposal, self.public())
-
-    def coordinator_hears(self) -> tuple[str, ...]:
-        """Return all that the coordinator may listen to: no edge of a network."""
-        return (self.ask(), self.answer(), self.state())
+    @property
+    def of_coordinator(self) -> tuple[tuple[str, ...], ...]:
+        """All that the coordinator may write, and listen to: no edge of a network."""
+        return (self.proposal, self.public()), (self.ask(), self.answer(), self.state())
 
     def sender(self, subject: str) -> int | None:
-        """Return the agent whose subject this is; None for the coordinator.
-
-        Raises `InputError` if it is no subject of this run.
-        """
+        """Return the agent whose subject this is; None for the coordinator."""
         front, parts = f"{self.study}.{self.run}.", subject.split(".")[2:]
         known = {"proposal": 1, "public": 2, "ask": 2, "answer": 2, "edge": 3, "state": 2}
         numbers = all(part.isdecimal() and len(part) < 10 for part in parts[1:])
@@ -392,17 +358,11 @@ def matches(pattern: str, subject: str) -> bool:
 
 
 class BreachError(TaciturnError):
-    """Somebody signed what the agreement rules out; the run ends, and the line says who and what.
-
-    Nothing of a record is in it, and it follows from public facts alone.
-    """
+    """Somebody signed what the agreement rules out: by public facts alone, so all may know who."""
 
 
 class UnreadableError(TaciturnError):
-    """A cell of a site's own file is not what the bounds declare: a fact about the records.
-
-    The run stays charged whole, and the reason is told to the owner alone.
-    """
+    """A cell of a site's file is not as declared: only its owner is told why."""
 
 
 _HEX, _DIGEST = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}")
@@ -441,15 +401,12 @@ class Grammar:
     rounds: int  # T of the plan: no message is about a later round
 
     def check(self, envelope: Envelope) -> None:
-        """Return if a message is one that the protocol knows.
+        """Return if a message is one that the protocol knows; raise `BreachError` if not.
 
-        Raises `BreachError` if a value of it is missing, of another type or out of range. Its
-        sender signed it, so the error names the sender.
+        Its sender signed it, so the error names the sender.
         """
         kind = envelope.kind
-        if kind >= _ARRAYS:
-            return
-        if not (envelope.round <= self.rounds and self._is_right(envelope)):
+        if kind < _ARRAYS and not (envelope.round <= self.rounds and self._is_right(envelope)):
             raise BreachError(
                 f"{self.names[envelope.sender]} sent a message of the kind {kind.name} whose "
                 "values are not those of the protocol; its owner should look at its version of "
@@ -466,18 +423,23 @@ class Grammar:
             values = envelope.values()
         except InputError:
             return False
-        right: Callable[[dict[str, Any]], bool] = {
-            Kind.ACCEPTANCE: _is_acceptance,
-            Kind.START: lambda given: self._are_of_all(given.get("acceptances")),
-            Kind.RESEND_REQUEST: self._is_resend_request,
-            Kind.HEADS: lambda given: self._are_of_all(given.get("heads")),
-            Kind.REFUSAL: _is_line,
-            Kind.DONE: lambda given: given.get("ending") in ("finished", "abandoned"),
-            Kind.END: _is_end,
-            Kind.LEDGER_ENTRIES: lambda _: True,
-            Kind.PROGRESS: lambda given: not given,
+        get = values.get
+        right: Callable[[], bool] = {
+            Kind.ACCEPTANCE: lambda: (
+                isinstance(get("digest"), str)
+                and isinstance(get("taciturn"), str)
+                and _matches(_DIGEST, get("mask"))
+            ),
+            Kind.START: lambda: self._are_of_all(get("acceptances")),
+            Kind.RESEND_REQUEST: lambda: self._is_resend_request(values),
+            Kind.HEADS: lambda: self._are_of_all(get("heads")),
+            Kind.REFUSAL: lambda: _is_line(values),
+            Kind.DONE: lambda: get("ending") in ("finished", "abandoned"),
+            Kind.END: lambda: _is_line(values) and _matches(_HEX, get("public")),
+            Kind.LEDGER_ENTRIES: lambda: True,  # read where the plan is at hand
+            Kind.PROGRESS: lambda: not values,
         }[kind]
-        return right(values)
+        return right()
 
     def _is_resend_request(self, values: dict[str, Any]) -> bool:
         kind, sender = values.get("kind"), values.get("sender")
@@ -489,26 +451,15 @@ class Grammar:
         return kind in _REQUESTED and known and is_whole(values.get("round"), 0, self.rounds)
 
     def _are_of_all(self, given: Any) -> bool:
-        """Whether these are as many envelopes, in hexadecimal digits, as there are sites at most.
-
-        Which of them are missing is told by name where they are read.
-        """
+        """Whether these are envelopes in hexadecimal digits; those missing are named where read."""
         few = isinstance(given, list) and len(given) < len(self.names)
         return few and all(isinstance(one, str) and _HEX.fullmatch(one) for one in given)
 
 
-def _is_acceptance(values: dict[str, Any]) -> bool:
-    digest, version, mask = values.get("digest"), values.get("taciturn"), values.get("mask")
-    texts = isinstance(digest, str) and isinstance(version, str)
-    return texts and (mask is None or (isinstance(mask, str) and bool(_DIGEST.fullmatch(mask))))
+def _matches(pattern: re.Pattern[str], value: Any) -> bool:
+    return value is None or (isinstance(value, str) and pattern.fullmatch(value) is not None)
 
 
 def _is_line(values: dict[str, Any]) -> bool:
     """Whether these say why a party ends, and whether the run had started."""
     return isinstance(values.get("line"), str) and values.get("started", True) in (True, False)
-
-
-def _is_end(values: dict[str, Any]) -> bool:
-    public = values.get("public")
-    right = public is None or (isinstance(public, str) and bool(_HEX.fullmatch(public)))
-    return right and _is_line(values)

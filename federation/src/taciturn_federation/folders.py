@@ -28,7 +28,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -62,11 +62,6 @@ from taciturn_federation.keys import (
 )
 
 
-def studies_folder(given: Path | None = None) -> Path:
-    """Return the folder of a coordinator's studies; if none is given, in the user's data folder."""
-    return data_folder() / "studies" if given is None else given
-
-
 def sites_folder(given: Path | None = None) -> Path:
     """Return the folder of an owner's sites; if none is given, in the user's data folder."""
     return data_folder() / "sites" if given is None else given
@@ -74,7 +69,8 @@ def sites_folder(given: Path | None = None) -> Path:
 
 def study_folder(study: str, folder: Path | None = None) -> Path:
     """Return the folder of a coordinator's study."""
-    return studies_folder(folder) / check_party(study, "a study")
+    studies = data_folder() / "studies" if folder is None else folder
+    return studies / check_party(study, "a study")
 
 
 def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
@@ -83,10 +79,7 @@ def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
 
 
 def found_site(study: str, name: str | None, folder: Path | None = None) -> Path:
-    """Return the folder of the site of a study; without a name that of the only one.
-
-    Raises `InputError` if there is none, or there are several and no name is given.
-    """
+    """Return the folder of the site of a study; without a name that of the only one."""
     place = sites_folder(folder) / check_party(study, "a study")
     if name is not None:
         found = [one for one in (place / check_party(name),) if one.is_dir()]
@@ -105,10 +98,7 @@ def found_site(study: str, name: str | None, folder: Path | None = None) -> Path
 
 
 def make_folder(folder: Path) -> Path:
-    """Make a folder that only its user can enter, and return it; it must be new.
-
-    Raises `InputError` if it is there already, or cannot be made.
-    """
+    """Make a new folder that only its user can enter, and return it."""
     try:
         private_folder(folder.parent)
         folder.mkdir(mode=0o700)
@@ -119,11 +109,17 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
-def read_text(file: Path) -> str:
-    """Return the text of a file of a study or a site.
+def _new_keys(folder: Path) -> Ed25519PrivateKey:
+    """Make a folder of a party with its two keys, and return the signing key."""
+    make_folder(folder)
+    signing = Ed25519PrivateKey.generate()
+    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
+    write_key(folder / "signing.key", signing)
+    return signing
 
-    Raises `InputError` if it cannot be read.
-    """
+
+def read_text(file: Path) -> str:
+    """Return the text of a file of a study or a site."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -167,7 +163,14 @@ class PartyFolder:
 
     def nkey(self) -> Nkey:
         """Return the key with which coordinator or site connects."""
-        return Nkey.read(self.folder / "nkey.key")
+        return Nkey(read_key(self.folder / "nkey.key"))
+
+    def _certified(self, name: str) -> dict[str, Any]:
+        """Return what a proposal or request says of the party: name, key, nkey, certified."""
+        key, nkey = self.signing_key(), self.nkey().public
+        certified = certify_nkey(key, self.invitation.study, name, nkey)
+        text = public_text(key.public_key())
+        return {"name": name, "key": text, "nkey": nkey, "certified": certified}
 
 
 class StudyFolder(PartyFolder):
@@ -180,13 +183,7 @@ class StudyFolder(PartyFolder):
 
     def coordinator(self) -> Member:
         """Return the coordinator as a proposal names it."""
-        nkey = self.nkey().public
-        return Member(
-            name=COORDINATOR_NAME,
-            key=self.invitation.key,
-            nkey=nkey,
-            certified=certify_nkey(self.signing_key(), self.name, COORDINATOR_NAME, nkey),
-        )
+        return Member(**self._certified(COORDINATOR_NAME) | {"key": self.invitation.key})
 
     def admitted(self) -> tuple[Admitted, ...]:
         """Return the sites that were admitted, also those struck off, in that order."""
@@ -221,36 +218,22 @@ class StudyFolder(PartyFolder):
 
 
 def new_study(
-    folder: Path,
-    name: str,
-    table: TableFacts,
-    *,
-    hub: str,
-    rows_per_person: int | None,
+    folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
 ) -> StudyFolder:
     """Make a study in a new folder: keys, the hub's certificate and the invitation.
 
-    `hub`: host and port at which sites reach it. Raises `InputError` if the folder is there
-    already, or the name or the address is none.
+    `hub`: host and port at which sites reach it.
     """
     check_party(name, "a study")
     check_address(hub)
-    make_folder(folder)
-    signing = Ed25519PrivateKey.generate()
+    signing = _new_keys(folder)
     hub_key, certificate = new_hub()
     invitation = Invitation(
-        study=name,
-        hub=hub,
-        certificate=certificate,
-        table=table,
-        rows_per_person=rows_per_person,
-        taciturn=taciturn.__version__,
-        key=public_text(signing.public_key()),
-        signature=UNSIGNED,
-    ).signed(signing)
+        study=name, hub=hub, certificate=certificate, table=table,
+        rows_per_person=rows_per_person, taciturn=taciturn.__version__,
+        key=public_text(signing.public_key()), signature=UNSIGNED,
+    ).signed(signing)  # fmt: skip
     write_key(folder / "hub.key", hub_key)
-    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
-    write_key(folder / "signing.key", signing)
     write_text(certificate, folder / "hub.pem")
     for inside in ("members", "proposals", "runs"):
         make_folder(folder / inside)
@@ -260,10 +243,7 @@ def new_study(
 
 
 def open_study(folder: Path) -> StudyFolder:
-    """Return the study in a folder.
-
-    Raises `InputError` if there is none, or another version of taciturn made it.
-    """
+    """Return the study in a folder, which this version of taciturn must have made."""
     file = folder / "invitation.json"
     if not file.is_file():
         raise InputError(
@@ -299,21 +279,14 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
     for other in (study.coordinator(), *others):
         if other.keys & site.keys:
             raise InputError(f"{other.name} has a key of {site.name}; each has keys of its own")
-    member = Admitted(
-        number=len(known) if before is None else before.number,
-        participant=site,
-        request=request.digest,
-        struck=False,
-    )
+    number = len(known) if before is None else before.number
+    member = Admitted(number=number, participant=site, request=request.digest, struck=False)
     write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
     return member
 
 
 def strike(study: StudyFolder, name: str) -> Admitted:
-    """Strike a site off: neither of its keys may connect, be proposed with or be admitted again.
-
-    Raises `InputError` if there is no such site.
-    """
+    """Strike a site off: neither key may connect, be proposed with or be admitted again."""
     known = {one.participant.name: one for one in study.admitted()}
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
@@ -339,20 +312,18 @@ def users_of(
     `coordinator` and `struck` are public nkeys; those struck may not connect, whatever a proposal
     says.
     """
-    writes: dict[str, list[str]] = {coordinator: []}
-    hears: dict[str, list[str]] = {coordinator: []}
+    users = {coordinator: User(coordinator, (), ())}
+
+    def allow(nkey: str, writes: tuple[str, ...], hears: tuple[str, ...]) -> None:
+        known = users.get(nkey, User(nkey, (), ()))
+        users[nkey] = User(nkey, known.writes + writes, known.hears + hears)
+
     for proposal in proposals:
         subjects = proposal.subjects
-        writes[coordinator] += subjects.coordinator_writes()
-        hears[coordinator] += subjects.coordinator_hears()
+        allow(coordinator, *subjects.of_coordinator)
         for agent, site in enumerate(proposal.participants):
-            writes.setdefault(site.nkey, []).extend(
-                subjects.agent_writes(agent, proposal.neighbours(agent))
-            )
-            hears.setdefault(site.nkey, []).extend(subjects.agent_hears(agent))
-    return tuple(
-        User(nkey, tuple(writes[nkey]), tuple(hears[nkey])) for nkey in writes if nkey not in struck
-    )
+            allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
+    return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
 class SiteFacts(Document):
@@ -398,15 +369,19 @@ class SiteFolder(PartyFolder):
         file = Path(self.facts.data) if data is None else data
         return source_of(file, self.invitation, self.facts)
 
+    def request(self, count: int) -> JoinRequest:
+        """Return what the owner sends to the coordinator."""
+        invited = self.invitation
+        return JoinRequest(
+            study=invited.study, invitation=invited.digest, count=count,
+            taciturn=taciturn.__version__, signature=UNSIGNED, **self._certified(self.name),
+        ).signed(self.signing_key())  # fmt: skip
+
     def take_part(self, proposal: SignedProposal) -> int:
         """Return the number of the agent that the site is.
 
-        Raises
-        ------
-        PrivacyError
-            If the coordinator did not sign the proposal.
-        InputError
-            If it is of another study, or the site has no part in it with its own keys.
+        Raises `PrivacyError` if the coordinator did not sign the proposal, and `InputError` if it
+        is of another study, or the site has no part in it with its own keys.
         """
         if proposal.study != self.invitation.study:
             raise InputError(
@@ -433,20 +408,14 @@ def read_invitation(file: Path) -> Invitation:
 def join(
     folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
 ) -> tuple[SiteFolder, JoinRequest]:
-    """Make the keys of a site, and return it with the request to be sent to the coordinator.
-
-    Raises `InputError` if there is such a site already, or the file has other columns than the
-    invitation says.
-    """
+    """Make the keys of a site, and return it with the request to be sent to the coordinator."""
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
     count = count_of(source_of(data, invitation, facts), invitation)
-    make_folder(folder)
-    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
-    write_key(folder / "signing.key", Ed25519PrivateKey.generate())
+    _new_keys(folder)
     write_text(invitation.to_json() + "\n", folder / "invitation.json")
     write_text(facts.to_json() + "\n", folder / "site.json")
     site = SiteFolder(folder, invitation, facts)
-    return site, request_of(site, count)
+    return site, site.request(count)
 
 
 def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinRequest]:
@@ -455,32 +424,13 @@ def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinReq
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
         site = SiteFolder(site.folder, site.invitation, facts)
-    return site, request_of(site, count_of(site.source(), site.invitation))
+    return site, site.request(count_of(site.source(), site.invitation))
 
 
 def open_site(folder: Path) -> SiteFolder:
-    """Return the site in a folder.
-
-    Raises `InputError` if there is none, or the study is for another version of taciturn.
-    """
+    """Return the site in a folder, whose study must be for this version of taciturn."""
     invitation = read_invitation(folder / "invitation.json")
     return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
-
-
-def request_of(site: SiteFolder, count: int) -> JoinRequest:
-    """Return what the owner sends to the coordinator."""
-    signing, nkey, study = site.signing_key(), site.nkey().public, site.invitation.study
-    return JoinRequest(
-        study=study,
-        name=site.name,
-        invitation=site.invitation.digest,
-        count=count,
-        nkey=nkey,
-        certified=certify_nkey(signing, study, site.name, nkey),
-        taciturn=taciturn.__version__,
-        key=public_text(signing.public_key()),
-        signature=UNSIGNED,
-    ).signed(signing)
 
 
 def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
@@ -492,10 +442,7 @@ def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
 
 
 def count_of(source: Source, invitation: Invitation) -> int:
-    """Return how many records a file has, or how many places its persons have.
-
-    Raises `InputError` if the file has other columns than the invitation describes.
-    """
+    """Return how many records a file has, or how many places its persons have."""
     files = read_files(source, invitation.table.bounds)
     (count,) = Division(agents=1, rows_per_person=invitation.rows_per_person).counts(files)
     return count

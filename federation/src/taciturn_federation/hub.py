@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from taciturn.budget import (
-    head_locked,
-    private_opener,
-)
+from taciturn.budget import head_locked, private_opener
 from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn_federation.agreement import check_address
@@ -61,7 +58,11 @@ def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -
 
     Raises `InputError` if a name cannot be written.
     """
-    listed = ",\n".join(f"    {_user(user)}" for user in users)
+    listed = ",\n".join(
+        f"    {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.writes)}, "
+        f"subscribe: {_allowed(user.hears)} }} }}"
+        for user in users
+    )
     return (
         "# written by taciturn study hub; what is changed here is lost\n"
         f"listen: {_text(f'{host}:{port}')}\n"
@@ -84,13 +85,6 @@ def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -
     )
 
 
-def _user(user: User) -> str:
-    return (
-        f"{{ nkey: {_text(user.nkey)}, permissions: "
-        f"{{ publish: {_allowed(user.writes)}, subscribe: {_allowed(user.hears)} }} }}"
-    )
-
-
 def _allowed(subjects: Sequence[str]) -> str:
     """Return permissions; an empty list would allow everything."""
     if not subjects:
@@ -109,10 +103,7 @@ def _text(text: str) -> str:
 
 
 def server_program(given: Path | None = None) -> Path:
-    """Return the program nats-server: the one given, that of the package, or that of the system.
-
-    Raises `InputError` if there is none, or the one given is no program.
-    """
+    """Return the program nats-server: the one given, that of the package, or of the system."""
     if given is not None:
         if not (given.is_file() and os.access(given, os.X_OK)):
             raise InputError(f"{given} is no program; name nats-server, as in --server PATH")
@@ -130,21 +121,18 @@ def server_program(given: Path | None = None) -> Path:
 class Server:
     """A nats-server as a process of this one, which ends when this one does, however it ends.
 
-    Parameters
-    ----------
-    configured
-        The file of its configuration.
-    log
-        A file that what it says is added to; it says nothing of messages.
+    `configured` is the file of its configuration; to `log` it adds what it says, nothing of
+    messages.
 
     Raises `InputError` if it does not start; the message has its last line.
     """
 
     def __init__(self, program: Path, configured: Path, log: Path, port: int) -> None:
-        if not _becomes_free(port):
+        # a server whose process was killed is about to end
+        if not _within(_FREED, lambda: is_free(port)):
             raise InputError(f"port {port} is taken; stop what listens there, or give --port")
         with open(log, "ab", opener=private_opener) as out:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-ISc", _LAUNCH, str(program), "-c", str(configured)],
                 stdin=subprocess.PIPE,
                 stdout=out,
@@ -153,17 +141,16 @@ class Server:
                 start_new_session=True,
             )
         self._log = log
-        self._await(port)
-
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
+        if not _within(_STARTED, lambda: not (self.runs and is_free(port))) or not self.runs:
+            self.stop()
+            raise InputError(
+                f"the server did not start ({self.last_line()}); mend that, or its log"
+            )
 
     @property
     def runs(self) -> bool:
         """Whether it runs."""
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     def reload(self) -> bool:
         """Let it read its configuration again; whether it says in its log that it has.
@@ -171,47 +158,37 @@ class Server:
         Who is struck off is disconnected by then.
         """
         before = self._log.stat().st_size
-        self._process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + _RELOADED
-        while self.runs and time.monotonic() < until:
+        self.process.send_signal(signal.SIGHUP)
+
+        def taken() -> bool:
             with self._log.open("rb") as log:
                 log.seek(before)
-                if _TAKEN in log.read():
-                    return True
-            time.sleep(0.01)
-        return False
+                return _TAKEN in log.read()
+
+        return _within(_RELOADED, lambda: taken() or not self.runs) and taken()
 
     def stop(self) -> None:
         """End it and wait for that."""
         if self.runs:
-            self._process.terminate()
+            self.process.terminate()
         try:
-            self._process.wait(_STOPPED)
+            self.process.wait(_STOPPED)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def last_line(self) -> str:
         """Return the last that it said."""
         lines = self._log.read_text(errors="replace").splitlines()
         return lines[-1] if lines else "it said nothing"
 
-    def _await(self, port: int) -> None:
-        until = time.monotonic() + _STARTED
-        while self.runs and time.monotonic() < until:
-            if not is_free(port):
-                return
-            time.sleep(0.01)
-        self.stop()
-        raise InputError(f"the server did not start ({self.last_line()}); mend that, or its log")
 
-
-def _becomes_free(port: int) -> bool:
-    """Return whether a port is free soon: a server whose process was killed is about to end."""
-    until = time.monotonic() + _FREED
-    while not is_free(port):
+def _within(seconds: float, comes: Callable[[], bool]) -> bool:
+    """Return whether something comes within some seconds."""
+    until = time.monotonic() + seconds
+    while not comes():
         if time.monotonic() > until:
             return False
         time.sleep(0.02)
@@ -252,8 +229,7 @@ def run_hub(
     Where the study cannot be read, or the disk is full, the server runs on with the configuration
     that it has, and the next look tries again.
 
-    Raises `InputError` if the server does not start, or another hub of this study runs on this
-    machine.
+    Raises `InputError` if the server does not start, or another hub of this study runs here.
     """
     _, stated = check_address(study.invitation.hub)
     with (
@@ -296,7 +272,12 @@ class _Following:
         """Start a server that died again, and let it take what changed in the study."""
         try:
             if not self._server.runs:
-                self._restart()
+                if not self._died:
+                    self._event("hub_died", reason=self._server.last_line())
+                self._died = True
+                self._server.stop()
+                self._server = self._started()
+                self._died = False
             wanted = self._wanted()
             if wanted != self._taken:
                 self._reload(wanted)
@@ -305,14 +286,6 @@ class _Following:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 self._event("hub_stale", reason=self._trouble)
-
-    def _restart(self) -> None:
-        if not self._died:
-            self._event("hub_died", reason=self._server.last_line())
-        self._died = True
-        self._server.stop()
-        self._server = self._started()
-        self._died = False
 
     def _started(self) -> Server:
         wanted = self._wanted()
@@ -323,7 +296,7 @@ class _Following:
         except BaseException:
             server.stop()
             raise
-        self._event("hub_started", port=self._port, pid=server.pid)
+        self._event("hub_started", port=self._port, pid=server.process.pid)
         return server
 
     def _reload(self, wanted: _Wanted) -> None:
@@ -361,19 +334,15 @@ def seen_struck(study: StudyFolder, *, patience: float = _STRUCK) -> Seen:
     _, port = check_address(study.invitation.hub)
     until = time.monotonic() + patience
     while True:
-        runs = _runs(study)
+        try:
+            with _alone(study):
+                runs = False
+        except InputError:
+            runs = True
         done = runs and not (_let_in(study) & study.struck())
         if done or not runs or time.monotonic() > until:
             return Seen(runs, done, not is_free(port))
         time.sleep(0.05)
-
-
-def _runs(study: StudyFolder) -> bool:
-    try:
-        with _alone(study):
-            return False
-    except InputError:
-        return True
 
 
 def _let_in(study: StudyFolder) -> frozenset[str]:

@@ -22,6 +22,17 @@ class Packet(NamedTuple):
     payload: bytes
 
 
+class Entry(NamedTuple):
+    """One answer as the ledger has it: what a journal keeps of it, and no number of the answer."""
+
+    local: int
+    kind: int
+    scale: float
+    exponent: int
+    rate: float
+    batch: int
+
+
 class Released(NamedTuple):
     """What a run releases."""
 
@@ -35,27 +46,16 @@ class Released(NamedTuple):
 class Outcome(NamedTuple):
     """How a run ended for a party.
 
-    Attributes
-    ----------
-    ending
-        "finished" with a model; "abandoned" by somebody else, or for want of answers; "refused" by
-        this party.
-    line
-        What happened and who can mend it, in one line that holds nothing of a record.
-    model
-        The released weights, `(*shape)`; of an abandoned run those so far, if the proposal releases
-        them; else None.
-    certificate
-        `taciturn.privacy.Certificate` of the run; None without a model.
-    centre, totals
-        As of `Released`.
+    `ending`: "finished" with a model; "abandoned" by somebody else, or for want of answers;
+    "refused" by this party.
     """
 
     ending: Ending
-    line: str
+    line: str  # what happened and who can mend it, in one line that holds nothing of a record
+    # `(*shape)`; of an abandoned run those so far, if the proposal releases them; else None
     model: Any = None
-    certificate: Any = None
-    centre: Any = None
+    certificate: Any = None  # `taciturn.privacy.Certificate`; None without a model
+    centre: Any = None  # as of `Released`, and so are the totals
     totals: Any = None
 
 
@@ -88,12 +88,12 @@ class Progress(NamedTuple):
 class Party(Protocol):
     """What a transport needs to know of a party; only `receive` may block for long."""
 
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """The subjects that it listens to; `*` stands for one token."""
+    subjects: tuple[str, ...]  # those that it listens to; `*` stands for one token
+    outcome: Outcome | None  # how the run ended; None while it goes on
 
     def start(self, now: float) -> list[Packet]:
         """Return its first packets. `now` is in seconds, from a clock that only goes forward."""
+        return self.tick(now)
 
     def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Return what it says to a packet; it may compute a round first."""
@@ -103,14 +103,12 @@ class Party(Protocol):
 
     def progress(self) -> Progress:
         """Return where the run stands."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """How the run ended; None while it goes on."""
+        return Progress(0, 0, (), 0.0)
 
     @property
     def needed(self) -> bool:
         """Whether others may still ask for what it has: only then may its process not end."""
+        return self.outcome is None
 
     def close(self) -> None:
         """Let go of journal and lock."""
@@ -128,11 +126,11 @@ MAX_BROADCAST_REQUESTS = 8  # sent at once: what they bring serves all who lack 
 class RetryTimer:
     """Time since the last expected message, and when to request it again.
 
-    `elapsed`: seconds since the last expected message. Each `tick` adds at most one, so a machine
-    that was suspended does not time out on waking.
+    Each `tick` adds at most one second, so a machine that was suspended does not time out on
+    waking.
     """
 
-    elapsed: float = 0.0
+    elapsed: float = 0.0  # seconds
     _now: float | None = None
     _since_request: float = 0.0
 

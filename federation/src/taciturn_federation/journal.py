@@ -1,8 +1,8 @@
 """A site's journal: what it was asked and what it said, on the disk before it is said.
 
-SQLite, write-ahead log, synchronous FULL. Every write is one transaction that also adds an entry to
-a chain of digests, whose head is kept in another folder: a journal that was restored from a backup
-is noticed. Keys of noise are in no table.
+The chained store of accounts (`taciturn.budget`), with rows beside its entries: a transaction that
+writes a row adds an entry, and the head of the chain is kept in another folder, so that a journal
+that was restored from a backup is noticed. Keys of noise are in no table.
 """
 
 from __future__ import annotations
@@ -11,122 +11,30 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from taciturn.budget import Entry as Link
 from taciturn.budget import (
-    Entry as Link,
-)
-from taciturn.budget import (
-    check_chain,
-    following,
+    add,
+    chain_of,
     head_locked,
     heads_folder,
+    holds_head,
+    locked,
     private_folder,
     read_head,
     salted,
     sync_folder,
+    synchronise,
     write_head,
 )
 from taciturn.errors import InputError
-from taciturn_federation.ledger_entries import Entry
+from taciturn_federation.interface import Entry
 
-
-@dataclass
-class _Written:
-    """What the entries of a chain say was written; of blobs, their SHA-256."""
-
-    runs: dict[str, list[Any]] = field(default_factory=dict)  # by digest, the row of `run`
-    # by run and round, digests of inputs, chain, message and state
-    sent: dict[tuple[str, int], tuple[str, str, str, str]] = field(default_factory=dict)
-    # by run, round and question, the row of `answer` after these
-    answers: dict[tuple[str, int, int], list[Any]] = field(default_factory=dict)
-    # by run and name, the digest of the content
-    said: dict[tuple[str, str], str] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)  # by run, the last round
-
-    def add(self, content: Mapping[str, Any]) -> None:
-        """Replay an entry."""
-        match content.get("kind"):
-            case "run":
-                names = ("digest", "proposal", "agent", "data", "reserved", "phase", "line")
-                self.runs[content["digest"]] = [content[name] for name in names]
-            case "phase":
-                row = self.runs[content["run"]]
-                row[4] = content["reserved"] or row[4]
-                row[5:] = content["phase"], content["line"]
-            case "sent":
-                run, turn = content["run"], content["round"]
-                digests = [content[name] for name in ("heard", "chain", "message", "state")]
-                self.sent[run, turn] = (digests[0], digests[1], digests[2], digests[3])
-                self.last[run] = max(turn, self.last.get(run, turn))
-                for local, *answer in content["answers"]:
-                    self.answers[run, turn, local] = answer
-            case "said":
-                self.said[content["run"], content["what"]] = content["sha"]
-
-
-def check_rows(connection: sqlite3.Connection, links: Iterable[Link], file: Path) -> None:
-    """Raise `InputError` unless the tables of a journal hold what its entries say, and no more.
-
-    Only the state after the last round of a run is kept: that of an earlier one is empty.
-
-    **Guarantee.** A row that is missing, added or changed is an error, in every column of every
-    table. What a site would answer anew after that is what it answered before, with other noise.
-    """
-    written = _Written()
-    for link in links:
-        written.add(link.content)
-    for table, right in (
-        ("run", _runs(connection, written)),
-        ("sent", _sent(connection, written)),
-        ("answer", _answers(connection, written)),
-        ("said", _said(connection, written)),
-    ):
-        if not right:
-            raise InputError(
-                f"the journal {file} was edited or is damaged: its table {table!r} is not what was "
-                "written, and answered rounds would be answered anew. Put the newest file back, or "
-                "name a new journal and ask for a new proposal"
-            )
-
-
-def _runs(connection: sqlite3.Connection, written: _Written) -> bool:
-    rows = connection.execute("SELECT * FROM run").fetchall()
-    return {row[0]: list(row) for row in rows} == written.runs
-
-
-def _sent(connection: sqlite3.Connection, written: _Written) -> bool:
-    count = 0
-    rows = connection.execute("SELECT run, round, heard, chain, message, state FROM sent")
-    for run, turn, heard, chain, message, state in rows:
-        known = written.sent.get((run, turn))
-        if known is None or known[:3] != (heard.hex(), chain.hex(), _sha(message)):
-            return False
-        earlier = turn < written.last[run]
-        if not (earlier and state == b"") and _sha(state) != known[3]:
-            return False
-        count += 1
-    return count == len(written.sent)
-
-
-def _answers(connection: sqlite3.Connection, written: _Written) -> bool:
-    rows = connection.execute("SELECT * FROM answer").fetchall()
-    return {tuple(row[:3]): list(row[3:]) for row in rows} == written.answers
-
-
-def _said(connection: sqlite3.Connection, written: _Written) -> bool:
-    rows = connection.execute("SELECT run, what, content FROM said")
-    return {(run, what): _sha(content) for run, what, content in rows} == written.said
-
-
-def _sha(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
+_FORMAT = "taciturn.journal 1"
 _TABLES = """
 CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE run (digest TEXT PRIMARY KEY, proposal TEXT NOT NULL, agent INTEGER NOT NULL,
@@ -140,7 +48,6 @@ CREATE TABLE sent (run TEXT NOT NULL, round INTEGER NOT NULL, heard BLOB NOT NUL
 CREATE TABLE said (run TEXT NOT NULL, what TEXT NOT NULL, content BLOB NOT NULL,
   PRIMARY KEY (run, what)) STRICT;
 """
-_FORMAT = "taciturn.journal 1"
 
 
 class RunRow(NamedTuple):
@@ -170,7 +77,8 @@ class Journal:
 
     **Guarantee.** A method that writes returns once the write is on the disk, and the head of the
     chain with the operating system. If it raises, the journal is as it was before, or ahead of its
-    head.
+    head. A row that is missing, added or changed is an error at the next start: what a site would
+    answer anew after that is what it answered before, with other noise.
 
     Raises `InputError` if another process has it, it cannot be used, was edited in any row, or is
     older than its head.
@@ -178,18 +86,23 @@ class Journal:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        with journal_errors(file), ExitStack() as stack:
+        with self._usable(), ExitStack() as stack:
             private_folder(file.parent)
-            self._connection = stack.enter_context(closing(_connection(file)))
-            first = self._first()
-            values = first.content
-            if values.get("format") != _FORMAT:
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # or SQLite creates it for all
+            connection = sqlite3.connect(
+                file, timeout=1.0, isolation_level=None, check_same_thread=False
+            )
+            self._connection = stack.enter_context(closing(connection))
+            file.chmod(0o600)
+            connection.execute("PRAGMA journal_mode = WAL")
+            synchronise(connection)
+            first = self._first().content
+            if first.get("format") != _FORMAT:
                 raise InputError(
                     f"{file} is no journal of this version of taciturn; name another file"
                 )
-            self._salt = str(values["salt"])
-            self._identity = str(values["id"])
-            self._head = heads_folder() / f"journal-{self._identity}.head"
+            self._salt, self._identity = str(first["salt"]), str(first["id"])
+            self._head = _head_file(self._identity)
             private_folder(self._head.parent)
             stack.enter_context(_alone(self._head, file))
             self._last = self._checked()
@@ -203,14 +116,12 @@ class Journal:
 
     def run(self, digest: str) -> RunRow | None:
         """Return a run; None if the journal has none of that digest."""
-        row = self._one("SELECT * FROM run WHERE digest = ?", digest)
-        return None if row is None else RunRow(*row)
+        rows = self._rows("SELECT * FROM run WHERE digest = ?", digest)
+        return RunRow(*rows[0]) if rows else None
 
     def masked(self) -> list[str]:
         """Return the digests of the runs for which keys of masks were made."""
-        with journal_errors(self.file):
-            rows = self._connection.execute("SELECT run FROM said WHERE what = 'mask'").fetchall()
-        return [str(run) for (run,) in rows]
+        return [str(run) for (run,) in self._rows("SELECT run FROM said WHERE what = 'mask'")]
 
     def begin(self, row: RunRow) -> None:
         """Write a run that was accepted.
@@ -218,7 +129,7 @@ class Journal:
         Raises `InputError` if another journal of this user began it: what that one said would be
         said anew.
         """
-        with journal_errors(self.file):
+        with self._usable():
             marker = self._head.with_name(f"run-{row.digest}-{row.agent}.journal")
             if not _claimed(marker, self._identity):
                 raise InputError(
@@ -247,15 +158,10 @@ class Journal:
     def add(self, digest: str, sent: Sent, entries: Sequence[Entry]) -> None:
         """Write a round in one transaction: its charge, its message and its state."""
         content = {
-            "kind": "sent",
-            "run": digest,
-            "round": sent.round,
-            "heard": sent.inputs.hex(),
-            "chain": sent.chain.hex(),
-            "message": _sha_of(sent.message),
-            "state": _sha_of(sent.state),
+            "kind": "sent", "run": digest, "round": sent.round, "heard": sent.inputs.hex(),
+            "chain": sent.chain.hex(), "message": _sha(sent.message), "state": _sha(sent.state),
             "answers": [list(entry) for entry in entries],
-        }
+        }  # fmt: skip
         with self._written(content):
             self._connection.executemany(
                 "INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -271,34 +177,21 @@ class Journal:
     def sent(self, digest: str, turn: int) -> Sent | None:
         """Return what was said in a round; None if nothing was."""
         query = "SELECT round, heard, message, state, chain FROM sent WHERE run = ? AND round = ?"
-        row = self._one(query, digest, turn)
-        return None if row is None else Sent(*row)
+        rows = self._rows(query, digest, turn)
+        return Sent(*rows[0]) if rows else None
 
     def latest(self, digest: str) -> Sent | None:
         """Return the last round that was answered; None if none was."""
-        row = self._one(
-            "SELECT round, heard, message, state, chain FROM sent WHERE run = ? "
-            "ORDER BY round DESC LIMIT 1",
-            digest,
-        )
-        return None if row is None else Sent(*row)
+        ((last,),) = self._rows("SELECT max(round) FROM sent WHERE run = ?", digest)
+        return None if last is None else self.sent(digest, last)
 
     def answers(self, digest: str) -> dict[int, list[Entry]]:
-        """Return the entries of every round that has some."""
+        """Return the entries of every round that has some, in order."""
         found: dict[int, list[Entry]] = {}
-        with journal_errors(self.file):
-            rows = self._connection.execute(
-                "SELECT round, local, kind, scale, exponent, rate, batch FROM answer "
-                "WHERE run = ? ORDER BY round, local",
-                (digest,),
-            ).fetchall()
-        for turn, *entry in rows:
+        query = "SELECT * FROM answer WHERE run = ? ORDER BY round, local"
+        for _, turn, *entry in self._rows(query, digest):
             found.setdefault(int(turn), []).append(Entry(*entry))
         return found
-
-    def rounds(self, digest: str) -> list[int]:
-        """Return the rounds that were answered with a question."""
-        return sorted(self.answers(digest))
 
     # other bytes that must stay as they are
 
@@ -307,97 +200,137 @@ class Journal:
         kept = self.said(digest, what)
         if kept is not None:
             return kept
-        with self._written({"kind": "said", "run": digest, "what": what, "sha": _sha_of(content)}):
+        with self._written({"kind": "said", "run": digest, "what": what, "sha": _sha(content)}):
             self._connection.execute("INSERT INTO said VALUES (?, ?, ?)", (digest, what, content))
         return content
 
     def said(self, digest: str, what: str) -> bytes | None:
         """Return what is kept under a name; None if nothing is."""
-        row = self._one("SELECT content FROM said WHERE run = ? AND what = ?", digest, what)
-        return None if row is None else bytes(row[0])
+        rows = self._rows("SELECT content FROM said WHERE run = ? AND what = ?", digest, what)
+        return bytes(rows[0][0]) if rows else None
 
     # the file
 
-    def _one(self, query: str, *values: Any) -> Any:
-        with journal_errors(self.file):
-            return self._connection.execute(query, values).fetchone()
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._usable():
+            return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def _written(self, content: Mapping[str, Any]) -> Iterator[None]:
         """Write what the body writes, and an entry of the chain, in one transaction."""
-        link = following(self._last, content)
-        with journal_errors(self.file):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+        with self._usable():
+            with locked(self._connection):
                 yield
-                self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", _row(link))
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+                link = add(self._connection, self._last, content)
             self._last = link
             # an earlier head is no error: it only notices less, and the journal itself is durable
             write_head(self._head, link, durable=False)
 
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Raise errors of the database and of the system as `InputError`."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise InputError(
+                f"the journal {self.file} cannot be written ({reason}), so nothing is answered; "
+                "see that disk and folder can be written to, then start again: the run goes on "
+                "where it was"
+            ) from error
+
     def _first(self) -> Link:
         """Return the first entry, of a new file too."""
-        found = self._connection.execute(
-            "SELECT count(*) FROM sqlite_schema WHERE name = 'entries'"
-        ).fetchone()[0]
-        if found:
-            row = self._connection.execute("SELECT * FROM entries WHERE number = 1").fetchone()
-            return Link(*row)
+        connection, schema = self._connection, "SELECT * FROM sqlite_schema WHERE name = 'entries'"
+        if connection.execute(schema).fetchone():
+            return Link(*connection.execute("SELECT * FROM entries WHERE number = 1").fetchone())
         identity, salt = secrets.token_hex(16), secrets.token_hex(16)
-        link = following(None, {"format": _FORMAT, "id": identity, "salt": salt})
-        head = heads_folder() / f"journal-{identity}.head"
-        private_folder(head.parent)
-        write_head(head, link)
-        self._connection.execute("BEGIN EXCLUSIVE")
-        for statement in _TABLES.split(";"):
-            self._connection.execute(statement)
-        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", _row(link))
-        self._connection.execute("COMMIT")
+        private_folder(heads_folder())
+        with locked(connection):
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            link = add(connection, None, {"format": _FORMAT, "id": identity, "salt": salt})
+            # before the journal is there: without its head it could not be used
+            write_head(_head_file(identity), link)
         return link
 
     def _checked(self) -> Link:
         """Return the last entry, once chain, head and rows agree."""
-        rows = self._connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
-        links = [Link(*row) for row in rows]
-        check_chain(self.file.name, links)
-        head = read_head(self._head)
-        known = (
-            head is not None
-            and head.number <= len(links)
-            and links[head.number - 1].digest == head.digest
-        )
-        if not known:
+        links, head = chain_of(self._connection, f"journal {self.file}"), read_head(self._head)
+        if head is None or not holds_head(links, head):
             raise InputError(
                 f"the journal {self.file} is older than what was said from it (a restored backup, "
                 "or its head was lost) and would say other things in answered rounds. Put "
                 "the newest file back, or name a new journal and ask for a new proposal"
             )
-        check_rows(self._connection, links, self.file)
+        held = _held(self._connection)
+        for table, rows in _written_rows(links[1:], held["sent"]).items():
+            if held[table] != rows:
+                raise InputError(
+                    f"the journal {self.file} was edited or is damaged: its table {table!r} is not "
+                    "what was written, and answered rounds would be answered anew. Put the newest "
+                    "file back, or name a new journal and ask for a new proposal"
+                )
         write_head(self._head, links[-1])
         return links[-1]
 
 
-@contextmanager
-def journal_errors(file: Path) -> Iterator[None]:
-    """Raise errors of the database and of the system as `InputError`."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise InputError(
-            f"the journal {file} cannot be written ({reason}), so nothing is answered; see that "
-            "disk and folder can be written to, then start again: the run goes on where it was"
-        ) from error
+_Rows = dict[Any, list[Any]]  # the rows of a table, by their keys; of blobs their digests
+
+
+def _held(connection: sqlite3.Connection) -> dict[str, _Rows]:
+    """Return the rows of every table."""
+
+    def rows(query: str, keys: int) -> _Rows:
+        found = connection.execute(query)
+        return {row[:keys]: [_sha(c) if isinstance(c, bytes) else c for c in row[keys:]]
+                for row in found}  # fmt: skip
+
+    return {
+        "run": rows("SELECT * FROM run", 1),
+        "sent": rows("SELECT run, round, hex(heard), hex(chain), message, state FROM sent", 2),
+        "answer": rows("SELECT * FROM answer", 3),
+        "said": rows("SELECT * FROM said", 2),
+    }
+
+
+def _written_rows(links: Sequence[Link], held: _Rows) -> dict[str, _Rows]:
+    """Return the rows that the entries of a chain say were written.
+
+    The state of a round before the last one of its run may be empty, where `held` has it so.
+    """
+    run: _Rows = {}
+    sent: _Rows = {}
+    answer: _Rows = {}
+    said: _Rows = {}
+    last: dict[str, int] = {}
+    for content in (link.content for link in links):
+        match content["kind"]:
+            case "run":
+                run[content["digest"],] = [content[name] for name in RunRow._fields[1:]]
+            case "phase":
+                row = run[content["run"],]
+                row[3:] = content["reserved"] or row[3], content["phase"], content["line"]
+            case "sent":
+                name, turn = content["run"], content["round"]
+                last[name] = max(turn, last.get(name, turn))
+                sent[name, turn] = [content["heard"].upper(), content["chain"].upper(),
+                                    content["message"], content["state"]]  # fmt: skip
+                answer |= {(name, turn, one[0]): one[1:] for one in content["answers"]}
+            case "said":
+                said[content["run"], content["what"]] = [content["sha"]]
+    for (name, turn), row in sent.items():
+        if turn < last[name] and held.get((name, turn), [None])[-1] == _sha(b""):
+            row[-1] = _sha(b"")
+    return {"run": run, "sent": sent, "answer": answer, "said": said}
 
 
 @contextmanager
 def _alone(head: Path, file: Path) -> Iterator[None]:
-    """Hold the lock of a journal, which copies of it have in common."""
+    """Hold the lock of a journal, which copies of it have in common.
+
+    It does not hold the journal: one that was let go of lets go of its lock.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(head_locked(head, 0.0))
@@ -406,16 +339,6 @@ def _alone(head: Path, file: Path) -> Iterator[None]:
                 f"another process uses the journal {file}; end that one, or leave this run to it"
             ) from None
         yield
-
-
-def _connection(file: Path) -> sqlite3.Connection:
-    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # before SQLite creates it for all
-    connection = sqlite3.connect(file, timeout=1.0, isolation_level=None, check_same_thread=False)
-    file.chmod(0o600)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")
-    return connection
 
 
 def _claimed(marker: Path, identity: str) -> bool:
@@ -438,9 +361,9 @@ def _claimed(marker: Path, identity: str) -> bool:
     return True
 
 
-def _row(link: Link) -> tuple[int, str, str]:
-    return link.number, link.body, link.digest
+def _head_file(identity: str) -> Path:
+    return heads_folder() / f"journal-{identity}.head"
 
 
-def _sha_of(content: bytes) -> str:
+def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()

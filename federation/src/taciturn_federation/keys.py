@@ -1,9 +1,7 @@
 """Keys of the parties, and the one function that signs with them: under a label.
 
 Keys are made on the machine that uses them, for its user alone to read. A party has two, both
-Ed25519: the signing key signs documents and envelopes; the nkey of
-`taciturn_federation.keys` answers the hub's challenges. In public stands the public half of
-a key, or a fingerprint.
+Ed25519: the signing key signs documents and envelopes, the nkey answers the hub's challenges.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -37,6 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from taciturn.budget import private_opener
 from taciturn.errors import InputError
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -66,10 +64,7 @@ def sign_labelled(key: Ed25519PrivateKey, label: Label, content: bytes) -> bytes
 
 
 def is_signed(key: Ed25519PublicKey, label: Label, signature: bytes | str, content: bytes) -> bool:
-    """Return whether a signature is that of a key over a label and some content.
-
-    `signature`: 64 bytes, or as many in hexadecimal digits.
-    """
+    """Return whether a signature, in bytes or hexadecimal digits, is that of a key over both."""
     try:
         given = bytes.fromhex(signature) if isinstance(signature, str) else signature
         key.verify(given, label.value + content)
@@ -84,10 +79,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 
 
 def public_key(text: str) -> Ed25519PublicKey:
-    """Return the key of which `public_text` is the text.
-
-    Raises `InputError` if the text is no such key.
-    """
+    """Return the key of which `public_text` is the text; `InputError` if it is none."""
     if not _KEY.fullmatch(text):
         raise InputError("a signing key is not 64 hexadecimal digits; ask for the file anew")
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
@@ -108,14 +100,9 @@ def fingerprint(content: bytes) -> str:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its user can read; it must be new.
-
-    Raises `InputError` if there is such a file, or it cannot be written.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    """Write a new file that only its user can read; `InputError` if it is there, or cannot be."""
     try:
-        descriptor = os.open(file, flags, 0o600)
-        with os.fdopen(descriptor, "wb") as private:
+        with open(file, "xb", opener=private_opener) as private:
             private.write(content)
             private.flush()
             os.fsync(private.fileno())
@@ -126,10 +113,7 @@ def write_private(file: Path, content: bytes) -> None:
 
 
 def read_private(file: Path) -> bytes:
-    """Return the content of a file that only its user can read.
-
-    Raises `InputError` if it cannot be read, or others can read it too.
-    """
+    """Return the content of a file; `InputError` if others than its user can read it."""
     try:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
             raise InputError(
@@ -144,7 +128,7 @@ def read_private(file: Path) -> bytes:
         ) from None
 
 
-def write_key(file: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
+def write_key(file: Path, key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
     """Write a private key, PKCS #8 in PEM, into a new file; see `write_private`."""
     write_private(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
@@ -168,17 +152,9 @@ _UNTIL = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True)
 class Nkey:
-    """The key with which a party connects.
-
-    `key`: the secret half; it signs nothing but challenges of the hub.
-    """
+    """The key with which a party connects; it signs nothing but challenges of the hub."""
 
     key: Ed25519PrivateKey
-
-    @classmethod
-    def read(cls, file: Path) -> Nkey:
-        """Return the nkey in a file; see `taciturn_federation.keys.read_private`."""
-        return cls(read_key(file))
 
     @property
     def public(self) -> str:
@@ -191,20 +167,14 @@ class Nkey:
 
 
 def nkey_text(public: bytes) -> str:
-    """Return the public key of a user as NATS writes it.
-
-    `public`: 32 bytes.
-    """
+    """Return the public key of a user, 32 bytes, as NATS writes it."""
     content = bytes([_USER]) + public
     # CRC-16/XMODEM, least significant byte first
     return base64.b32encode(content + binascii.crc_hqx(content, 0).to_bytes(2, "little")).decode()
 
 
 def nkey_bytes(text: str) -> bytes:
-    """Return the 32 bytes of which `nkey_text` is the text.
-
-    Raises `InputError` if the text is no public nkey of a user.
-    """
+    """Return the 32 bytes of which `nkey_text` is the text; `InputError` if it is none."""
     public = base64.b32decode(text)[1:33] if _NKEY.fullmatch(text) else b""
     if nkey_text(public) != text:
         raise InputError("a public nkey is not what NATS writes for a user; ask for the file anew")
@@ -235,10 +205,7 @@ def _certified(study: str, name: str, nkey: str) -> bytes:
 
 
 def new_hub() -> tuple[ec.EllipticCurvePrivateKey, str]:
-    """Return the TLS key of a hub and its self-signed certificate, PEM.
-
-    The certificate names no address, and signs no other.
-    """
+    """Return the TLS key of a hub and its self-signed certificate, which names no address, PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "taciturn hub")])
     built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())

@@ -1,4 +1,6 @@
-"""What a site derives for itself from a signed proposal and its own file.
+"""What a site derives for itself from a signed proposal and its own file, and its answers.
+
+The entries that it signs at the end are public facts about its answers, and no answer.
 
 The last question of a run is a second leg with a plan and a ledger of its own: every agent that
 holds records out answers it once, after the training.
@@ -9,21 +11,35 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from jaxtyping import Float
 
-from taciturn.algorithms import METHODS, Method
+from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
-from taciturn.engine import Plan, charge_of
+from taciturn.engine import Live, Plan, Private, Record, charge_of, shapes_of
 from taciturn.engine.credit import alone_among, with_claims
-from taciturn.engine.running import check_bounds, check_certificate, check_machine
-from taciturn.errors import InputError, PrivacyError
+from taciturn.engine.program import Program, agent_turns
+from taciturn.engine.protocol import agent_round, at
+from taciturn.engine.running import (
+    check_bounds,
+    check_certificate,
+    check_machine,
+    check_shards,
+    check_targets,
+    is_quick,
+    opened,
+)
+from taciturn.engine.supply import Supply
+from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.evaluation import (
     PrivateScore,
     evaluation_plan,
@@ -34,27 +50,245 @@ from taciturn.evaluation import (
     with_evaluation,
 )
 from taciturn.features import CONSTANT
-from taciturn.privacy import Certificate, Sum
-from taciturn.problems import Draw
-from taciturn.proposal import (
-    Budget,
-    DataFacts,
-    Proposal,
-    labels_of,
-)
-from taciturn.tables import Files, Numeric, Source, read_files, table_conditions
-from taciturn.training import (
-    DividedData,
-    Division,
-    check_known,
-)
-from taciturn.typing import HostArray
+from taciturn.noise import Stream
+from taciturn.privacy import LEAST_NUMBERS, Certificate, Drawn, Ledger, Sum, drawn_noise, noise_test
+from taciturn.problems import Draw, Shard, Shards, hold_out
+from taciturn.proposal import DataFacts, Proposal, labels_of
+from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
+from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
+from taciturn.typing import Array, HostArray, PyTree
+from taciturn_federation import masks
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.answering import Answering, layouts_of, local_records, private_of
-from taciturn_federation.envelope import BreachError, Layout
-from taciturn_federation.interface import Released
-from taciturn_federation.ledger_entries import ledger_of_agent
-from taciturn_federation.masks import opened
+from taciturn_federation.envelope import BreachError, Layout, is_whole
+from taciturn_federation.interface import Entry, Released
+
+# numbers that are drawn at once, at most: more rounds than that are drawn later
+_AHEAD = 2**18
+# the same on a relay, where most of a block belongs to others' hops and is never used
+_AHEAD_OF_TOKEN = 2**14
+
+
+class Answered(NamedTuple):
+    """A round: state and message after it, and the entries of its answers."""
+
+    state: PyTree
+    message: PyTree
+    entries: tuple[Entry, ...]
+
+
+class Answering:
+    """The rounds of one agent; it holds the agent's records, as its door takes them.
+
+    **Guarantee.** An answer is that of `Live` to the algorithm's own question, under the scale of
+    the plan; its record is compared with the plan before anything is returned. Without a seed noise
+    and batches come from a fresh key of the operating system, which is written nowhere: a new
+    object draws independently of every earlier one. Every round is answered once. The noise is
+    tested (`taciturn.privacy.drawn`) whenever twice as much of it was drawn as at the last look,
+    and in the last round, before its message is returned; after a restart, from there on.
+    """
+
+    def __init__(self, plan: Plan, agent: int, private: Private, *, seed: int | None) -> None:
+        program = plan.program
+        self.plan, self.agent, self._private = plan, agent, private
+        turns = jax.jit(agent_turns)(program)
+        slot = 0 if turns.agent.shape[-1] == 1 else agent
+        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., slot], turns)
+        self._holder = np.asarray(self._turns.agent[:, 0])
+        self._supply: Supply | None = None
+        self._block: tuple[int, Any] = (0, None)
+        quick = is_quick(program, seed)
+        key = jax.random.key(seed or 0) if quick else None
+        self._door = Live(program.oracles, program.mechanism, key)
+        if not quick:
+            rows = private.shard.mask.shape[-1]
+            self._supply = Supply(program, Stream.fresh(), rows, slot=slot)
+        self._planned = _planned(self._turns, plan.ledger, agent)
+        certificate = plan.certificate
+        self._test = noise_test(plan.ledger, epsilon=certificate.epsilon, delta=certificate.delta)
+        self._drawn, self._looked = Drawn(), 0
+        self._next = 0
+        self._last: Answered | None = None
+        self.layouts = layouts_of(program)
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The rounds in which the agent answers: all, or on a relay those of its token."""
+        return tuple(np.flatnonzero(self._holder == self.agent).tolist())
+
+    def first_state(self) -> PyTree:
+        """Return the agent's first state."""
+        program = self.plan.program
+        return at(program.network.first_states(program.executed, program.template), self.agent)
+
+    def first_inbox(self) -> PyTree:
+        """Return what the agent hears before the first round."""
+        program = self.plan.program
+        network: Any = program.network
+        first = network.first_inboxes(program.executed, program.template)
+        return network.inbox(first, self.agent)
+
+    def answer(self, turn: int, state: PyTree, inbox: PyTree) -> Answered:
+        """Return what the agent does in a round; asked again for the last one, the same.
+
+        A site asks again where it could not write the answer down, as on a full disk.
+
+        Raises `PrivacyError` if the door's record is not what the plan says, the noise does not
+        pass its test, or the agent is not asked then, or a later round was answered.
+        """
+        if self._holder[turn] != self.agent:
+            raise PrivacyError(f"agent {self.agent} is not asked in round {turn} of the plan")
+        if turn == self._next - 1 and self._last is not None:
+            return self._last
+        if turn < self._next:
+            raise PrivacyError(f"round {turn} was answered before; every round is answered once")
+        self._next, self._last = turn + 1, None
+        network = self.plan.program.network
+        new, message, records = _step(
+            self.plan.program.executed, self._door, state, inbox, self._turns, turn,
+            self._private, self.drawn(turn),
+        )  # fmt: skip
+        new, message = network.if_taking_part(turn, (new, message), (state, inbox))
+        records = jax.device_get(records._replace(answer=None))
+        entries = self._entries(turn, records)
+        self._look(turn, np.asarray(records.drawn))
+        self._last = Answered(new, message, entries)
+        return self._last
+
+    def _look(self, turn: int, sizes: HostArray) -> None:
+        """Add the noise of a round to what was drawn, and test it where that is due."""
+        if self._test is None:
+            return
+        ledger, now = self.plan.ledger, (slice(self.agent, self.agent + 1), slice(turn, turn + 1))
+        column = Ledger(
+            ledger.kind[now], ledger.sensitivity[now], ledger.scale[now], ledger.mechanism,
+            inside=ledger.inside, values=ledger.values,
+        )  # fmt: skip
+        self._drawn += drawn_noise(column, sizes[None, None])
+        last = not np.any(self._holder[turn + 1 :] == self.agent)
+        new = self._drawn.count - self._looked
+        if new and (last or self._drawn.count >= max(LEAST_NUMBERS, 2 * self._looked)):
+            self._looked = self._drawn.count
+            self._test.check(self._drawn, new=new)
+
+    def drawn(self, turn: int) -> Any:
+        """Return the random numbers of a round, from a block that is drawn ahead."""
+        if self._supply is None:
+            return None
+        first, block = self._block
+        if block is None or not first <= turn < first + len(block.steps):
+            last = min(turn + self._ahead(), self.plan.rounds)
+            self._block = first, block = turn, self._supply.block(turn, last)
+        return at(at(block, turn - first), 0)
+
+    def _ahead(self) -> int:
+        assert self._supply is not None
+        most = _AHEAD if len(self.turns) == self.plan.rounds else _AHEAD_OF_TOKEN
+        leaves = jax.tree.leaves(self._supply.shapes(1))
+        size = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+        return max(1, min(self._supply.length(), most // max(size, 1)))
+
+    def _entries(self, turn: int, records: Record) -> tuple[Entry, ...]:
+        """Return the entries of a round, equal to the planned ones."""
+        rate = np.ones(records.kind.shape) if records.rate is None else records.rate
+        batch = np.zeros(records.kind.shape) if records.batch is None else records.batch
+        columns = zip(
+            records.kind.tolist(), np.asarray(records.scale, np.float64).tolist(),
+            records.exponent.tolist(), np.asarray(rate, np.float64).tolist(), batch.tolist(),
+            strict=True,
+        )  # fmt: skip
+        found = tuple(
+            Entry(local, kind, scale, exponent, share, int(size))
+            for local, (kind, scale, exponent, share, size) in enumerate(columns)
+            if kind >= 0
+        )
+        if found != self._planned[turn]:
+            raise PrivacyError(
+                f"round {turn}: the door answered otherwise than planned; nothing is sent"
+            )
+        return found
+
+
+class Layouts(NamedTuple):
+    """What travels and what is kept: an agent's state, what it hears, what it sends, the model."""
+
+    state: Layout
+    inbox: Layout
+    message: Layout
+    model: Layout
+
+
+def layouts_of(program: Program) -> Layouts:
+    """Return the layouts of a program, from public facts alone; nothing is computed."""
+    state, message, inbox = map(Layout.of, shapes_of(program))
+    return Layouts(state, inbox, message, Layout.of(program.template))
+
+
+@jax.jit
+def _step(  # noqa: PLR0913, PLR0917 - a round's parts beside the program's
+    algorithm: Any,
+    door: Live,
+    state: PyTree,
+    inbox: PyTree,
+    turns: Turn,
+    turn: int | Array,
+    private: Private,
+    raw: Any,
+) -> tuple[PyTree, PyTree, Any]:
+    """Return `agent_round` in one round, with the draws that were handed in."""
+    now = at(turns, turn)
+    if raw is None:
+        return agent_round(algorithm, door, state, inbox, now, private)
+    rows = private.shard.mask.shape[-1]
+
+    def one(question: Turn, numbers: Any) -> PyTree:
+        return door.realised(rows, private.records, question, numbers)
+
+    private = private._replace(chances=jax.vmap(one)(now, raw))
+    return agent_round(algorithm, door, state, inbox, now, private)
+
+
+def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...], ...]:
+    """Return the entries that the door must leave in each round, compared with the ledger."""
+    kind, scale = np.asarray(turns.question), np.asarray(turns.scale, np.float64)
+    dtype = np.asarray(turns.scale).dtype
+    rates = ledger.rates[agent].astype(dtype).astype(np.float64)
+    sizes, exponent = ledger.sizes[agent], np.asarray(turns.exponent)
+    mine = np.asarray(turns.agent) == agent
+    asked, enough = np.where(mine, kind, -1), ledger.scale[agent] * (1 - 1e-12)
+    large = bool(np.all((scale >= enough)[asked >= 0]))
+    if not (large and np.array_equal(asked, ledger.kind[agent])):
+        raise PrivacyError("the program's questions or scales are not those of its ledger")
+    return tuple(
+        tuple(
+            Entry(
+                e, int(kind[t, e]), float(scale[t, e]), int(exponent[t, e]), float(rates[t, e]),
+                int(sizes[t, e]),
+            )
+            for e in range(kind.shape[1])
+            if mine[t, e] and kind[t, e] >= 0
+        )
+        for t in range(kind.shape[0])
+    )  # fmt: skip
+
+
+def private_of(shards: Shards, plan: Plan) -> Private:
+    """Return one agent's records as its door takes them, in as many places as the largest has.
+
+    Padded like the largest agent's, its sums are those of a run on one machine.
+    """
+    check_shards(shards)
+    check_targets(plan, shards)
+    rows = max(plan.spec.counts)
+
+    def padded(leaf: jax.Array) -> jax.Array:
+        return jnp.pad(leaf, [(0, 0), (0, rows - leaf.shape[1]), *[(0, 0)] * (leaf.ndim - 2)])
+
+    stacked: Shard = jax.tree.map(padded, shards.stacked)
+    shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)
+    both = opened(plan.program.oracles, plan.program.mechanism, shards)
+    one: Private = at(both, 0)
+    return one
+
 
 # intervals are roots of polynomials in fourth powers of totals
 _MOST_TOTAL = 1e50
@@ -70,18 +304,11 @@ class LastQuestion:
     (`taciturn.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
     Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
     leave under masks, and the sum over all who answer is the only thing that anybody can read.
-
-    Attributes
-    ----------
-    training
-        The plan of the training.
-    agents
-        Those who answer, in order: the ones that hold records out.
     """
 
     proposal: Proposal
     training: Plan
-    agents: tuple[int, ...]
+    agents: tuple[int, ...]  # who answer, in order: the ones that hold records out
 
     @cached_property
     def planned(self) -> Plan:
@@ -131,15 +358,12 @@ class LastQuestion:
         return Answering(planned, number, private, seed=evaluation_seed(seed))
 
     def totals(self, answers: Sequence[HostArray]) -> Float[HostArray, "S"]:
-        """Return the sum of the agents' answers, of which masks cancel in it.
-
-        Raises `BreachError` if masks do not cancel.
-        """
+        """Return the sum of the agents' answers; `BreachError` if masks do not cancel in it."""
         if not self.summed:
             return np.asarray(np.sum(np.stack(list(answers)), axis=0, dtype=np.float64))
         words = [np.asarray(answer).view(np.uint64) for answer in answers]
         try:
-            steps = opened(words, len(self.agents))
+            steps = masks.opened(words, len(self.agents))
         except InputError as error:
             raise BreachError(f"of the last question, {error}") from None
         exponent = int(np.asarray(self.planned.program.exponents)[0, 0, 0])
@@ -200,17 +424,29 @@ class Local:
         return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
 
     def records(self, draw: Draw) -> DividedData:
-        """Return the records; the cells of the file are looked at here, and nowhere before.
+        """Return the records as those of one agent, in the order of the file.
 
-        `draw`: what holds records out, the same at every start of a run; in a reproduction, whose
-        noise has a seed, the public split seed takes its place.
+        The cells of the file are looked at here, and nowhere before. `draw` holds records out
+        (`taciturn.problems.hold_out`) and chooses the rows of a person: it is the same at every
+        start of a run, or the site would train on records held out, and on more rows of a person
+        than count. In a reproduction the public split seed takes its place.
 
         Raises `InputError` if a cell is not what the bounds declare: a fact about the records.
         """
-        proposal = self.signed.proposal
+        proposal, files, agent = self.signed.proposal, self.files, self.agent
         if self.seed is not None:
             draw = Draw(seed=proposal.split_seed)
-        return local_records(self.files, proposal, self.agent, draw)
+        division = Division.of_proposal(proposal, owned=False)
+        data = divide_records(
+            table_of(files, precision=storage_precision(proposal, files.source)),
+            dataclasses.replace(division, agents=1, evaluate=None),
+            draw,
+        )
+        rows, asked = (np.arange(files.rows),), proposal.evaluation
+        if asked is None or not asked.counts[agent]:
+            return dataclasses.replace(data, owners=rows)
+        kept, held = hold_out(rows, asked.share, draw=draw, persons=data.persons, first=agent)
+        return dataclasses.replace(data, owners=kept, held_out=held)
 
     def answering(self, records: DividedData) -> Answering:
         """Return what answers in the rounds of the training."""
@@ -230,8 +466,6 @@ class Local:
 def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     """Return the events of an agent's answers in some rounds.
 
-    Notes
-    -----
     **Guarantee.** A filter composes the events that occurred. Rounds that this agent did not
     answer, because another site or a public fact ended the run, produced no event and are not
     charged. An observer of sums learns of a round only if all answered it, so the noise of the
@@ -259,9 +493,7 @@ def _column(charge: Charge, agent: int) -> Charge:
     """Return what a charge has for one agent."""
     own, of_sums = slice(agent, agent + 1), charge.summed
     return dataclasses.replace(
-        charge,
-        messages=charge.messages[own],
-        summed=None if of_sums is None else of_sums[own],
+        charge, messages=charge.messages[own], summed=None if of_sums is None else of_sums[own]
     )
 
 
@@ -276,22 +508,12 @@ def derive(
 ) -> Local:
     """Return what a site derives from a signed proposal and its own file.
 
-    Parameters
-    ----------
-    coordinator
-        The key of the study's coordinator, as it came with the invitation.
-    seed
-        None, or the seed of a reproduction that the owner allows; the noise is then public.
-    methods
-        The table of methods; those of the user's own are used only if the owner names them here.
+    `coordinator` is the key that came with the invitation, `seed` that of a reproduction, whose
+    noise is public. Of `methods` those of the user's own are used only if named here.
 
-    Raises
-    ------
-    InputError
-        If the file has other columns or another count than the proposal says, or the proposal needs
-        something that a study or this site does not have.
-    PrivacyError
-        If the proposal was not signed by this coordinator, or the plan does not keep its bounds.
+    Raises `InputError` if the file has other columns or another count than the proposal says, or it
+    needs something that a study or this site does not have; `PrivacyError` if it was not signed by
+    this coordinator, or the plan does not keep its bounds.
     """
     signed.check(coordinator)
     proposal = signed.proposal
@@ -307,17 +529,27 @@ def derive(
     certificate = certificate_for(proposal, plan, last)
     if seed is not None:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Local(signed, agent, plan, last, files, _content(source.path), certificate, seed)
+    try:
+        content = hashlib.sha256(source.path.read_bytes()).digest()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{source.path} cannot be read ({reason})") from error
+    return Local(signed, agent, plan, last, files, content, certificate, seed)
 
 
 def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public.
 
-    Where agents send whole steps they do so under masks (`taciturn_federation.masking`), and on
+    Where agents send whole steps they do so under masks (`taciturn_federation.masks`), and on
     trust is what these rest on.
     """
     assert proposal.data.table is not None  # as every signed proposal has
-    persons = proposal.budget.rows_per_person is not None
+    persons, most = proposal.budget.rows_per_person is not None, proposal.budget.agents_per_person
+    where = "one of the sites" if most == 1 else f"{most} of the sites"
+    each = (
+        f"each person has rows at no more than {where}, whatever the person is called there; no "
+        "site sees the files of others, so nobody can check it"
+    )
     trust = plan.certificate.trust
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
         trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
@@ -325,24 +557,12 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
     training = dataclasses.replace(plan.certificate, trust=trust).under(
         (
             *table_conditions(proposal.data.table.bounds, persons=persons),
-            *_persons_conditions(proposal.budget),
+            *((each,) if persons else ()),
             *proposal.conditions,
         ),
         conditional=proposal.conditional,
     )
     return training if last is None else last.certificate(training)
-
-
-def _persons_conditions(budget: Budget) -> tuple[str, ...]:
-    """Return at how many sites a person is taken to be: no site sees the files of others."""
-    if budget.rows_per_person is None:
-        return ()
-    most = budget.agents_per_person
-    where = "one of the sites" if most == 1 else f"{most} of the sites"
-    return (
-        f"each person has rows at no more than {where}, whatever the person is called there; no "
-        "site sees the files of others, so nobody can check it",
-    )
 
 
 def masked_trust(agents: int, colluders: int) -> str:
@@ -394,15 +614,128 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
             "for a new proposal"
         )
     facts = DataFacts.of(table.bounds, proposal.data.features)
-    check_known(
-        facts, proposal.all_counts, proposal, rows_per_person=proposal.budget.rows_per_person
-    )
+    per_person = proposal.budget.rows_per_person
+    check_known(facts, proposal.all_counts, proposal, rows_per_person=per_person)
     return files
 
 
-def _content(path: Path) -> bytes:
+# entries of answers
+
+Column: TypeAlias = list[list[Entry]]
+_MOST = 2**31 - 1
+# 2^exponent, a step of the lattice, is a float
+_LEAST_POWER, _MOST_POWER = -1100, 1023
+
+
+def entries_to_json(answers: Mapping[int, Sequence[Entry]], rounds: int) -> dict[str, Any]:
+    """Return the entries of every round as JSON; entries alike are written once."""
+    kinds: dict[tuple[Entry, ...], int] = {}
+    places = [kinds.setdefault(tuple(answers.get(t, ())), len(kinds)) for t in range(rounds)]
+    return {"kinds": [[list(entry) for entry in some] for some in kinds], "rounds": places}
+
+
+def entries_from_json(values: Mapping[str, Any], questions: Sequence[int], name: str) -> Column:
+    """Return the entries of every round; raise `BreachError` if these are none.
+
+    `questions`: for every round, how many questions the plan has in it at most.
+    """
+    kinds, places = values.get("kinds"), values.get("rounds")
+    if not (isinstance(kinds, list) and isinstance(places, list)):
+        raise _malformed(name, "it has no kinds and no rounds")
+    if len(places) != len(questions):
+        raise _malformed(name, f"it has {len(places)} rounds, and the plan {len(questions)}")
+    if not all(is_whole(place, 0, len(kinds) - 1) for place in places):
+        raise _malformed(name, "a round has none of its kinds")
+    read = [_entries(some, name) for some in kinds]
+    column = [read[place] for place in places]
+    for turn, (entries, most) in enumerate(zip(column, questions, strict=True)):
+        if any(entry.local >= most for entry in entries):
+            raise _malformed(name, f"round {turn} has a question that the plan does not have")
+    return column
+
+
+def _entries(some: Any, name: str) -> list[Entry]:
+    if not (isinstance(some, list) and all(_is_entry(one) for one in some)):
+        raise _malformed(name, "a number is of another type or out of range")
+    return [
+        Entry(local, kind, float(scale), exponent, float(rate), batch)
+        for local, kind, scale, exponent, rate, batch in some
+    ]
+
+
+def _is_entry(values: Any) -> bool:
+    if not (isinstance(values, list) and len(values) == len(Entry._fields)):
+        return False
+    local, kind, scale, exponent, rate, batch = values
+    return (
+        is_whole(local, 0, _MOST)
+        and is_whole(kind, 0, _MOST)
+        and _is_number(scale, sys.float_info.max)
+        and is_whole(exponent, _LEAST_POWER, _MOST_POWER)
+        and _is_number(rate, 1.0)
+        and rate > 0
+        and is_whole(batch, 0, 2**53)
+    )
+
+
+def _is_number(value: Any, most: float) -> bool:
+    """Whether a JSON value is a number from 0 to `most`; whole ones are compared exactly."""
+    return type(value) in (int, float) and 0 <= value <= most
+
+
+def _malformed(name: str, why: str) -> BreachError:
+    return BreachError(
+        f"{name} sent no ledger entries of this run ({why}); its owner should look at its version "
+        "of taciturn"
+    )
+
+
+def assembled(planned: Ledger, columns: Sequence[Sequence[Sequence[Entry]]]) -> Ledger:
+    """Return the ledger that the sites' columns amount to.
+
+    `planned` supplies sensitivities and the law, which follow from the proposal; `columns` has the
+    entries of every agent's answers in every round.
+    """
+    shape = planned.kind.shape
+    kind = np.full(shape, -1)
+    scale, exponent, rate, batch = (np.zeros(shape) for _ in range(4))
+    rate += 1
+    for agent, column in enumerate(columns):
+        for turn, entries in enumerate(column):
+            for entry in entries:
+                place = (agent, turn, entry.local)
+                kind[place], scale[place], exponent[place] = entry.kind, entry.scale, entry.exponent
+                rate[place], batch[place] = entry.rate, entry.batch
+    on_lattice = (scale > 0) & (planned.inside is None)
+    step = np.where(on_lattice, np.ldexp(1.0, exponent.astype(int)), 0.0)
+    return Ledger(
+        kind, planned.sensitivity, scale, planned.mechanism, rate, planned.inside, batch,
+        step=step, values=planned.values,
+    )  # fmt: skip
+
+
+def check_entries(planned: Ledger, columns: Sequence[Column], names: Sequence[str]) -> Ledger:
+    """Return the sites' ledger; `PrivacyError` names those who answered otherwise than planned."""
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{path} cannot be read ({reason})") from error
+        observed = assembled(planned, columns)
+        planned.same_as(observed)
+    except TaciturnError as error:
+        other = []
+        for agent, name in enumerate(names):
+            try:
+                one = ledger_of_agent(planned, agent)
+                one.same_as(assembled(one, [columns[agent]]))
+            except TaciturnError:
+                other.append(name)
+        raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
+    return observed
+
+
+def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -> Ledger:
+    """Return a ledger's row of one agent; `kind`: questions of all agents in place of its own."""
+    row = slice(agent, agent + 1)
+    return Ledger(
+        (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
+        ledger.mechanism, ledger.rates[row], ledger.inside, ledger.sizes[row], ledger.steps[row],
+        ledger.values,
+    )  # fmt: skip

@@ -46,11 +46,10 @@ from taciturn.tables import Source
 from taciturn.training import model_of, table_model_terms, warnings_of
 from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.answering import layouts_of
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.interface import Outcome
 from taciturn_federation.keys import public_key
-from taciturn_federation.local import Local, certificate_for, derive, last_question
+from taciturn_federation.local import Local, certificate_for, derive, last_question, layouts_of
 from taciturn_federation.site import charged_account
 
 _MASKED = ", and so are the masks under which only the sum over all sites can be read"
@@ -69,23 +68,17 @@ class Check:
     @property
     def values(self) -> dict[str, Any]:
         """The same as strictly valid JSON values."""
-        local = self.local
-        values: dict[str, Any] = strict(
-            {
-                "study": local.signed.study,
-                "run": local.signed.subjects.run,
-                "site": local.name,
-                "code": local.signed.code,
-                "agent": local.agent,
-                "answers": int(local.plan.ledger.asked[local.agent].sum()),
-                "rounds": self.rounds,
-                "message_bytes": self.message_bytes,
-                "own_epsilon": local.certificate.per_agent_epsilon[local.agent],
-                "certificate": local.certificate.to_dict(),
-                "account": None if self.account is None else dict(self.account),
-                "warnings": warnings_of(local.signed.proposal),
-            }
-        )
+        local, signed, agent = self.local, self.local.signed, self.local.agent
+        values: dict[str, Any] = strict({
+            "study": signed.study, "run": signed.subjects.run, "site": local.name,
+            "code": signed.code, "agent": agent,
+            "answers": int(local.plan.ledger.asked[agent].sum()), "rounds": self.rounds,
+            "message_bytes": self.message_bytes,
+            "own_epsilon": local.certificate.per_agent_epsilon[agent],
+            "certificate": local.certificate.to_dict(),
+            "account": None if self.account is None else dict(self.account),
+            "warnings": warnings_of(signed.proposal),
+        })  # fmt: skip
         return values
 
     @property
@@ -142,11 +135,11 @@ class Check:
     def _of_account(self) -> list[str]:
         if self.account is None:
             return ["Account: none named; --account says what is left and charges the run"]
-        told = self.account
-        line = f"Account {told['account']} ({told['promise']}): left {told['left']}"
-        if told["refused"]:
-            return [f"{line}; {told['refused']}"]
-        return [f"{line}, after this run {told['left_after']}"]
+        account = self.account
+        line = f"Account {account['account']} ({account['promise']}): left {account['left']}"
+        if account["refused"]:
+            return [f"{line}; {account['refused']}"]
+        return [f"{line}, after this run {account['left_after']}"]
 
 
 def check_proposal(
@@ -157,72 +150,43 @@ def check_proposal(
     source: Source,
     account: Account | None,
 ) -> Check:
-    """Return what a site derives from a proposal and its file.
-
-    Raises `InputError` if the proposal is refused; see `taciturn_federation.local.derive`.
-    """
-    agent = site.take_part(signed)
-    local = derive(
-        signed,
-        source,
-        agent=agent,
-        coordinator=public_key(site.invitation.key),
-        methods=methods,
-    )
-    told = None if account is None else _of_account(account, local)
+    """Return what a site derives from a proposal and its file; raise as `derive`."""
+    coordinator, agent = public_key(site.invitation.key), site.take_part(signed)
+    local = derive(signed, source, agent=agent, coordinator=coordinator, methods=methods)
+    stands = None if account is None else _of_account(account, local)
     size = layouts_of(local.plan.program).message.size
     turns = local.answering(local.records(Draw.secret())).turns
-    return Check(local, len(turns), size, told)
+    return Check(local, len(turns), size, stands)
 
 
 def _of_account(account: Account, local: Local) -> dict[str, str]:
     state = account.state()
-    told = {
-        "account": account.name,
-        "promise": promise(state.guarantee),
-        "left": state.left_text(),
-        "left_after": "",
-        "refused": "",
-    }
+    stands = {"account": account.name, "promise": promise(state.guarantee),
+              "left": state.left_text(), "left_after": "", "refused": ""}  # fmt: skip
     try:
         charge = local.charge
         charged_account(account, local)
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
     except InputError as error:  # there is no room, or the noise has no place in an account
-        return told | {"refused": str(error)}
+        return stands | {"refused": str(error)}
     total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
-    left = replace(
-        total,
-        squares=state.caps.squares - total.squares,
-        divergence=state.caps.divergence - total.divergence,
-        values=state.caps.values - total.values,
-    )
-    return told | {"left_after": state.left_text(left)}
+    names = ("squares", "divergence", "values")
+    left = {name: getattr(state.caps, name) - getattr(total, name) for name in names}
+    return stands | {"left_after": state.left_text(replace(total, **left))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that is over, as one party knows it.
-
-    Attributes
-    ----------
-    score
-        How good the model is by noised counts of held-out records; None without an evaluation.
-    seconds
-        Wall time of the run.
-    agent
-        The number of the site whose report this is; None for the coordinator's.
-    charged
-        Where the site's run was charged; None if nowhere.
-    """
+    """A run that is over, as one party knows it."""
 
     signed: SignedProposal
     plan: Plan
     outcome: Outcome
+    # how good the model is by noised counts of held-out records; None without an evaluation
     score: PrivateScore | None
-    seconds: float
-    agent: int | None = None
-    charged: Charged | None = None
+    seconds: float  # wall time of the run
+    agent: int | None = None  # the number of the site whose report it is; None: the coordinator's
+    charged: Charged | None = None  # where the site's run was charged; None if nowhere
 
     @property
     def certificate(self) -> Certificate:
@@ -252,66 +216,42 @@ class Ended:
             features = AroundCentre(inputs, features, np.asarray(self.outcome.centre))
         terms = table_model_terms(proposal, features, weights)
         score = None if self.score is None else self.score.to_dict()
-        return model_of(
-            proposal,
-            terms,
-            self.certificate,
-            features=features,
-            data=self.signed.study,
-            private_score=score,
-        )
+        return model_of(proposal, terms, self.certificate, features=features,
+                        data=self.signed.study, private_score=score)  # fmt: skip
 
 
 def ended_values(ended: Ended, out: Path | None) -> dict[str, Any]:
     """Return the results as strictly valid JSON values.
 
-    Notes
-    -----
     **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what was
     released. A site's has its own account besides, which is its owner's to show.
     """
     signed, proposal, certificate = ended.signed, ended.signed.proposal, ended.certificate
-    values: dict[str, Any] = strict(
-        {
-            "study": signed.study,
-            "run": signed.subjects.run,
-            "ending": ended.outcome.ending,
-            "said": ended.outcome.line,
-            "algorithm": proposal.method.name,
-            "sites": [site.name for site in signed.participants],
-            **counted(proposal),
-            "rounds": ended.plan.rounds,
-            **{name: getattr(certificate, name) for name in CERTIFIED},
-            "conditions": certificate.conditions,
-            "conditional": proposal.conditional,
-            "private_score": None if ended.score is None else ended.score.to_dict(),
-            "seconds": ended.seconds,
-            "out": None if out is None else str(out),
-            "warnings": warnings_of(proposal),
-            "proposal": signed.digest,
-            "plan": ended.plan.digest,
-            "version": taciturn.__version__,
-        }
-    )
-    if ended.agent is None:
-        return values
-    own = {"site": ended.who, "own_epsilon": certificate.per_agent_epsilon[ended.agent]}
-    account: dict[str, Any] = strict({**own, "account": charged_values(ended.charged)})
-    return values | account
+    own: dict[str, Any] = {}
+    if ended.agent is not None:
+        own = {"site": ended.who, "own_epsilon": certificate.per_agent_epsilon[ended.agent],
+               "account": charged_values(ended.charged)}  # fmt: skip
+    values: dict[str, Any] = strict({
+        "study": signed.study, "run": signed.subjects.run, "ending": ended.outcome.ending,
+        "said": ended.outcome.line, "algorithm": proposal.method.name,
+        "sites": [site.name for site in signed.participants],
+        **counted(proposal),
+        "rounds": ended.plan.rounds,
+        **{name: getattr(certificate, name) for name in CERTIFIED},
+        "conditions": certificate.conditions, "conditional": proposal.conditional,
+        "private_score": None if ended.score is None else ended.score.to_dict(),
+        "seconds": ended.seconds, "out": None if out is None else str(out),
+        "warnings": warnings_of(proposal), "proposal": signed.digest, "plan": ended.plan.digest,
+        "version": taciturn.__version__,
+        **own,
+    })  # fmt: skip
+    return values
 
 
 def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
     """Write the report of a run into a folder, whole or not at all.
 
-    Returns
-    -------
-    Path or None
-        The file of the certificate; None without a model.
-
-    Raises
-    ------
-    InputError
-        As `taciturn.report.write_folder`.
+    Returns the file of the certificate; None without a model. Raises as `write_folder`.
     """
     signed, model = ended.signed, ended.model
     texts = {
@@ -324,18 +264,19 @@ def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
     if model is not None:
         texts["model.json"] = model_text(model)
         certificate = certificate_text(
-            ended.plan,
-            ended.certificate,
-            data=signed.study,
-            proposal=signed.digest,
+            ended.plan, ended.certificate, data=signed.study, proposal=signed.digest,
             algorithm=signed.proposal.method.name,
-        )
+        )  # fmt: skip
     return write_folder(texts, out, force=force, obsolete=("model.json",), certificate=certificate)
 
 
 def ended_page(ended: Ended) -> Page:
     """Return the page of a run of a study, as one party knows it."""
     signed, certificate = ended.signed, ended.certificate
+    sites = [
+        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
+        for site in signed.participants
+    ]
     return Page(
         title=f"Study {signed.study}, as {ended.who} reports it",
         story=(_story(ended),),
@@ -344,7 +285,7 @@ def ended_page(ended: Ended) -> Page:
             *([] if ended.outcome.model is None else [certificate_section(certificate)]),
             *_local_sections(ended),
             *score_sections(ended.score),
-            Section("Sites", (Table(_sites(signed)),)),
+            Section("Sites", (Table(sites),)),
             settings_section(signed.proposal, ended.plan, certificate),
             Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
         ),
@@ -390,14 +331,6 @@ def _local_sections(ended: Ended) -> tuple[Section, ...]:
         ("epsilon of this site", f"{ended.certificate.per_agent_epsilon[ended.agent]:.4g}"),
     ]
     return (Section("This site", (Table(rows),)), account_section(ended.charged))
-
-
-def _sites(signed: SignedProposal) -> list[tuple[str, str]]:
-    """Return who took part: all of it stands in the proposal."""
-    return [
-        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
-        for site in signed.participants
-    ]
 
 
 def _capital(text: str) -> str:

@@ -15,17 +15,19 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats import errors as nats_errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from typing_extensions import override
 
 from taciturn.errors import InputError, TaciturnError
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.inbox import verify_packet
+from taciturn_federation.exchange import verify_packet
 from taciturn_federation.interface import Outcome, Packet, Party, Progress
 from taciturn_federation.keys import Nkey, client_context
 
@@ -49,15 +51,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told what happens.
-
-    Attributes
-    ----------
-    event
-        Called with the name of an event and plain values: what a log line holds.
-    progress
-        Called about once a second.
-    """
+    """Who is told what happens: events with plain values, as a log line holds, and progress."""
 
     event: Callable[..., None] = lambda _name, **_values: None
     progress: Callable[[Progress], None] = lambda _progress: None
@@ -87,24 +81,20 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
 def serve(
     party: Party, link: Link, watch: Watch, stop: asyncio.Event
 ) -> Coroutine[Any, Any, Outcome | None]:
-    """Return the coroutine that runs a party until it ends; its result is the outcome.
-
-    `stop`: ends it cleanly where it stands; without an outcome the party can be resumed.
+    """Return the coroutine that runs a party until it ends, or until `stop`, resumable.
 
     Raises `InputError` if the hub has another certificate than that of the invitation.
     """
-    context = client_context(link.certificate)
-    return _Shell(party, link, watch, stop, context).run()
+    return _Shell(party, link, watch, stop).run()
 
 
 class _Shell:
     """A party, its connection and its thread."""
 
-    def __init__(
-        self, party: Party, link: Link, watch: Watch, stop: asyncio.Event, context: ssl.SSLContext
-    ) -> None:
+    def __init__(self, party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> None:
         self.party, self.link, self.watch, self.stop = party, link, watch, stop
-        self.context = context
+        self.context = client_context(link.certificate)
+        self.client: Client | None = None
         self.received: list[Packet] = []
         self.woken = asyncio.Event()
         self.lost = asyncio.Event()
@@ -115,14 +105,16 @@ class _Shell:
         """Return the outcome of the party; None if it was stopped before there was one."""
         with ThreadPoolExecutor(1, "taciturn party") as thread:
             connecting = asyncio.create_task(self._connected())
-            self.client: Client | None = None
             try:
                 return await self._pumped(thread, connecting)
             finally:
                 connecting.cancel()
                 with contextlib.suppress(asyncio.CancelledError, InputError):
                     await connecting
-                await self._closed()
+                if self.client is not None:
+                    with contextlib.suppress(Exception):  # whatever was lost is asked for again
+                        await self.client.flush(timeout=_FAREWELL)
+                    await _close(self.client)
 
     async def _pumped(
         self, thread: ThreadPoolExecutor, connecting: asyncio.Task[None]
@@ -131,15 +123,25 @@ class _Shell:
         while not self.stop.is_set():
             if connecting.done():
                 connecting.result()  # raises what cannot be mended by waiting
-            packets = await self._next(ticked)
+            if not self.received:  # wait for a message, or until a tick is due
+                left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
+                # a timer, where asyncio.wait_for would make a task for every message
+                timer = asyncio.get_running_loop().call_later(left, self.woken.set)
+                try:
+                    await self.woken.wait()
+                finally:
+                    timer.cancel()
+            self.woken.clear()
+            packets, self.received = self.received, []
             if not begun and self.client is None:
                 continue
             now = time.monotonic()
             due = now - ticked >= TICK
             ticked = now if due else ticked
-            sent = await self._said(thread, packets, now, first=not begun, due=due)
-            begun = True
-            await self._sent(sent)
+            first, begun = not begun, True
+            work = partial(self._compute, packets, now, first=first, due=due)
+            if first or packets or due:
+                await self._sent(await asyncio.get_running_loop().run_in_executor(thread, work))
             if now - shown >= 1:
                 shown = now
                 self.watch.progress(self.party.progress())
@@ -147,39 +149,13 @@ class _Shell:
                 break
         return self.party.outcome
 
-    async def _said(
-        self,
-        thread: ThreadPoolExecutor,
-        packets: list[Packet],
-        now: float,
-        *,
-        first: bool,
-        due: bool,
+    def _compute(
+        self, packets: list[Packet], now: float, *, first: bool, due: bool
     ) -> list[Packet]:
-        """Return what the party says, computed on its thread."""
-
-        def said() -> list[Packet]:
-            sent = self.party.start(now) if first else []
-            answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
-            return [*sent, *answers, *(self.party.tick(now) if due else ())]
-
-        if not (first or packets or due):
-            return []
-        return await asyncio.get_running_loop().run_in_executor(thread, said)
-
-    async def _next(self, ticked: float) -> list[Packet]:
-        """Return the messages that wait; none if a tick is due before one comes."""
-        if not self.received:
-            left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
-            # a timer, where asyncio.wait_for would make a task for every message
-            timer = asyncio.get_running_loop().call_later(left, self.woken.set)
-            try:
-                await self.woken.wait()
-            finally:
-                timer.cancel()
-        self.woken.clear()
-        packets, self.received = self.received, []
-        return packets
+        """Return what the party says; on a thread of its own."""
+        sent = self.party.start(now) if first else []
+        answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
+        return [*sent, *answers, *(self.party.tick(now) if due else ())]
 
     async def _sent(self, packets: list[Packet]) -> None:
         for packet in packets:
@@ -238,7 +214,7 @@ class _Shell:
             ping_interval=5,
             max_outstanding_pings=2,
             no_echo=True,
-            error_cb=self._error,
+            error_cb=self._gone,
             disconnected_cb=self._gone,
             closed_cb=self._gone,
         )
@@ -256,12 +232,9 @@ class _Shell:
             self.received.append(Packet(message.subject, message.data))
         self.woken.set()
 
-    async def _error(self, error: Exception) -> None:
-        """Take note of an error that the client tells nobody else, as a violated permission."""
-        self._lose(_reason(error))
-
-    async def _gone(self) -> None:
-        self._lose("the connection ended")
+    async def _gone(self, error: Exception | None = None) -> None:
+        """Take note of an end, or of what the client tells nobody else: a violated permission."""
+        self._lose("the connection ended" if error is None else _reason(error))
 
     def _lose(self, why: str) -> None:
         if not self.lost.is_set():
@@ -273,13 +246,6 @@ class _Shell:
         if why != self.said:
             self.said = why
             self.watch.event(event, hub=self.link.address, reason=why)
-
-    async def _closed(self) -> None:
-        if self.client is not None:
-            client, self.client = self.client, None
-            with contextlib.suppress(Exception):  # whatever was lost is asked for again
-                await client.flush(timeout=_FAREWELL)
-            await _close(client)
 
 
 async def _close(client: Client) -> None:
@@ -318,29 +284,23 @@ _LINE = "it could not begin; its owner has the reason"
 _PATIENCE = 3.0
 
 
-class Declining:
+class Declining(Party):
     """The party that a site is when it does not begin: it refuses, until the coordinator ends.
 
-    **Guarantee.** It sends one fixed line. That a site does not begin is seen anyway, since it does
-    not accept; why it does not is told to its owner alone.
+    **Guarantee.** It sends one fixed line, and again each second: why it does not begin is told to
+    its owner alone, and that it does not is seen anyway, since it does not accept.
     """
 
     def __init__(self, signed: SignedProposal, agent: int, key: Ed25519PrivateKey) -> None:
         self.subjects = (signed.subjects.proposal,)
         self.outcome: Outcome | None = None
-        self.needed = False
         values = {"line": _LINE, "started": False}
         sealed = Seal(signed.run, agent, key).values(Kind.REFUSAL, 0, values)
         self._refusal = Packet(signed.subjects.state(agent), sealed)
         self._signed, self._said = signed, -1.0
 
-    def start(self, now: float) -> list[Packet]:
-        """Return the refusal."""
-        return self.tick(now)
-
+    @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
-        """Return nothing; the end of the run ends this party."""
-        del now
         signed = self._signed
         with contextlib.suppress(TaciturnError):
             envelope = verify_packet(packet, signed.opener, signed.subjects, self.subjects)
@@ -348,19 +308,16 @@ class Declining:
                 self.outcome = Outcome("refused", _LINE)
         return []
 
+    @override
+    def close(self) -> None:
+        pass
+
+    @override
     def tick(self, now: float) -> list[Packet]:
-        """Return the refusal, about once a second."""
         if now - self._said < 1.0 or self.outcome is not None:
             return []
         self._said = now
         return [self._refusal]
-
-    def progress(self) -> Progress:
-        """Return that nothing was done."""
-        return Progress(0, 0, (), 0.0)
-
-    def close(self) -> None:
-        """Do nothing: there is no journal."""
 
 
 def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:

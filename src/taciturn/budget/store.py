@@ -1,4 +1,6 @@
-"""The file of an account: numbered entries in SQLite, added in transactions that are synced.
+"""A chained store: numbered entries in SQLite, added in transactions that are synced.
+
+Accounts are kept in such files, and an extension may keep rows of its own beside the entries.
 
 The order of writes, and what a crash leaves after each, stands in `docs/explanation/accounts.md`.
 """
@@ -45,19 +47,22 @@ def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
     return Entry(number, body, _digest(previous, number, body))
 
 
-def check_chain(name: str, entries: Sequence[Entry]) -> None:
-    """Raise `InputError` unless there are entries, numbered from 1, and every digest is right."""
+def check_chain(what: str, entries: Sequence[Entry]) -> None:
+    """Raise `InputError` unless there are entries, numbered from 1, and every digest is right.
+
+    `what` is the file in the error: "account 'study'".
+    """
     previous = START
     for number, entry in enumerate(entries, start=1):
         digest = _digest(previous, number, entry.body)
         if entry.number != number or entry.digest != digest:
             raise InputError(
-                f"account {name!r} was edited or is damaged: entry {number} is not what was "
-                "written; put the right file back, or open a new account"
+                f"{what} was edited or is damaged: entry {number} is not what was written; put "
+                "the right file back, or use a new one"
             )
         previous = digest
     if not entries:
-        raise InputError(f"account {name!r} is empty; put the right file back")
+        raise InputError(f"{what} is empty; put the right file back")
 
 
 def _digest(previous: str, number: int, body: str) -> str:
@@ -193,9 +198,8 @@ CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEX
 def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to the file of an account, which must exist.
 
-    Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
-    where a disk would otherwise answer early). Raises `InputError` if the file cannot be opened, is
-    no account, or a write fails.
+    Commits are on the disk when they return (`synchronise`), in a write-ahead log. Raises
+    `InputError` if the file cannot be opened, is no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
         # while one that cannot write is there, the log is not folded in; closed last, it saves four
@@ -203,9 +207,15 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
         keeper = stack.enter_context(closing(_connection(file, "ro")))
         keeper.execute("SELECT 1 FROM sqlite_schema").fetchone()
         connection = stack.enter_context(closing(_connection(file, "rw")))
-        for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
-            connection.execute(f"PRAGMA {setting}")
+        synchronise(connection)
         yield connection
+
+
+def synchronise(connection: sqlite3.Connection) -> None:
+    """Have commits on the disk when they return, also where a disk would answer early."""
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
 
 
 def _connection(file: Path, mode: str) -> sqlite3.Connection:
@@ -281,7 +291,7 @@ def _taken(file: Path) -> AccountError:
 
 @contextmanager
 def locked(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the write lock of an account; what was written is committed at the end, or nothing."""
+    """Hold the write lock of a store; what was written is committed at the end, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -300,9 +310,14 @@ def entries_of(connection: sqlite3.Connection, name: str, *, most: int = -1) -> 
             f"account {name!r} was edited: it holds more than its entries, or another table of "
             "them; put the right file back"
         )
+    return chain_of(connection, f"account {name!r}", most=most)
+
+
+def chain_of(connection: sqlite3.Connection, what: str, *, most: int = -1) -> list[Entry]:
+    """Return the entries of a store, or the first ones, compared as `check_chain` does."""
     rows = connection.execute("SELECT * FROM entries ORDER BY number LIMIT ?", (most,))
     entries = [Entry(int(number), str(body), str(digest)) for number, body, digest in rows]
-    check_chain(name, entries)
+    check_chain(what, entries)
     return entries
 
 

@@ -18,42 +18,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.algorithms import Method
 from taciturn.budget import Account, private_folder, private_opener
-from taciturn.cli import (
-    emit,
-    error_line,
-    interruptible,
-    methods_with,
-    path,
-    printable,
-)
+from taciturn.cli import emit, error_line, interruptible, methods_with, path, printable
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
 from taciturn.evaluation import PrivateScore
 from taciturn.models import write_text
 from taciturn.report import FIRST_CERTIFICATE, check_out, strict
-from taciturn_federation import (
-    Coordinator,
-    Ended,
-    Journal,
-    LastQuestion,
-    Link,
-    Outcome,
-    Party,
-    Progress,
-    SignedProposal,
-    Site,
-    SiteFolder,
-    StudyFolder,
-    Watch,
-    decline,
-    derive,
-    ended_values,
-    lines_of,
-    remove_stale_keys,
-    run_party,
-    save_ended,
-)
+from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.coordinator import Coordinator
+from taciturn_federation.folders import SiteFolder, StudyFolder
+from taciturn_federation.interface import Outcome, Party, Progress
+from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key
+from taciturn_federation.local import LastQuestion, derive
+from taciturn_federation.masks import remove_stale_keys
+from taciturn_federation.reports import Ended, ended_values, lines_of, save_ended
+from taciturn_federation.site import Site
+from taciturn_federation.transport import Link, Watch, decline, run_party
 
 # events that somebody has to mend, as lines on the terminal
 _TROUBLE = {
@@ -65,48 +46,19 @@ _TROUBLE = {
 _SHOWN = 3
 
 
-class _Lines:
-    """A log without a buffer: each line is appended in one write.
-
-    A line for which the disk has no room is dropped and counted; the next line that fits is
-    preceded by the number of lines dropped.
-    """
-
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file, self._dropped, self._broken = file, 0, False
-
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Append a JSON object as one line, or drop it."""
-        if self._dropped and self._append({**_dated("log_gap"), "dropped": self._dropped}):
-            self._dropped = 0
-        if self._dropped or not self._append(values):
-            self._dropped += 1
-
-    def _append(self, values: Mapping[str, Any]) -> bool:
-        line = json.dumps(values, allow_nan=False).encode() + b"\n"
-        content = b"\n" + line if self._broken else line
-        try:
-            written = self._file.write(content)
-        except OSError:
-            return False
-        # a full disk may take the first bytes of a line; what follows starts on a line of its own
-        self._broken = self._broken if not written else written < len(content)
-        return written == len(content)
-
-
 class Events:
     """Events of a run: JSON lines for a log, and lines for people where somebody has to act.
 
     Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
-    be written.
+    be written. Each line is appended to `log`, without a buffer, in one write. One for which the
+    disk has no room is dropped; the next line that fits is preceded by the number of those dropped.
 
-    Notes
-    -----
     **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
     """
 
-    def __init__(self, log: _Lines | None, *, quiet: bool) -> None:
+    def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
         self._log, self.quiet = log, quiet
+        self._dropped, self._broken = 0, False
 
     def report(self, line: str) -> None:
         """Write down a line that a party has for its owner."""
@@ -114,17 +66,29 @@ class Events:
 
     def __call__(self, event: str, **values: Any) -> None:
         """Write an event down, and show it where it is trouble."""
-        if self._log is not None:
-            self._log.write(strict({**_dated(event), **values}))
+        if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
+            self._dropped = 0
+        if self._dropped or not self._append(event, values):
+            self._dropped += 1
         if event in _TROUBLE and not self.quiet:
             reason = values.get("reason")
             with suppress(OSError):
                 error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
 
-
-def _dated(event: str) -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return {"time": now, "event": event}
+    def _append(self, event: str, values: Mapping[str, Any]) -> bool:
+        """Append a JSON object as one line; whether there was room for it, or no log."""
+        if self._log is None:
+            return True
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(strict({"time": now, "event": event, **values}), allow_nan=False)
+        content = b"\n" * self._broken + line.encode() + b"\n"
+        try:
+            written = self._log.write(content)
+        except OSError:
+            return False
+        # a full disk may take the first bytes of a line; what follows starts on a line of its own
+        self._broken = self._broken if not written else written < len(content)
+        return written == len(content)
 
 
 @contextmanager
@@ -140,7 +104,7 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
             f"{log} cannot be written ({error.strerror}); name another file for --log"
         ) from None
     with file:
-        yield Events(_Lines(file), quiet=quiet)
+        yield Events(file, quiet=quiet)
 
 
 class Shown:
@@ -213,6 +177,13 @@ def stands_in(file: Path) -> str | None:
 
 INTERRUPTED = 130
 
+
+def group() -> typer.Typer:
+    """Return an empty group of commands."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+                       pretty_exceptions_enable=False)  # fmt: skip
+
+
 # options of both commands
 Algorithm = Annotated[
     str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
@@ -249,8 +220,6 @@ def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, M
 
     Raises `InputError` if the proposal is for a method of someone's own that is not named here.
 
-    Notes
-    -----
     **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
     the user names the same one.
     """
@@ -277,22 +246,18 @@ def take_part(  # noqa: PLR0913 - what a site is run with
     shows: Shows,
 ) -> None:
     """Run a site until the end, and report it."""
-    shows.check(site.report_folder(signed))
-    agent, key = site.take_part(signed), site.signing_key()
+    kept = site.report_folder(signed)
+    shows.check(kept)
+    agent, key, link = site.take_part(signed), site.signing_key(), _link(site)
     coordinator = public_key(site.invitation.key)
-    link = Link(site.invitation.hub, site.invitation.certificate, site.nkey())
     with events_to(shows.log, quiet=shows.quiet) as events:
         with _declining(signed, agent, key, link):
             local = interruptible(
                 lambda: derive(
-                    signed,
-                    site.source(data),
-                    agent=agent,
-                    coordinator=coordinator,
-                    seed=seed,
+                    signed, site.source(data), agent=agent, coordinator=coordinator, seed=seed,
                     methods=methods,
                 )
-            )
+            )  # fmt: skip
         if local.plan.program.summed:
             signed.check_agreed(agreed)
         journal = Journal(site.journal)
@@ -305,47 +270,33 @@ def take_part(  # noqa: PLR0913 - what a site is run with
         charged = None
         if account is not None:
             charged = Charged(account.name, party.charged_as, *account.around(party.charged_as))
-        _report(
-            Ended(
-                signed=signed,
-                plan=local.plan,
-                outcome=outcome,
-                score=_score(local.last, outcome),
-                seconds=time.monotonic() - began,
-                agent=agent,
-                charged=charged,
-            ),
-            shows,
-            site.report_folder(signed),
-        )
+        seconds, score = time.monotonic() - began, _score(local.last, outcome)
+        ended = Ended(signed=signed, plan=local.plan, outcome=outcome, score=score,
+                      seconds=seconds, agent=agent, charged=charged)  # fmt: skip
+        _report(ended, shows, kept)
 
 
 def coordinate(
     study: StudyFolder, signed: SignedProposal, methods: Mapping[str, Method], *, shows: Shows
 ) -> None:
     """Run the coordinator of a run until the end, and report it."""
-    shows.check(study.report_folder(signed))
-    folder = study.run_folder(signed)
+    folder, kept = study.run_folder(signed), study.report_folder(signed)
+    shows.check(kept)
     private_folder(folder)
-    link = Link(study.invitation.hub, study.invitation.certificate, study.nkey())
     with events_to(shows.log, quiet=shows.quiet) as events:
         journal, key = Journal(folder / "journal"), study.signing_key()
         party = interruptible(
             lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
         )
         began = time.monotonic()
-        outcome = _run(party, link, events, folder / "progress.json", shows)
-        _report(
-            Ended(
-                signed=signed,
-                plan=party.plan,
-                outcome=outcome,
-                score=_score(party.last, outcome),
-                seconds=time.monotonic() - began,
-            ),
-            shows,
-            study.report_folder(signed),
-        )
+        outcome = _run(party, _link(study), events, folder / "progress.json", shows)
+        seconds, score = time.monotonic() - began, _score(party.last, outcome)
+        ended = Ended(signed=signed, plan=party.plan, outcome=outcome, score=score, seconds=seconds)
+        _report(ended, shows, kept)
+
+
+def _link(folder: StudyFolder | SiteFolder) -> Link:
+    return Link(folder.invitation.hub, folder.invitation.certificate, folder.nkey())
 
 
 @contextmanager

@@ -9,49 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from taciturn.budget import Account, heads_folder
-from taciturn.cli import (
-    ACCOUNT_OPTIONS,
-    emit,
-    interruptible,
-    path,
-    read_text,
-)
+from taciturn.cli import ACCOUNT_OPTIONS, emit, interruptible, path, read_text, takes
 from taciturn.errors import InputError
 from taciturn.models import write_text
-from taciturn_federation import (
-    Journal,
-    SignedProposal,
-    SiteFolder,
-    check_proposal,
-    found_site,
-    join,
-    open_site,
-    read_invitation,
-    remove_stale_keys,
-    renew_site,
-    site_folder,
-    sites_folder,
-)
-from taciturn_federation.commands.running import (
-    Algorithm,
-    Json,
-    Log,
-    Quiet,
-    ReportFolder,
-    Shows,
-    check_free,
-    methods_for,
-    say,
-    stands_in,
-    take_part,
-)
+from taciturn_federation import folders
+from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.commands import running
+from taciturn_federation.journal import Journal
+from taciturn_federation.masks import remove_stale_keys
+from taciturn_federation.reports import check_proposal
 
-site = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+site = running.group()
 
 ProposalFile = Annotated[
     Path, typer.Argument(parser=path, metavar="PROPOSAL", help="The file from the coordinator.")
@@ -69,18 +37,6 @@ Sites = Annotated[
     typer.Option("--sites", parser=path, help="The folder of sites; if not given, that in the "
                  "user's data folder."),
 ]  # fmt: skip
-AccountName = Annotated[
-    str | None, typer.Option("--account", help="The account to charge (taciturn budget open).")
-]
-Accounts = Annotated[
-    Path | None, typer.Option("--accounts", parser=path, help="The folder of accounts.")
-]
-AnotherTable = Annotated[
-    bool, typer.Option("--another-table", help=ACCOUNT_OPTIONS["another_table"][1])
-]
-AnotherAccount = Annotated[
-    bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
-]
 
 
 @site.command("join")
@@ -100,34 +56,28 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier request.")] = False,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
 ) -> None:
     """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
     file = Path(f"{name}.request") if out is None else out
-    check_free(file, force=force)
-    invited = read_invitation(invitation)
-    folder = site_folder(invited.study, name, sites)
+    running.check_free(file, force=force)
+    invited = folders.read_invitation(invitation)
+    folder = folders.site_folder(invited.study, name, sites)
     if renew:
-        found = open_site(found_site(invited.study, name, sites))
-        made, request = interruptible(lambda: renew_site(found, data))
+        found = folders.open_site(folders.found_site(invited.study, name, sites))
+        made, request = interruptible(lambda: folders.renew_site(found, data))
     else:
-        made, request = interruptible(lambda: join(folder, invited, name, data, person_column))
+        made, request = interruptible(
+            lambda: folders.join(folder, invited, name, data, person_column)
+        )
     write_text(request.to_json() + "\n", file)
     if json:
-        emit(
-            {
-                "study": invited.study,
-                "site": name,
-                "folder": str(made.folder),
-                "request": str(file),
-                "count": request.count,
-                "fingerprint": request.fingerprint,
-                "invitation": invited.fingerprint,
-            }
-        )
+        emit({"study": invited.study, "site": name, "folder": str(made.folder),
+              "request": str(file), "count": request.count, "fingerprint": request.fingerprint,
+              "invitation": invited.fingerprint})  # fmt: skip
         return
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
-    say(
+    running.say(
         f"Site {name} of study {invited.study} in {made.folder}; its keys stay there",
         f"Request: {file}, for the coordinator; of {data.name} it says {request.count:,} {unit}, "
         "and no more",
@@ -138,108 +88,92 @@ def join_(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 @site.command("check")
-def check(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(ACCOUNT_OPTIONS)
+def check(
+    *,
     proposal: ProposalFile,
     data: Data = None,
-    account: AccountName = None,
-    accounts: Accounts = None,
-    another_table: AnotherTable = False,
-    another_account: AnotherAccount = False,
-    algorithm: Algorithm = None,
+    algorithm: running.Algorithm = None,
     name: Name = None,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
+    **given: Any,
 ) -> None:
     """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
     signed, opened = _opened(proposal, name, sites)
-    charged = _account(account, accounts, another_table, another_account)
-    methods = methods_for(signed, algorithm)
-    source = opened.source(data)
+    methods, source, account = (
+        running.methods_for(signed, algorithm),
+        opened.source(data),
+        _account(given),
+    )
     found = interruptible(
-        lambda: check_proposal(opened, signed, methods, source=source, account=charged)
+        lambda: check_proposal(opened, signed, methods, source=source, account=account)
     )
     if json:
         emit(found.values)
         return
-    say(*found.lines)
+    running.say(*found.lines)
 
 
 @site.command("run")
-def run(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(ACCOUNT_OPTIONS)
+def run(  # noqa: PLR0913 - one parameter per option
+    *,
     proposal: ProposalFile,
     data: Data = None,
-    account: AccountName = None,
-    accounts: Accounts = None,
-    another_table: AnotherTable = False,
-    another_account: AnotherAccount = False,
-    out: ReportFolder = None,
+    out: running.ReportFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
-    algorithm: Algorithm = None,
+    algorithm: running.Algorithm = None,
     reproduction: Annotated[
         int | None,
         typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
     ] = None,
     agreed: Annotated[
-        str | None,
-        typer.Option(help="Under the observer sum: the code that the owners compared."),
+        str | None, typer.Option(help="Under the observer sum: the code that the owners compared.")
     ] = None,
     name: Name = None,
-    quiet: Quiet = False,
-    log: Log = None,
+    quiet: running.Quiet = False,
+    log: running.Log = None,
     sites: Sites = None,
-    json: Json = False,
+    json: running.Json = False,
+    **given: Any,
 ) -> None:
     """Accept a proposal and answer its rounds; called again, it goes on where it stood."""
     signed, opened = _opened(proposal, name, sites)
-    charged = _account(account, accounts, another_table, another_account)
-    take_part(
-        opened,
-        signed,
-        methods_for(signed, algorithm),
-        data=data,
-        account=charged,
-        seed=reproduction,
-        agreed=agreed,
-        shows=Shows(out, force, quiet, log, json),
-    )
+    shows = running.Shows(out, force, quiet, log, json)
+    running.take_part(
+        opened, signed, running.methods_for(signed, algorithm), data=data, account=_account(given),
+        seed=reproduction, agreed=agreed, shows=shows,
+    )  # fmt: skip
 
 
 @site.command("status")
-def status(sites: Sites = None, json: Json = False) -> None:
+def status(sites: Sites = None, json: running.Json = False) -> None:
     """Show the sites of this machine, and where their runs stand."""
-    folder = sites_folder(sites)
-    found = [open_site(one.parent) for one in sorted(folder.glob("*/*/site.json"))]
+    folder = folders.sites_folder(sites)
+    found = [folders.open_site(one.parent) for one in sorted(folder.glob("*/*/site.json"))]
     values = [_status(one) for one in found]
     if json:
         emit({"folder": str(folder), "sites": values})
         return
     if not found:
-        say(f"There is no site in {folder}")
+        running.say(f"There is no site in {folder}")
     for one in values:
-        say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
+        running.say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
         for run_, stands in one["runs"].items():
-            say(f"  run {run_}: {stands}")
+            running.say(f"  run {run_}: {stands}")
         for line in one["cleared"]:
-            say(f"  {line}")
+            running.say(f"  {line}")
 
 
-def _status(opened: SiteFolder) -> dict[str, Any]:
-    runs, cleared = {}, _cleared(opened)
-    for file in sorted((opened.folder / "progress").glob("*.json")):
-        stands = stands_in(file)
-        if stands is not None:
-            runs[file.stem] = stands
-    return {
-        "site": opened.name,
-        "study": opened.invitation.study,
-        "data": opened.facts.data,
-        "hub": opened.invitation.hub,
-        "runs": runs,
-        "cleared": cleared,
-    }
+def _status(opened: folders.SiteFolder) -> dict[str, Any]:
+    files, cleared = sorted((opened.folder / "progress").glob("*.json")), _cleared(opened)
+    runs = {file.stem: stands for file in files if (stands := running.stands_in(file)) is not None}
+    return {"site": opened.name, "study": opened.invitation.study, "data": opened.facts.data,
+            "hub": opened.invitation.hub, "runs": runs, "cleared": cleared}  # fmt: skip
 
 
-def _cleared(opened: SiteFolder) -> list[str]:
+def _cleared(opened: folders.SiteFolder) -> list[str]:
     """Remove keys of masks that no run needs, unless a process is at work on the journal."""
     if not opened.journal.exists() or not any(heads_folder().glob("*.masks")):
         return []  # the lock of the journal is left to those who run
@@ -250,14 +184,11 @@ def _cleared(opened: SiteFolder) -> list[str]:
 
 def _opened(
     proposal: Path, name: str | None, sites: Path | None
-) -> tuple[SignedProposal, SiteFolder]:
+) -> tuple[SignedProposal, folders.SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
-    return signed, open_site(found_site(signed.study, name, sites))
+    return signed, folders.open_site(folders.found_site(signed.study, name, sites))
 
 
-def _account(
-    name: str | None, folder: Path | None, another_table: bool, another_account: bool
-) -> Account | None:
-    if name is None:
-        return None
-    return Account(name, folder, another_table=another_table, another_account=another_account)
+def _account(given: dict[str, Any]) -> Account | None:
+    name, folder, *another = (given[option] for option in ACCOUNT_OPTIONS)
+    return None if name is None else Account(name, folder, None, None, *map(bool, another))

@@ -36,46 +36,13 @@ from taciturn.proposal import (
 )
 from taciturn.tables import read_bounds
 from taciturn.training import warnings_of
-from taciturn_federation import (
-    JoinRequest,
-    SignedProposal,
-    StudyFolder,
-    admit,
-    certificate_for,
-    hub_configuration,
-    keep_proposal,
-    new_study,
-    open_study,
-    run_hub,
-    seen_struck,
-    server_program,
-    sign,
-    strike,
-    study_folder,
-)
-from taciturn_federation.agreement import check_address
-from taciturn_federation.commands.running import (
-    Algorithm,
-    Json,
-    Log,
-    Quiet,
-    ReportFolder,
-    Shows,
-    check_free,
-    coordinate,
-    events_to,
-    methods_for,
-    say,
-    stands_in,
-)
-from taciturn_federation.local import last_question
+from taciturn_federation import folders
+from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
+from taciturn_federation.commands import running
+from taciturn_federation.hub import hub_configuration, run_hub, seen_struck, server_program
+from taciturn_federation.local import certificate_for, last_question
 
-study = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+study = running.group()
 
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The name of the study.")]
 Studies = Annotated[
@@ -106,13 +73,13 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = None,
     studies: Studies = None,
-    json: Json = False,
+    json: running.Json = False,
 ) -> None:
     """Make a study: its keys, the hub's certificate, and an invitation for owners."""
     file = Path(f"{name}.invitation") if out is None else out
-    check_free(file, force=False)
-    made = new_study(
-        study_folder(name, studies),
+    running.check_free(file, force=False)
+    made = folders.new_study(
+        folders.study_folder(name, studies),
         name,
         TableFacts.of(read_bounds(bounds)),
         hub=hub,
@@ -124,7 +91,7 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
         emit({"study": name, "folder": str(made.folder), "invitation": str(file),
               "fingerprint": invitation.fingerprint})  # fmt: skip
         return
-    say(
+    running.say(
         f"Study {name} in {made.folder}; back it up, and show its keys to nobody",
         f"Invitation: {file}, for every owner",
         f"Its fingerprint, to be compared by telephone: {invitation.fingerprint}",
@@ -136,30 +103,35 @@ def admit_(
     name: StudyName,
     request: Annotated[Path, typer.Argument(parser=path, help="The request of an owner.")],
     studies: Studies = None,
-    json: Json = False,
+    json: running.Json = False,
 ) -> None:
     """Admit a site, once its owner has read the same fingerprint."""
-    opened = open_study(study_folder(name, studies))
+    opened = folders.open_study(folders.study_folder(name, studies))
     asked = JoinRequest.from_json(read_text(request))
     asked.check_for(opened.invitation)
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{asked.name} asks to take part with {asked.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {asked.fingerprint}", err=True)
-    if not _confirmed("Does its owner read the same, by telephone?"):
+    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()  # none is no
+    typer.echo(err=True)
+    if answer not in {"y", "yes"}:
         raise InputError(f"{asked.name} was not admitted; ask its owner for the request anew")
-    member = admit(opened, asked)
+    member = folders.admit(opened, asked)
     if json:
         emit({"study": name, "site": asked.name, "number": member.number, "count": asked.count})
         return
-    say(f"{asked.name} is site {member.number} of {name}; the next proposal has a part for it")
+    running.say(
+        f"{asked.name} is site {member.number} of {name}; the next proposal has a part for it"
+    )
 
 
 @study.command("strike")
 def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")],
             studies: Studies = None) -> None:  # fmt: skip
     """Strike a site off: a running hub disconnects it at once, and it is proposed with no more."""
-    opened = open_study(study_folder(name, studies))
-    strike(opened, site)
+    opened = folders.open_study(folders.study_folder(name, studies))
+    folders.strike(opened, site)
     seen = seen_struck(opened)
     if seen.runs and not seen.done:
         raise InputError(
@@ -167,10 +139,10 @@ def strike_(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE",
             f"configuration, so {site} may still be connected; stop that hub and start it again"
         )
     if seen.done:
-        say(f"{site} is struck off, and the hub on this machine has disconnected it")
+        running.say(f"{site} is struck off, and the hub on this machine has disconnected it")
         return
     listens = f"something else listens at port {check_address(opened.invitation.hub)[1]}"
-    say(
+    running.say(
         f"{site} is struck off in the study; no hub of it runs on this machine"
         f"{f', though {listens}' if seen.listens else ''}. A server of your own lets {site} in "
         f"until it takes the new configuration (taciturn study hub {name} --print)"
@@ -190,23 +162,23 @@ def hub_(  # noqa: PLR0913, PLR0917 - one parameter per option
     show: Annotated[
         bool, typer.Option("--print", help="Print the configuration for a server of your own.")
     ] = False,
-    log: Log = None,
+    log: running.Log = None,
     studies: Studies = None,
 ) -> None:
     """Run the hub, which carries messages and keeps none; Ctrl-C ends it."""
-    opened = open_study(study_folder(name, studies))
+    opened = folders.open_study(folders.study_folder(name, studies))
     if show:
         typer.echo(hub_configuration(opened, host=host, port=port), nl=False)
         return
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with events_to(log, quiet=False) as events:
+    with running.events_to(log, quiet=False) as events:
 
         def told(event: str, **values: Any) -> None:
             events(event, **values)
             if event == "hub_started":
-                say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
+                running.say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
 
         program = server_program(server)
         run_hub(opened, program, host=host, port=port, event=told, stopped=stop.is_set)
@@ -239,16 +211,17 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     ] = None,
     force: Force = False,
     studies: Studies = None,
-    json: Json = False,
+    json: running.Json = False,
     **given: Any,
 ) -> None:
     """Propose a run to the admitted sites: everything public about it, signed. Nothing is spent."""
     file = Path(f"{name}.proposal") if out is None else out
-    check_free(file, force=force)
-    opened = open_study(study_folder(name, studies))
+    running.check_free(file, force=force)
+    opened = folders.open_study(folders.study_folder(name, studies))
     given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
     sites = _taking_part(opened, only)
     counts = [site.participant.count for site in sites]
+    names = [site.participant.name for site in sites]
 
     def prepared() -> tuple[Proposal, Any, Any]:
         options = run_options(given, rounds=rounds)
@@ -259,37 +232,24 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 
     proposal, plan, methods = interruptible(prepared)
     signed = sign(
-        name,
-        proposal,
-        [site.participant for site in sites],
-        coordinator=opened.coordinator(),
-        key=opened.signing_key(),
-        nonce=secrets.token_hex(16),
-        patience=patience,
+        name, proposal, [site.participant for site in sites], coordinator=opened.coordinator(),
+        key=opened.signing_key(), nonce=secrets.token_hex(16), patience=patience,
         release_abandoned=release_abandoned,
-    )
-    keep_proposal(opened, signed)
+    )  # fmt: skip
+    folders.keep_proposal(opened, signed)
     write_text(signed.to_json() + "\n", file)
     forecast = known_forecast(proposal, plan, methods)
     for warning in (*warnings_of(proposal), *risk_warning(proposal, forecast),
                     *centre_warning(proposal, plan)):  # fmt: skip
         error_line(warning, kind="warning: ")
     if json:
-        emit(
-            {
-                "study": name,
-                "run": signed.subjects.run,
-                "proposal": str(file),
-                "sites": [site.participant.name for site in sites],
-                "rounds": proposal.rounds,
-                "algorithm": proposal.method.name,
-            }
-        )
+        emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "sites": names,
+              "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
         return
     certificate = certificate_for(proposal, plan, last_question(proposal, plan))
-    say(
-        f"{proposal.method.name}, {proposal.rounds} rounds, with {_counted(len(sites), 'site')}: "
-        f"{', '.join(site.participant.name for site in sites)}",
+    running.say(
+        f"{proposal.method.name}, {proposal.rounds} rounds, with {len(names)} "
+        f"site{'' if len(names) == 1 else 's'}: {', '.join(names)}",
         *(f"  {line}" for line in certificate.lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
@@ -300,40 +260,45 @@ def run_(  # noqa: PLR0913, PLR0917 - one parameter per option
     proposal: Annotated[
         Path, typer.Argument(parser=path, help="The file of taciturn study propose.")
     ],
-    out: ReportFolder = None,
+    out: running.ReportFolder = None,
     force: Force = False,
-    algorithm: Algorithm = None,
-    quiet: Quiet = False,
-    log: Log = None,
+    algorithm: running.Algorithm = None,
+    quiet: running.Quiet = False,
+    log: running.Log = None,
     studies: Studies = None,
-    json: Json = False,
+    json: running.Json = False,
 ) -> None:
     """Run a proposal with its sites; called again, it goes on where it stood."""
     signed = SignedProposal.from_json(read_text(proposal))
-    opened = open_study(study_folder(signed.study, studies))
-    shows = Shows(out, force, quiet, log, json)
-    coordinate(opened, signed, methods_for(signed, algorithm), shows=shows)
+    opened = folders.open_study(folders.study_folder(signed.study, studies))
+    shows = running.Shows(out, force, quiet, log, json)
+    running.coordinate(opened, signed, running.methods_for(signed, algorithm), shows=shows)
 
 
 @study.command("status")
-def status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
+def status(name: StudyName, studies: Studies = None, json: running.Json = False) -> None:
     """Show who was admitted, which runs were proposed, and where they stand."""
-    opened = open_study(study_folder(name, studies))
-    runs = [_run_status(opened, one) for one in opened.proposals()]
+    opened = folders.open_study(folders.study_folder(name, studies))
+    runs = []
+    for one in opened.proposals():
+        stands = running.stands_in(opened.run_folder(one) / "progress.json")
+        method, rounds = one.proposal.method.name, one.proposal.rounds
+        proposed = f"proposed, {method}, {rounds} rounds"
+        runs.append({"run": one.subjects.run, "stands": stands or proposed})
     if json:
         sites = [
-            {"site": one.participant.name, "number": one.number, "count": one.participant.count,
-             "struck": one.struck}
-            for one in opened.admitted()
+            {"site": site.participant.name, "number": site.number,
+             "count": site.participant.count, "struck": site.struck}
+            for site in opened.admitted()
         ]  # fmt: skip
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
     rows = [["site", "records", ""]]
-    for one in opened.admitted():
-        site = one.participant
-        rows.append([site.name, f"{site.count}", "struck off" if one.struck else ""])
-    say(
+    for site in opened.admitted():
+        who = site.participant
+        rows.append([who.name, f"{who.count}", "struck off" if site.struck else ""])
+    running.say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
         table(rows),
@@ -342,18 +307,7 @@ def status(name: StudyName, studies: Studies = None, json: Json = False) -> None
     )
 
 
-def _run_status(opened: StudyFolder, signed: SignedProposal) -> dict[str, Any]:
-    stands = stands_in(opened.run_folder(signed) / "progress.json")
-    method, rounds = signed.proposal.method.name, signed.proposal.rounds
-    proposed = f"proposed, {method}, {rounds} rounds"
-    return {"run": signed.subjects.run, "stands": stands or proposed}
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
+def _taking_part(opened: folders.StudyFolder, only: list[str] | None) -> list[Any]:
     members = {one.participant.name: one for one in opened.members()}
     unknown = [site for site in only or () if site not in members]
     if unknown:
@@ -368,11 +322,3 @@ def _taking_part(opened: StudyFolder, only: list[str] | None) -> list[Any]:
             "(taciturn study admit)"
         )
     return found
-
-
-def _confirmed(question: str) -> bool:
-    """Return whether the answer is yes; no answer is no."""
-    typer.echo(f"{question} [y/N] ", err=True, nl=False)
-    answer = sys.stdin.readline().strip().lower()
-    typer.echo(err=True)
-    return answer in {"y", "yes"}
