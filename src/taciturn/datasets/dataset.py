@@ -46,10 +46,8 @@ class Dataset:
     picture
         Height, width and channels of a record that is a picture.
 
-    Raises
-    ------
-    InputError
-        If shapes, labels and counts contradict one another, or a feature or target is not finite.
+    Shapes, labels and counts that contradict one another, and numbers that are not finite, raise
+    `InputError`.
     """
 
     name: str
@@ -60,12 +58,12 @@ class Dataset:
     classes: int | None
     feature_names: tuple[str, ...]
     train_rows: int
-    fixed_test: bool
     public: bool
     licence: str
     source: str
-    record_norm: float
     conditions: tuple[str, ...]
+    record_norm: float = 1.0
+    fixed_test: bool = False
     owners: tuple[Int[HostArray, "_m"], ...] | None = None
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
@@ -78,11 +76,41 @@ class Dataset:
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
-        _check_shapes(self)
-        _check_targets(self)
-        # views, so that the caller's arrays keep their flags
-        object.__setattr__(self, "features", _read_only(self.features))
-        object.__setattr__(self, "targets", _read_only(self.targets))
+        checks.at_least("train_rows", self.train_rows, 1)
+        wrong = self._wrong()
+        if wrong:
+            raise InputError(f"{self.name}: {wrong}")
+        for name in ("features", "targets"):
+            view = getattr(self, name).view()  # so that the caller's array keeps its flags
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def _wrong(self) -> str | None:
+        """Return what contradicts what, and how to fix it."""
+        x, y, classes = self.features, self.targets, self.classes
+        if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
+            return (
+                f"features are {x.dtype} {x.shape} and targets {y.shape}; "
+                "they must be float64 (N, D) and (N,)"
+            )
+        names, cut = len(self.feature_names), self.train_rows
+        if names != x.shape[1]:
+            return f"{names} feature names for {x.shape[1]} columns; give one per column"
+        if not cut < len(y):
+            return f"train_rows is {cut} of {len(y)} records; leave at least one for testing"
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return "a feature or target is not finite; remove such records"
+        need, good = {
+            "regression": ("classes None", classes is None),
+            "binary": ("classes 2, targets +-1", classes == 2 and np.isin(y, (-1.0, 1.0)).all()),
+            "multiclass": (
+                "integer targets from 0 to classes - 1",
+                classes is not None
+                and np.issubdtype(y.dtype, np.integer)
+                and np.isin(y, np.arange(classes)).all(),
+            ),
+        }[self.task]
+        return None if good else f"classes is {classes}; task {self.task} needs {need}"
 
 
 def centred(dataset: Dataset) -> Dataset:
@@ -116,15 +144,7 @@ def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Spli
     set is fixed by the publisher it is the last N - n rows in their order, and the seed only
     shuffles the training rows.
 
-    Parameters
-    ----------
-    rows
-        What stands for the features of the records, in their order; None for the features.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative or not a whole number.
+    `rows` stand for the features of the records, in their order, if they are given.
 
     Examples
     --------
@@ -134,53 +154,9 @@ def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Spli
     ((455, 30), (114,))
     """
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
-    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
-    if rows is not None:
-        x = rows
+    x, y, cut = dataset.features if rows is None else rows, dataset.targets, dataset.train_rows
     if dataset.fixed_test:
         train = generator.permutation(cut)
         return Split(x[train], y[train], x[cut:], y[cut:])
     order = generator.permutation(len(y))
     return Split(x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]])
-
-
-def _read_only(array: HostArray) -> HostArray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _check_shapes(dataset: Dataset) -> None:
-    x, y = dataset.features, dataset.targets
-    if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
-        raise InputError(
-            f"{dataset.name}: features are {x.dtype} {x.shape} and targets {y.shape}; "
-            "they must be float64 (N, D) and (N,)"
-        )
-    if len(dataset.feature_names) != x.shape[1]:
-        raise InputError(
-            f"{dataset.name}: {len(dataset.feature_names)} feature names for {x.shape[1]} columns; "
-            "give one name per column"
-        )
-    checks.at_least("train_rows", dataset.train_rows, 1)
-    if not dataset.train_rows < len(y):
-        raise InputError(
-            f"{dataset.name}: train_rows is {dataset.train_rows} of {len(y)} records; "
-            "leave at least one for testing"
-        )
-
-
-def _check_targets(dataset: Dataset) -> None:
-    y, classes = dataset.targets, dataset.classes
-    if not (np.isfinite(dataset.features).all() and np.isfinite(y).all()):
-        raise InputError(f"{dataset.name}: a feature or target is not finite; remove such records")
-    if dataset.task == "regression":
-        good, need = classes is None, "classes None"
-    elif dataset.task == "binary":
-        good, need = classes == 2 and bool(np.isin(y, (-1.0, 1.0)).all()), "classes 2, targets +-1"
-    else:
-        whole = np.issubdtype(y.dtype, np.integer)
-        good = classes is not None and whole and bool(np.isin(y, np.arange(classes)).all())
-        need = "integer targets from 0 to classes - 1"
-    if not good:
-        raise InputError(f"{dataset.name}: classes is {classes}; task {dataset.task} needs {need}")

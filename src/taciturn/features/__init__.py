@@ -16,17 +16,9 @@ from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "CONSTANT",
-    "FEATURES",
-    "NEAREST",
-    "AroundCentre",
-    "FeatureMap",
-    "Inputs",
-    "applied",
-    "feature_map_named",
-    "set_bins",
-    "usage",
-]
+    "CONSTANT", "FEATURES", "NEAREST", "AroundCentre", "FeatureMap", "Inputs", "applied",
+    "feature_map_named", "set_bins", "usage",
+]  # fmt: skip
 
 # name: what its number counts (None if it has none), and the map
 FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(

@@ -23,26 +23,8 @@ Network: TypeAlias = Mixing | Walk | Tree | None
 """The network of a plan: gossip, a relay, a tree, or None for a star with an aggregator."""
 
 __all__ = [
-    "MOST_EXCHANGES",
-    "SUFFIXES",
-    "Graph",
-    "Mixing",
-    "Network",
-    "Tree",
-    "Walk",
-    "closed_route",
-    "complete",
-    "cyclic_walk",
-    "erdos_renyi",
-    "grid",
-    "metropolis",
-    "mixing_from_matrix",
-    "network_named",
-    "path",
-    "random_regular",
-    "read_network",
-    "ring",
-    "spanning_tree",
-    "star",
+    "MOST_EXCHANGES", "SUFFIXES", "Graph", "Mixing", "Network", "Tree", "Walk", "closed_route",
+    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis", "mixing_from_matrix",
+    "network_named", "path", "random_regular", "read_network", "ring", "spanning_tree", "star",
     "uniform_walk",
-]
+]  # fmt: skip

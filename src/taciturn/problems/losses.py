@@ -45,7 +45,7 @@ class Loss(eqx.Module):
     number of records, or has further axes, one for every model. Targets broadcast against B.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
     A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
-    those bounds while they are traced.
+    those bounds while they are traced. A constant can be a plain attribute of the class.
     """
 
     @property
@@ -85,9 +85,9 @@ class Loss(eqx.Module):
     def predict(self, margins: Margins) -> Targets:
         """Return the predicted target of every record."""
 
-    @abc.abstractmethod
     def error(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return the error of every record: 0 or 1, or the squared error for a regression."""
+        """Return the error of every record: 1 where the class is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: Targets) -> Targets:
         """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
@@ -127,22 +127,15 @@ class Squared(RegressionLoss):
     Array([2.], dtype=float64)
     """
 
-    @property
-    def lipschitz(self) -> float:
-        """Infinite: |z - y| grows without bound."""
-        return math.inf
+    lipschitz = math.inf
+    smoothness = 1.0
 
-    @property
-    def smoothness(self) -> float:
-        """1."""
-        return 1.0
-
+    @override
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return (z - y)^2 / 2."""
         return 0.5 * (margins - targets) ** 2
 
+    @override
     def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return z - y."""
         return margins - targets
 
 
@@ -153,18 +146,11 @@ class MarginLoss(Loss):
     `start_coefficient`, the slope at z = 0, which is the default clip.
     """
 
-    @property
-    def lipschitz(self) -> float:
-        """1, unless a subclass says otherwise."""
-        return 1.0
+    lipschitz = 1.0
 
+    @override
     def predict(self, margins: PerRecord) -> PerRecord:
-        """Return the sign of z, 1 at z = 0."""
         return jnp.where(is_second(margins), 1, -1).astype(margins.dtype)
-
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return 1 where the sign is wrong, else 0."""
-        return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: Targets) -> Targets:
         """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
@@ -190,27 +176,16 @@ class Logistic(MarginLoss):
     Array([-0.5,  1. ], dtype=float64)
     """
 
-    @property
-    def log_odds(self) -> bool:
-        """True: z is the log-odds of the class 1."""
-        return True
+    log_odds = True
+    smoothness = 0.25
+    start_coefficient = 0.5
 
-    @property
-    def smoothness(self) -> float:
-        """1/4, attained at z = 0."""
-        return 0.25
-
-    @property
-    def start_coefficient(self) -> float:
-        """1/2."""
-        return 0.5
-
+    @override
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return log(1 + exp(-y z))."""
         return jnp.logaddexp(0.0, -targets * margins)
 
+    @override
     def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return -y / (1 + exp(y z))."""
         return -targets / (1 + jnp.exp(targets * margins))
 
 
@@ -260,6 +235,7 @@ class MultinomialLogistic(Loss):
     |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
     diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
     most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
+    z_k - z_j are the log-odds of class k against class j.
 
     Examples
     --------
@@ -269,25 +245,14 @@ class MultinomialLogistic(Loss):
 
     classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
 
+    log_odds = True
+    lipschitz = math.sqrt(2)
+    smoothness = 0.5
+
     @property
+    @override
     def outputs(self) -> int:
-        """K margins, one per class."""
         return self.classes
-
-    @property
-    def log_odds(self) -> bool:
-        """True: z_k - z_j are the log-odds of class k against class j."""
-        return True
-
-    @property
-    def lipschitz(self) -> float:
-        """sqrt(2), approached when a wrong class has all the probability."""
-        return math.sqrt(2)
-
-    @property
-    def smoothness(self) -> float:
-        """1/2."""
-        return 0.5
 
     @property
     def start_coefficient(self) -> float:
@@ -310,10 +275,6 @@ class MultinomialLogistic(Loss):
         """Return the class of the largest margin, the first one if several are equal."""
         return jnp.argmax(margins, axis=-1)
 
-    def error(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
-        """Return 1 where the class is wrong, else 0."""
-        return (self.predict(margins) != targets).astype(margins.dtype)
-
     def check_targets(self, targets: HostArray) -> None:
         """Accept whole numbers 0..K-1 of an integer type only."""
         if not np.issubdtype(targets.dtype, np.integer):
@@ -323,17 +284,6 @@ class MultinomialLogistic(Loss):
                 f"a target is not the number of a class; {self.classes} classes must be "
                 f"numbered 0..{self.classes - 1}"
             )
-
-
-def _checked(weights: tuple[float, ...]) -> tuple[float, ...]:
-    given = tuple(float(weight) for weight in weights)
-    bad = [weight for weight in given if not 0 < weight <= 1]
-    if bad:
-        raise InputError(
-            f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
-            "record counts for more than it would without them: divide all weights by the largest"
-        )
-    return given
 
 
 @final
@@ -354,20 +304,14 @@ class ClassWeighted(Loss):
     largest. Weights that are computed from the records, such as from how many are of each class,
     are not public, and this guarantee does not cover them.
 
-    Predictions and errors are those of the loss: an error counts every record alike.
+    Everything else is that of the loss: errors count every record alike.
 
     Attributes
     ----------
     loss
         A loss of two classes, or of K.
     weights
-        v, one for each class: of -1 and 1, or of 0 to K - 1.
-
-    Raises
-    ------
-    InputError
-        If the loss is one of a regression, the number of weights is not that of the classes, or a
-        weight is not in (0, 1].
+        v in (0, 1], one for each class: of -1 and 1, or of 0 to K - 1.
 
     Examples
     --------
@@ -378,9 +322,17 @@ class ClassWeighted(Loss):
     """
 
     loss: Loss
-    weights: tuple[float, ...] = eqx.field(static=True, converter=_checked)
+    weights: tuple[float, ...] = eqx.field(
+        static=True, converter=lambda weights: tuple(float(weight) for weight in weights)
+    )
 
     def __check_init__(self) -> None:
+        bad = [weight for weight in self.weights if not 0 < weight <= 1]
+        if bad:
+            raise InputError(
+                f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
+                "record counts for more than without them: divide all weights by the largest"
+            )
         classes = 2 if isinstance(self.loss, MarginLoss) else self.loss.outputs
         if classes is None:
             raise InputError("class weights are for losses of classes; leave them out")
@@ -390,28 +342,28 @@ class ClassWeighted(Loss):
             )
 
     @property
+    @override
     def outputs(self) -> int | None:
-        """Those of the loss."""
         return self.loss.outputs
 
     @property
     def log_odds(self) -> bool:
-        """Whether those of the loss are: they are the log-odds of records weighted like this."""
+        """Whether scores are the log-odds of records that are weighted like this."""
         return self.loss.log_odds
 
     @property
+    @override
     def lipschitz(self) -> float:
-        """V times that of the loss."""
         return max(self.weights) * self.loss.lipschitz
 
     @property
+    @override
     def smoothness(self) -> float:
-        """V times that of the loss."""
         return max(self.weights) * self.loss.smoothness
 
     @property
     def start_coefficient(self) -> float | None:
-        """V times that of the loss: the largest one at margins 0."""
+        """The largest one at margins 0."""
         start = self.loss.start_coefficient
         return None if start is None else max(self.weights) * start
 
@@ -426,20 +378,16 @@ class ClassWeighted(Loss):
         weights = self._of(targets, coefficients.dtype)
         return coefficients * (weights if self.outputs is None else weights[..., None])
 
+    @override
     def predict(self, margins: Margins) -> Targets:
-        """Return the prediction of the loss."""
         return self.loss.predict(margins)
 
-    def error(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return 0 or 1, without weights."""
-        return self.loss.error(margins, targets)
-
+    @override
     def within_domain(self, targets: Targets) -> Targets:
-        """Return what the loss returns."""
         return self.loss.within_domain(targets)
 
+    @override
     def check_targets(self, targets: HostArray) -> None:
-        """Raise `InputError` where the loss does."""
         self.loss.check_targets(targets)
 
     def _of(self, targets: Targets, dtype: jnp.dtype) -> Float[Array, "*#B"]:
@@ -455,7 +403,7 @@ class ClassWeighted(Loss):
 class ClippedLoss(NamedTuple):
     r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
 
-    **Derivation.** Of a scalar margin, clipping dl/dz at C is differentiating
+    Of a scalar margin, clipping dl/dz at C is differentiating
 
     .. math:: l_C(z, y) = l(0, y) + \int_0^z \max(-C, \min(C, l'(s, y))) \, ds,
 
@@ -503,10 +451,7 @@ class ClippedLoss(NamedTuple):
     def without_probabilities(self, form: Literal["--clip ", "clip="]) -> str:
         """Return why there are no probabilities, and what gives some, as one line.
 
-        Parameters
-        ----------
-        form
-            How the clip is given: as an option of the command line, or as a parameter.
+        `form` is how the clip is given: as an option of the command line, or as a parameter.
         """
         if not self.loss.log_odds:
             return (

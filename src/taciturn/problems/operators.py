@@ -1,4 +1,4 @@
-"""Linear operators that are never written out as matrices: identities, sparse rows, stacks."""
+"""Linear operators that are never written out as matrices: identities and sparse rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
+from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -89,25 +90,25 @@ class Identity(Operator):
     factor: float = eqx.field(static=True, default=1.0)
 
     @property
+    @override
     def rows(self) -> int:
-        """The size."""
         return self.size
 
     @property
+    @override
     def columns(self) -> int:
-        """The size."""
         return self.size
 
+    @override
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """Return factor x."""
         return x * self.factor
 
+    @override
     def adjoint(self, z: Float[Array, "n"]) -> Float[Array, "n"]:
-        """Return factor z."""
         return z * self.factor
 
+    @override
     def sparse(self) -> scipy.sparse.csr_array:
-        """Return factor I."""
         return scipy.sparse.csr_array(self.factor * scipy.sparse.eye_array(self.size))
 
     def norm_squared(self) -> float:
@@ -166,45 +167,6 @@ class Sparse(Operator):
         lines = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
         entries = (values.ravel(), (lines.ravel(), places.ravel()))
         return scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
-
-
-@final
-class Stack(Operator):
-    """One operator above another: A x = (upper x, lower x)."""
-
-    upper: Operator
-    lower: Operator
-
-    def __check_init__(self) -> None:
-        if self.upper.columns != self.lower.columns:
-            raise InputError(
-                f"operators of {self.upper.columns} and {self.lower.columns} columns cannot be "
-                "stacked; give both as many columns as the model has features"
-            )
-
-    @property
-    def rows(self) -> int:
-        """Those of both."""
-        return self.upper.rows + self.lower.rows
-
-    @property
-    def columns(self) -> int:
-        """Those of either."""
-        return self.upper.columns
-
-    def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
-        """Return both results, one after the other."""
-        return jnp.concatenate([self.upper.apply(x), self.lower.apply(x)])
-
-    def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
-        """Return the sum of both adjoints."""
-        cut = self.upper.rows
-        return self.upper.adjoint(z[:cut]) + self.lower.adjoint(z[cut:])
-
-    def sparse(self) -> scipy.sparse.csr_array:
-        """Return both, stacked."""
-        both = scipy.sparse.vstack([self.upper.sparse(), self.lower.sparse()])
-        return scipy.sparse.csr_array(both)
 
 
 def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:

@@ -8,13 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 from jaxtyping import Float, Int
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.problems.losses import Loss
-from taciturn.problems.operators import Identity, Operator, Stack, differences
+from taciturn.problems.operators import Identity, Operator, differences, sparse_rows
 from taciturn.problems.problem import Problem
 from taciturn.problems.regularisers import L1, Regulariser
 from taciturn.problems.sets import ConvexSet, WholeSpace
@@ -198,7 +199,8 @@ def fused_lasso(
     loss: Loss, edges: Int[HostArray, "e 2"], size: int, *, weight: float, ridge: float = 0.0
 ) -> Structured:
     """Return f(x) + weight |y|_1 subject to [phi; I] x = y, phi the differences along the edges."""
-    stacked = Stack(differences(edges, size), Identity(size))
+    rows = (differences(edges, size).sparse(), Identity(size).sparse())
+    stacked = sparse_rows(scipy.sparse.csr_array(scipy.sparse.vstack(rows)))
     return generalised_lasso(loss, stacked, weight=weight, ridge=ridge)
 
 
