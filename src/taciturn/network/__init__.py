@@ -15,7 +15,7 @@ from taciturn.network.graph import (
     ring,
     star,
 )
-from taciturn.network.mixing import MOST_EXCHANGES, Mixing, metropolis, mixing_from_matrix
+from taciturn.network.mixing import MOST_EXCHANGES, Mixing, metropolis
 from taciturn.network.tree import Tree, spanning_tree
 from taciturn.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
@@ -24,7 +24,7 @@ Network: TypeAlias = Mixing | Walk | Tree | None
 
 __all__ = [
     "MOST_EXCHANGES", "SUFFIXES", "Graph", "Mixing", "Network", "Tree", "Walk", "closed_route",
-    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis", "mixing_from_matrix",
+    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis",
     "network_named", "path", "random_regular", "read_network", "ring", "spanning_tree", "star",
     "uniform_walk",
 ]  # fmt: skip
