@@ -33,13 +33,13 @@ from taciturn.problems import (
     Devices,
     Origin,
     Shards,
+    check_at_agents,
     check_norms,
     digest_of_all,
     for_exact_sums,
     spread,
 )
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
-from taciturn.problems.persons import check_at_agents
 from taciturn.typing import HostArray
 
 

@@ -52,6 +52,7 @@ from taciturn.problems.operators import (
 )
 from taciturn.problems.persons import (
     Persons,
+    check_at_agents,
     check_at_one_agent,
     check_held_out,
     held_out_counts,
@@ -89,7 +90,8 @@ __all__ = [
     "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss", "MultinomialLogistic",
     "NoRegulariser", "Operator", "Origin", "Parts", "Persons", "Problem", "PublicScale",
     "RegressionLoss", "Regulariser", "Shard", "Shards", "Simplex", "Solution", "Sparse", "Squared",
-    "Structured", "WholeSpace", "chain", "check_at_one_agent", "check_held_out", "check_norms",
+    "Structured", "WholeSpace", "chain", "check_at_agents",
+    "check_at_one_agent", "check_held_out", "check_norms",
     "check_origins", "clip_coefficient", "constraint_named", "contiguous_partition", "default_clip",
     "default_loss", "differences", "digest_of_all", "dirichlet_partition", "facts_from",
     "for_exact_sums", "fused_lasso", "generalised_lasso", "held_out_counts", "held_out_share",

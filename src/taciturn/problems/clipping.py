@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,25 +30,6 @@ class PublicScale:
         checks.positive("the public norm", self.norm)
 
 
-def row_factor(enforce: Literal["clip"] | PublicScale, record_norm: float) -> float:
-    """Return what every row is multiplied by before it is clipped.
-
-    Raises
-    ------
-    InputError
-        If `enforce` is neither "clip" nor a `PublicScale`.
-
-    Examples
-    --------
-    >>> row_factor("clip", 1.0), row_factor(PublicScale(4.0), 1.0)
-    (1.0, 0.25)
-    """
-    if enforce == "clip":
-        return 1.0
-    scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
-    return record_norm / scale.norm
-
-
 def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
     """Return |x|_2 of every row, computed in float64 without overflow or underflow."""
     wide = np.asarray(rows, np.float64)
@@ -57,17 +37,12 @@ def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
         squares = np.einsum("...d,...d->...", wide, wide)
     norms: HostArray = np.sqrt(squares)
     # elsewhere a square that matters may be beyond the range of the type
-    scaled = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
-    norms[scaled] = _scaled_norms(wide[scaled])
-    return norms
-
-
-def _scaled_norms(wide: Float[HostArray, "M D"]) -> Float[HostArray, "M"]:
-    wide = np.abs(wide)
-    largest = wide.max(axis=-1, keepdims=True, initial=0.0)
+    beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
+    sizes = np.abs(wide[beyond])
+    largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
     with np.errstate(invalid="ignore"):  # an infinite cell has no norm
-        scaled = wide / np.where(largest > 0, largest, 1.0)
-    norms: HostArray = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
+        scaled = sizes / np.where(largest > 0, largest, 1.0)
+    norms[beyond] = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
     return norms
 
 
@@ -79,13 +54,9 @@ def within_norm(
     **Guarantee.** The true norm is at most R. A float64 norm of D terms is wrong by at most a
     factor 1 + (D/2 + 2) u, u = 2^-53, whatever the order of summation; a row is kept only if its
     computed norm times 1 + 2 (D + 4) u is at most R, so that every other way of computing the
-    norm in float64 agrees. Rows with one non-zero cell have an exact norm and need no margin.
-
-    Raises
-    ------
-    InputError
-        If rounding cannot meet R, which happens for bounds near the smallest or beyond the largest
-        number of the precision only.
+    norm in float64 agrees. Rows with one non-zero cell have an exact norm and need no margin. For
+    bounds near the smallest or beyond the largest number of the precision, where rounding cannot
+    meet R, it raises `InputError`.
 
     Examples
     --------
@@ -141,11 +112,6 @@ def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[
     x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
     query, one that overflows included: without it a record could turn a sum into NaN.
 
-    Raises
-    ------
-    InputError
-        If the coefficient is neither `(M,)` nor `(M, K)`.
-
     Examples
     --------
     >>> clip_coefficient(jnp.array([-3.0, 0.5]), 1.0)
@@ -155,7 +121,9 @@ def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[
         raise InputError(
             f"coefficient has shape {coefficient.shape}; give (M,) or (M, K), one row per record"
         )
-    limit = _rounded_down(bound, coefficient)
+    exact = jnp.asarray(bound, jnp.float64)
+    limit = exact.astype(coefficient.dtype)
+    limit = jnp.where(limit > exact, jnp.nextafter(limit, jnp.zeros_like(limit)), limit)
     if coefficient.ndim == 1:
         clipped = jnp.clip(coefficient, -limit, limit)
         return jnp.where(jnp.isnan(clipped), jnp.zeros_like(clipped), clipped)
@@ -173,18 +141,6 @@ def default_clip(loss: Loss) -> float:
     as that allows. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie
     in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
     gradient is that of the Huber loss with threshold c.
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic, Squared
-    >>> default_clip(Logistic()), default_clip(Squared())
-    (0.5, 1.0)
     """
     start = loss.start_coefficient
     return 1.0 if start is None else start
-
-
-def _rounded_down(bound: float | Array, like: Array) -> Array:
-    exact = jnp.asarray(bound, jnp.float64)
-    nearest = exact.astype(like.dtype)
-    return jnp.where(nearest > exact, jnp.nextafter(nearest, jnp.zeros_like(nearest)), nearest)

@@ -37,11 +37,6 @@ class Draw:
     seed
         The public seed of a reproduction; None where the draw is secret.
 
-    Raises
-    ------
-    InputError
-        If not exactly one of the two is given, or the key has another length.
-
     Notes
     -----
     **Guarantee.** Let x = (x_1, ..., x_n) be a file of records and x' the file with one record
@@ -87,6 +82,11 @@ class Draw:
         return cls(key=secrets.token_bytes(DRAW_KEY_BYTES))
 
     @classmethod
+    def given(cls, draw: Draw | None, seed: int | None) -> Draw:
+        """Return a draw that is given, else one of a public seed, else a secret one."""
+        return draw or (cls.secret() if seed is None else cls(seed=seed))
+
+    @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:
         """Return a secret draw, or for a reproduction, whose noise has a seed, the public one."""
         return cls.secret() if seed is None else cls(seed=split_seed)
@@ -102,21 +102,16 @@ class Draw:
             parts = [_HOLD_OUT, self.seed or 0, agent] if purpose == "hold out" else self.seed
             return np.random.default_rng(parts).permutation(count)
         for attempt in itertools.count():
-            words = self._words(count, purpose, agent, attempt)
+            numbers = ((_PURPOSES.index(purpose), 1), (agent, 8), (attempt, 3))
+            nonce = b"".join(number.to_bytes(width, "little") for number, width in numbers)
+            words = np.zeros(count, np.uint64)
+            cipher = Cipher(algorithms.ChaCha20(self.key, bytes(4) + nonce), mode=None).encryptor()
+            cipher.update_into(bytes(_WORD * count), words.view(np.uint8).data)
             order = np.argsort(words)
             ordered = words[order]
             if not np.any(ordered[1:] == ordered[:-1]):
                 return order
         raise AssertionError
-
-    def _words(self, count: int, purpose: Purpose, agent: int, attempt: int) -> HostArray:
-        assert self.key is not None
-        numbers = ((_PURPOSES.index(purpose), 1), (agent, 8), (attempt, 3))
-        nonce = b"".join(number.to_bytes(width, "little") for number, width in numbers)
-        words = np.zeros(count, np.uint64)
-        cipher = Cipher(algorithms.ChaCha20(self.key, bytes(4) + nonce), mode=None).encryptor()
-        cipher.update_into(bytes(_WORD * count), words.view(np.uint8).data)
-        return words
 
     def __reduce__(self) -> str:
         raise PrivacyError("a draw is not pickled: its key decides who is trained on")
@@ -127,7 +122,7 @@ class Origin:
     """Where the records of shards come from, which `run` and `evaluate` compare.
 
     It belongs to the data custodian and is never released. Two origins are equal if they agree in
-    what is public: the first three attributes.
+    what is public.
 
     Attributes
     ----------
@@ -154,13 +149,6 @@ class Origin:
     agents_per_person: int = field(default=1, compare=False)
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
-
-    def shares_rows(self, other: Origin) -> bool:
-        """Whether a row stands in both."""
-        if self.table != other.table or not self.rows or not other.rows:
-            return False
-        both = np.intersect1d(np.concatenate(self.rows), np.concatenate(other.rows))
-        return bool(np.any(both >= 0))
 
 
 class Parts(list[Int[HostArray, "_m"]]):
@@ -205,31 +193,30 @@ def random_partition(
         sorted file a public seed lets one replaced record move all others (`Draw`).
     draw
         A draw that other divisions of the same records share, in place of the seed.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, or no agent.
     """
-    check_sizes(rows, agents)
-    if draw is None:
-        draw = Draw.secret() if seed is None else Draw(seed=seed)
-    return deal(rows, agents, draw)
+    return deal(rows, agents, Draw.given(draw, seed))
 
 
-def deal(units: int, agents: int, draw: Draw) -> Parts:
+def deal(units: int, agents: int, draw: Draw, of: str = "rows") -> Parts:
     """Return the units, records or persons, of each agent, sorted; one agent has them all."""
+    check_sizes(units, agents, of)
     shuffled = draw.permutation(units, "deal")
     several = agents > 1
     origin = Origin(dealt=several, reproducible=several and not draw.is_secret)
     return Parts([np.sort(part) for part in np.array_split(shuffled, agents)], origin)
 
 
-def check_sizes(rows: int, agents: int) -> None:
-    """Raise `InputError` unless there is an agent, and a row for each."""
+def check_sizes(units: int, agents: int, of: str = "rows") -> None:
+    """Raise `InputError` unless there is an agent, and a row or person for each."""
     checks.at_least("agents", agents, 1)
-    if agents > rows:
-        raise InputError(f"{agents} agents but {rows} rows; ask for at most {rows} agents")
+    if agents > units:
+        raise InputError(f"{agents} agents but {units} {of}; ask for at most {units} agents")
+
+
+def by_owner(owner: HostArray, agents: int) -> list[HostArray]:
+    """Return the rows of each agent, in order, from the agent of each row."""
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
 
 
 def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
@@ -248,7 +235,8 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
             "an evaluation asks records that were held out of the training, and these shards are "
             "not the two sides of one division; divide the records with hold_out and pack each side"
         )
-    if trained_on.table != held_out.table or trained_on.shares_rows(held_out):
+    sides = [np.concatenate([[], *origin.rows]) for origin in (trained_on, held_out)]
+    if trained_on.table != held_out.table or np.any(np.intersect1d(sides[0], sides[1]) >= 0):
         raise PrivacyError(
             "a record that was trained on would be asked about the model, or the shards come from "
             "different tables; pack both sides of one division of one table"
@@ -256,13 +244,7 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
 
 
 def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
-    """Return the number of each label in the sorted order of the different ones.
-
-    Examples
-    --------
-    >>> numbered(["b", "a", "b"]).tolist()
-    [1, 0, 1]
-    """
+    """Return the number of each label in the sorted order of the different ones."""
     given = list(labels)
     numbers = {label: number for number, label in enumerate(sorted(set(given)))}
     return np.array([numbers[label] for label in given], dtype=np.int64)

@@ -135,13 +135,13 @@ class Sparse(Operator):
     width: int = eqx.field(static=True)
 
     @property
+    @override
     def rows(self) -> int:
-        """The number of rows."""
         return int(self.places.shape[-2])
 
     @property
+    @override
     def columns(self) -> int:
-        """The width."""
         return self.width
 
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
@@ -172,11 +172,6 @@ class Sparse(Operator):
 def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
     """Return the difference operator of a graph: one row x_i - x_j for every edge (i, j).
 
-    Raises
-    ------
-    InputError
-        If there is no edge, an edge is no pair of different nodes, or a node is not below `size`.
-
     Examples
     --------
     >>> differences(np.array([[0, 1], [1, 2]]), 3).apply(jnp.array([5.0, 3.0, 3.0]))
@@ -194,13 +189,7 @@ def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
 
 
 def sparse_rows(matrix: Float[HostArray, "m n"] | scipy.sparse.csr_array) -> Sparse:
-    """Return a matrix as an operator that stores its non-zero entries, padded row by row.
-
-    Raises
-    ------
-    InputError
-        If it has no rows, or an entry is not finite.
-    """
+    """Return a matrix as an operator that stores its non-zero entries, padded row by row."""
     table = scipy.sparse.csr_array(matrix)
     if not table.shape[0] or not table.shape[1] or not np.all(np.isfinite(table.data)):
         raise InputError("the matrix of a structure must have rows and finite entries")
@@ -224,11 +213,6 @@ def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]
     r"""Return Q_v^-1 x, Q_v = I - v L, L the periodic one-dimensional Laplacian.
 
     By the Fourier transform (Liu et al. 2022, (2)): divide by 1 + 2v (1 - cos(2 pi k / d)).
-
-    Examples
-    --------
-    >>> laplacian_smooth(jnp.array([1.0, 0.0, 0.0, 0.0]), 1.0).round(4).tolist()
-    [0.4667, 0.2, 0.1333, 0.2]
     """
     if strength == 0:
         return x
@@ -242,11 +226,6 @@ def smoothed_share(size: int, strength: float) -> float:
     r"""Return tr(Q_v^-1) / d, the share of white noise's variance that smoothing leaves.
 
     About 1 / sqrt(1 + 4 v) in many columns.
-
-    Examples
-    --------
-    >>> round(smoothed_share(100, 2.0), 4)
-    0.3333
     """
     waves = np.cos(2 * math.pi * np.arange(size) / size)
     return float(np.mean(1 / (1 + 2 * strength * (1 - waves))))

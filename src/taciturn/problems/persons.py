@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
-from taciturn.problems.division import Draw, Parts, deal, origin_of
+from taciturn.problems.division import Draw, Parts, by_owner, deal, origin_of
 from taciturn.typing import HostArray
 
 EMPTY = -1
@@ -38,11 +38,6 @@ class Persons:
         K: an agent takes K rows of a person at random.
     draw
         What chooses them; a new secret one if not given. In several processes it is the same.
-
-    Raises
-    ------
-    InputError
-        If K is not a whole number of at least 1, or the numbers are none.
     """
 
     numbers: Int[HostArray, " N"]
@@ -95,13 +90,7 @@ class Persons:
         return places.ravel()
 
     def standing(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, "_m"]:
-        """Return for each row of an agent which of its persons it belongs to, by their numbers.
-
-        Examples
-        --------
-        >>> Persons(np.array([7, 3, 7, 5]), 2).standing(np.arange(4)).tolist()
-        [2, 0, 2, 1]
-        """
+        """Return for each row of an agent which of its persons, from 0, it belongs to."""
         place: Int[HostArray, "_m"] = np.unique(self.numbers[rows], return_inverse=True)[1]
         return place
 
@@ -113,38 +102,22 @@ class Persons:
         """Return the rows of each agent, where persons are dealt out at random.
 
         The draw sees the number of persons alone. Sizes differ by at most one person.
-
-        Raises
-        ------
-        InputError
-            If there are fewer persons than agents, or no agent.
         """
-        checks.at_least("agents", agents, 1)
         names, person = np.unique(self.numbers, return_inverse=True)
-        if agents > len(names):
-            raise InputError(
-                f"{agents} agents but {len(names)} persons; ask for at most {len(names)} agents"
-            )
-        groups = deal(len(names), agents, draw)
+        groups = deal(len(names), agents, draw, of="persons")
         owner = np.empty(len(names), int)
         for agent, group in enumerate(groups):
             owner[group] = agent
-        of_rows = owner[person]
-        order = np.argsort(of_rows, kind="stable")
-        return Parts(np.split(order, np.cumsum(np.bincount(of_rows))[:-1]), groups.origin)
+        return Parts(by_owner(owner[person], agents), groups.origin)
 
     def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
         """Return at how many agents with these rows a person has some, at most."""
         at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
         return int(np.bincount(at).max())
 
-    def check_agents(self, parts: Sequence[Int[HostArray, "_m"]], agents_per_person: int) -> None:
-        """Raise `InputError` if a person has rows at more agents than that; none is named."""
-        check_at_agents(self.most_agents(parts), agents_per_person)
-
 
 def check_at_agents(most: int, agents_per_person: int) -> None:
-    """Raise `InputError` if a person has rows at more agents than that."""
+    """Raise `InputError` if a person has rows at more agents than that; none is named."""
     if most > agents_per_person:
         allowed = "one" if agents_per_person == 1 else str(agents_per_person)
         raise InputError(
@@ -185,13 +158,9 @@ def held_out_counts(
 ) -> tuple[int, ...]:
     """Return how many of each agent's m_i rows are held out: m_i times the share, rounded.
 
-    An agent keeps at least one row to train on. One with few rows may hold out none. Where persons
-    are protected, m_i are their places, K for each, and whole persons are held out.
-
-    Raises
-    ------
-    InputError
-        If the share is out of range, or no agent would hold out a row.
+    An agent keeps at least one row to train on. One with few rows may hold out none; it is an error
+    if all do. Where persons are protected, m_i are their places, K for each, and whole persons are
+    held out.
 
     Examples
     --------
@@ -226,23 +195,14 @@ def hold_out(
 
     Parameters
     ----------
-    parts
-        Row numbers of each agent.
     share
         Of each agent's rows, see `held_out_counts`.
-    seed
-        The public seed of a reproduction; None for a secret draw.
-    draw
-        A draw that other divisions of the same records share, in place of the seed.
+    seed, draw
+        As for `random_partition`.
     persons
-        Whose row each row is; None where records are protected.
+        Whose row each row is; None where records are protected. Nobody may be at several agents.
     first
         The number of the first of these agents: whoever has one agent's rows only names it here.
-
-    Raises
-    ------
-    InputError
-        If the share is out of range, nobody is held out, or a person has rows at several agents.
 
     Notes
     -----
@@ -258,24 +218,26 @@ def hold_out(
     >>> len(kept[0]), len(held[0]), len(np.intersect1d(kept[0], held[0]))
     (8, 2, 0)
     """
-    if draw is None:
-        draw = Draw.secret() if seed is None else Draw(seed=seed)
+    draw = Draw.given(draw, seed)
     if persons is not None:
         check_at_one_agent(persons.most_agents(parts))
     standing = [
         np.arange(len(part)) if persons is None else persons.standing(part) for part in parts
     ]
-    sizes = held_out_counts([1 + int(np.max(place)) for place in standing], share)
-    sides = []
-    for agent, (place, size) in enumerate(zip(standing, sizes, strict=True), first):
-        shuffled = draw.permutation(1 + int(np.max(place)), "hold out", agent)
-        sides.append(np.isin(place, shuffled[:size]))
+    units = [1 + int(np.max(place)) for place in standing]
+    kept, held = [], []
+    sizes = held_out_counts(units, share)
+    for agent, (part, place, size) in enumerate(zip(parts, standing, sizes, strict=True)):
+        shuffled = draw.permutation(units[agent], "hold out", first + agent)
+        side = np.isin(place, shuffled[:size])
+        kept.append(np.sort(part[~side]))
+        held.append(np.sort(part[side]))
     origin = origin_of(parts)
     origin = replace(origin, reproducible=origin.reproducible or not draw.is_secret)
-    pairs = list(zip(parts, sides, strict=True))
-    kept = Parts([np.sort(p[~side]) for p, side in pairs], replace(origin, side="training"))
-    held = Parts([np.sort(p[side]) for p, side in pairs], replace(origin, side="held out"))
-    return kept, held
+    return (
+        Parts(kept, replace(origin, side="training")),
+        Parts(held, replace(origin, side="held out")),
+    )
 
 
 def check_held_out(
@@ -283,12 +245,9 @@ def check_held_out(
     held: Sequence[Int[HostArray, "_h"]],
     persons: Persons | None = None,
 ) -> None:
-    """Raise unless no row, and no person, is trained on and held out as well.
+    """Raise `PrivacyError` if a row, or a person, is trained on and held out as well.
 
-    Raises
-    ------
-    PrivacyError
-        If one is: it would be asked twice, and charged once.
+    It would be asked twice, and charged once.
     """
     if not len(held):
         return

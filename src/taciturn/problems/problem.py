@@ -105,11 +105,13 @@ def public_facts(problem: Problem, shards: Shards, *, clip: float) -> Spec:
 
     Only shapes, counts and constants are read, never a record; see `facts_from`.
     """
-    features = shards.stacked.features.shape[-1]
-    norm = shards.record_norm
-    dealt = shards.origin is not None and shards.origin.dealt
     return facts_from(
-        problem, shards.counts, features=features, record_norm=norm, clip=clip, dealt=dealt
+        problem,
+        shards.counts,
+        features=shards.dimension,
+        record_norm=shards.record_norm,
+        clip=clip,
+        dealt=shards.origin is not None and shards.origin.dealt,
     )
 
 
@@ -127,13 +129,6 @@ def facts_from(
     With R the record norm and, for the loss, lipschitz constant l and smoothness s:
     c_1 = R min(l, clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s).
     With `dealt`, records without owners are dealt to the agents at random.
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace
-    >>> problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
-    >>> facts_from(problem, [50, 50], features=3, record_norm=2.0, clip=0.5).gradient_bound
-    1.0
     """
     clip = positive("clip", clip, allow_infinity=True)
     norm = positive("record_norm", record_norm)

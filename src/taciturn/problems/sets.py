@@ -41,11 +41,8 @@ class ConvexSet(eqx.Module):
     def project_in(self, x: Model, metric: float | Model) -> Model:
         """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
 
-        Raises
-        ------
-        InputError
-            If a weight of the metric is not above 0 and finite. Inside a compiled program, where
-            values cannot be read, the result is NaN instead.
+        Other weights raise `InputError`; inside a compiled program, where values cannot be read,
+        the result is NaN instead.
         """
         weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
         good = jnp.all((weights > 0) & jnp.isfinite(weights))
@@ -83,22 +80,20 @@ class WholeSpace(ConvexSet):
 
     closed_form: ClassVar[bool] = True
 
+    @override
     def project(self, x: Model) -> Model:
-        """Return x."""
         return x
 
     @override
     def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return x."""
         return x
 
+    @override
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
-        """Return the soft threshold of v."""
         return soft_threshold(v, threshold)
 
     @override
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
-        """Return True for every x without a NaN."""
         return jnp.all(~jnp.isnan(x))
 
 
@@ -109,11 +104,6 @@ def _bound(value: float | Array | HostArray) -> float | Array:
 @final
 class Box(ConvexSet):
     """{x : lower <= x <= upper}, the bounds numbers or arrays that broadcast to x; may be infinite.
-
-    Raises
-    ------
-    InputError
-        If a lower bound exceeds its upper bound, or one is NaN.
 
     Examples
     --------
@@ -140,11 +130,7 @@ class Box(ConvexSet):
         return self.project(x)
 
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
-        """Return the clipped soft threshold of v.
-
-        The problem separates, and a convex function of one variable is minimised over an
-        interval by clipping its free minimiser to it.
-        """
+        """Return the clipped soft threshold of v: the problem separates, an interval at a time."""
         return self.project(soft_threshold(v, threshold))
 
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
-from taciturn.problems.clipping import PublicScale, row_factor, row_norms, within_norm
-from taciturn.problems.division import Origin, check_sizes, origin_of
+from taciturn.problems.clipping import PublicScale, row_norms, within_norm
+from taciturn.problems.division import Origin, by_owner, check_sizes, origin_of
 from taciturn.problems.grid import Grid, on_grid, row_digits
 from taciturn.problems.memory import (
     aligned_zeros,
@@ -98,16 +98,11 @@ class Shards(eqx.Module):
 
 
 def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
-    """Return all agents' records on the grid of exact sums.
+    """Return all agents' records on the grid of exact sums, for batches of at most `slots` places.
+
+    With `narrow`, rows are kept in single precision where that holds all digits, on one device.
 
     **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
-
-    Parameters
-    ----------
-    slots
-        The most places that a batch gathers.
-    narrow
-        Whether rows are kept in single precision where that holds all digits, on one device.
     """
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
@@ -149,12 +144,6 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     longest
         The least number of places in a block, where agents of other processes have more records.
 
-    Raises
-    ------
-    InputError
-        If shapes disagree, a cell is NaN or infinite, a part is empty or out of range, or a row
-        belongs to two parts.
-
     Notes
     -----
     **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
@@ -176,12 +165,20 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     checks.positive("record_norm", record_norm)
     indices = _checked_parts(features, targets, parts)
     if persons is not None:
-        indices = _places(persons, indices, len(features))
+        if persons.numbers.shape != targets.shape:
+            raise InputError(
+                f"there are persons of {persons.numbers.size} rows and {len(targets)} rows; give "
+                "one for each"
+            )
+        indices = [persons.places(part) for part in indices]
     longest = max(longest, *(part.size for part in indices))
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    factor = row_factor(enforce, record_norm)
+    factor = 1.0
+    if enforce != "clip":
+        scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
+        factor = record_norm / scale.norm
     flat = rows.reshape(-1, features.shape[1])
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
@@ -196,26 +193,21 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
-    origin = origin_of(parts)
-    origin = dataclasses.replace(
-        origin,
-        reproducible=origin.reproducible or not (persons is None or persons.draw.is_secret),
-        rows_per_person=None if persons is None else persons.rows_per_person,
-        agents_per_person=1 if persons is None else persons.most_agents(list(parts)),
-        rows=tuple(indices),
-    )
+    origin = dataclasses.replace(origin_of(parts), rows=tuple(indices))
+    if persons is not None:
+        origin = dataclasses.replace(
+            origin,
+            reproducible=origin.reproducible or not persons.draw.is_secret,
+            rows_per_person=persons.rows_per_person,
+            agents_per_person=persons.most_agents(list(parts)),
+        )
     return Shards(data, counts, float(record_norm), origin)
 
 
 def check_norms(shard: Shard, record_norm: float) -> None:
-    """Raise unless every row of the shard, or of all agents' shards, has |x|_2 <= R.
+    """Raise `PrivacyError` unless every row of the shard, or of all agents' shards, is within R.
 
     Masked rows are checked too: a mask is no defence for a question that forgets it.
-
-    Raises
-    ------
-    PrivacyError
-        If a row exceeds R or is NaN; the message does not repeat the row.
     """
     features = on_host(shard.features)
     rows = features.reshape(-1, features.shape[-1])
@@ -247,7 +239,17 @@ def _checked_parts(
         )
     if not len(parts):
         raise InputError("there are no parts; give the row indices of at least one agent")
-    indices = [_checked_part(agent, part, len(features)) for agent, part in enumerate(parts)]
+    indices = [np.asarray(part) for part in parts]
+    for agent, part in enumerate(indices):
+        if part.size == 0:
+            raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
+        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+            raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
+        if part.min() < 0 or part.max() >= len(features):
+            raise InputError(
+                f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
+                f"the data has rows 0..{len(features) - 1}"
+            )
     uses = np.bincount(np.concatenate(indices), minlength=len(features))
     if uses.max() > 1:
         raise InputError(
@@ -255,28 +257,6 @@ def _checked_parts(
             "parts must be disjoint, so give each row to one agent"
         )
     return indices
-
-
-def _places(persons: Persons, parts: list[HostArray], rows: int) -> list[HostArray]:
-    if persons.numbers.shape != (rows,):
-        raise InputError(
-            f"there are persons of {persons.numbers.size} rows and {rows} rows; give one for each"
-        )
-    return [persons.places(part) for part in parts]
-
-
-def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:
-    part = np.asarray(part)
-    if part.size == 0:
-        raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
-    if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-        raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
-    if part.min() < 0 or part.max() >= rows:
-        raise InputError(
-            f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
-            f"the data has rows 0..{rows - 1}"
-        )
-    return part
 
 
 def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
@@ -297,11 +277,6 @@ def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
 def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
     """Return consecutive blocks of rows; sizes differ by at most one.
 
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, or no agent.
-
     Examples
     --------
     >>> [part.tolist() for part in contiguous_partition(5, 2)]
@@ -314,11 +289,6 @@ def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
 def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
     """Return one part per distinct value, in sorted order of the values.
 
-    Raises
-    ------
-    InputError
-        If there are no values or they are not a vector.
-
     Examples
     --------
     >>> [part.tolist() for part in partition_by(np.array(["b", "a", "b"]))]
@@ -328,7 +298,7 @@ def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]
     if values.ndim != 1 or not values.size:
         raise InputError(f"values have shape {values.shape}; give one value per row")
     _, owner = np.unique(values, return_inverse=True)
-    return _by_owner(owner, int(owner.max()) + 1)
+    return by_owner(owner, int(owner.max()) + 1)
 
 
 def dirichlet_partition(
@@ -339,12 +309,7 @@ def dirichlet_partition(
     For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
     and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
     2019 draw it per agent instead; per label uses every row once). Then each agent
-    without a row takes one from the agent who holds most.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, no agent, or alpha is not above 0.
+    without a row takes the first one of the agent who holds most.
     """
     labels = np.asarray(labels)
     check_sizes(labels.size, agents)
@@ -356,12 +321,7 @@ def dirichlet_partition(
         owner[draws.permutation(group)] = np.searchsorted(
             cuts, np.arange(group.size) + 0.5, side="right"
         )
-    return _by_owner(_without_empty(owner, agents), agents)
-
-
-def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
-    """Return the owners where every agent without a row has taken the first one of the richest."""
-    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
+    sizes = np.bincount(owner, minlength=agents)
     rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
     richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
     heapq.heapify(richest)
@@ -370,12 +330,7 @@ def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
         owner[rows[first[giver]]] = agent
         first[giver] += 1
         heapq.heapreplace(richest, (size + 1, giver))
-    return owner
-
-
-def _by_owner(owner: np.ndarray, agents: int) -> list[np.ndarray]:
-    order = np.argsort(owner, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
+    return by_owner(owner, agents)
 
 
 def replace_record(
@@ -387,45 +342,31 @@ def replace_record(
     *,
     enforce: bool = True,
 ) -> Shards:
-    """Return the shards with one record replaced: a `replace_one` neighbour.
+    """Return the shards with an agent's record `index` replaced: a `replace_one` neighbour.
 
-    Parameters
-    ----------
-    index
-        Position among the agent's records, below its count.
-    features, target
-        The new record; it is rounded to the types of the shards.
-    enforce
-        False leaves out the check of the norm, to plant a fault that an audit must find.
-
-    Raises
-    ------
-    InputError
-        If there is no such record, the shape is wrong, or |x|_2 exceeds the record norm.
+    The new record is rounded to the types of the shards. Without `enforce` its norm is not checked,
+    to plant a fault that an audit must find.
     """
     _check_place(shards, agent, index)
     data = shards.stacked
     row = np.asarray(features, np.dtype(data.features.dtype))
     if row.shape != (shards.dimension,):
         raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
+    if enforce and not row_norms(row[None])[0] <= shards.record_norm:
+        raise InputError(
+            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
+            "within_norm"
+        )
     changed = Shard(
         features=data.features.at[agent, index].set(jnp.asarray(row)),
         targets=data.targets.at[agent, index].set(jnp.asarray(target, data.targets.dtype)),
         mask=data.mask.at[agent, index].set(1),
     )
-    if enforce:
-        _check_row(row, shards.record_norm)
     return Shards(changed, shards.counts, shards.record_norm, shards.origin)
 
 
 def zero_record(shards: Shards, agent: int, index: int) -> Shards:
-    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour.
-
-    Raises
-    ------
-    InputError
-        If there is no such record.
-    """
+    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour."""
     _check_place(shards, agent, index)
     mask = shards.stacked.mask.at[agent, index].set(0)
     zeroed: Shards = eqx.tree_at(lambda tree: tree.stacked.mask, shards, mask)
@@ -439,13 +380,3 @@ def _check_place(shards: Shards, agent: int, index: int) -> None:
         raise InputError(
             f"agent {agent} has no record {index}; its records are 0..{shards.counts[agent] - 1}"
         )
-
-
-def _check_row(row: np.ndarray, record_norm: float) -> None:
-    single = Shard(jnp.asarray(row)[None], jnp.zeros(1), jnp.ones(1))
-    try:
-        check_norms(single, record_norm)
-    except PrivacyError as error:
-        raise InputError(
-            f"the new record's norm is not at most {record_norm:g}; bring it there with within_norm"
-        ) from error
