@@ -166,7 +166,9 @@ class Sparse(Operator):
         places, values = np.asarray(self.places), np.asarray(self.values, np.float64)
         lines = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
         entries = (values.ravel(), (lines.ravel(), places.ravel()))
-        return scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
+        table = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
+        table.eliminate_zeros()  # the padding
+        return table
 
 
 def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:

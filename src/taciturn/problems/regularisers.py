@@ -71,7 +71,7 @@ class _Norms(Regulariser):
 
     @property
     @abc.abstractmethod
-    def _weights(self) -> tuple[float, float]:
+    def _weights(self) -> tuple[Scalar, Scalar]:
         """l1 and l2; a term that a class lacks has the number 0, in compiled programs too."""
 
     @override
@@ -113,7 +113,7 @@ class _Norms(Regulariser):
     def gradient_bound(self, dimension: int) -> float:
         """Return sqrt(dimension) l1; infinity with l2 above 0, where the gradient grows with x."""
         l1, l2 = self._weights
-        return math.inf if l2 else math.sqrt(dimension) * l1
+        return math.inf if l2 else math.sqrt(dimension) * float(l1)
 
     @property
     def smoothness(self) -> Scalar:
@@ -152,7 +152,7 @@ class L1(_Norms):
 
     @property
     @override
-    def _weights(self) -> tuple[float, float]:
+    def _weights(self) -> tuple[Scalar, Scalar]:
         return self.weight, 0.0
 
 
@@ -170,7 +170,7 @@ class L2(_Norms):
 
     @property
     @override
-    def _weights(self) -> tuple[float, float]:
+    def _weights(self) -> tuple[Scalar, Scalar]:
         return 0.0, self.weight
 
 
@@ -189,5 +189,5 @@ class ElasticNet(_Norms):
 
     @property
     @override
-    def _weights(self) -> tuple[float, float]:
+    def _weights(self) -> tuple[Scalar, Scalar]:
         return self.l1, self.l2

@@ -321,7 +321,12 @@ def dirichlet_partition(
         owner[draws.permutation(group)] = np.searchsorted(
             cuts, np.arange(group.size) + 0.5, side="right"
         )
-    sizes = np.bincount(owner, minlength=agents)
+    return by_owner(_without_empty(owner, agents), agents)
+
+
+def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
+    """Return the owners where every agent without a row has taken the first one of the richest."""
+    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
     rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
     richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
     heapq.heapify(richest)
@@ -330,7 +335,7 @@ def dirichlet_partition(
         owner[rows[first[giver]]] = agent
         first[giver] += 1
         heapq.heapreplace(richest, (size + 1, giver))
-    return by_owner(owner, agents)
+    return owner
 
 
 def replace_record(
