@@ -33,12 +33,6 @@ FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingPr
 def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
     """Return the map that a text names, for records with these public facts.
 
-    Raises
-    ------
-    InputError
-        If there is no such map, a number is missing, surplus or none, or it does not suit the
-        records.
-
     Examples
     --------
     >>> feature_map_named("bins:2", Inputs(("age",), 1.0, numbers=(0,))).names
@@ -55,12 +49,6 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
 
 
 def usage() -> str:
-    """Return the maps as a person writes them.
-
-    Examples
-    --------
-    >>> usage()
-    'scattering, fourier:N, bins:N'
-    """
+    """Return the maps as a person writes them: 'scattering, fourier:N, bins:N'."""
     shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
     return ", ".join(shown)

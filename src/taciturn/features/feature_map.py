@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
+import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,11 +35,6 @@ class Inputs:
     picture
         Height, width and channels of a row that is a picture; its columns are in the order channel
         by channel, each row by row.
-
-    Raises
-    ------
-    InputError
-        If there is no column, an index is none of a column, or a picture has another size.
     """
 
     names: tuple[str, ...]
@@ -58,13 +54,16 @@ class Inputs:
                 f"numbers are columns {self.numbers} and the constant is {self.constant}; they "
                 f"must be different, from 0 to {columns - 1}"
             )
-        if self.picture is not None:
-            height, width, channels = self.picture
-            if height * width * channels != columns:
-                raise InputError(
-                    f"a picture of {height} x {width} x {channels} has "
-                    f"{height * width * channels} numbers, the records have {columns}"
-                )
+        if self.picture is not None and math.prod(self.picture) != columns:
+            raise InputError(
+                f"a picture of {' x '.join(map(str, self.picture))} has "
+                f"{math.prod(self.picture)} numbers, the records have {columns}"
+            )
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The name of the column that is 1 in every row, if there is one."""
+        return () if self.constant is None else (self.names[self.constant],)
 
 
 class FeatureMap(ABC):
@@ -116,32 +115,19 @@ def applied(
     is; a file that somebody changed costs accuracy.
     """
     place = Path(pooch.os_cache("taciturn")) / "features" if folder is None else folder
-    path = place / f"{_digest(feature_map, rows)}.npy"
-    known = _read(path, (len(rows), feature_map.columns))
-    if known is not None:
-        return known
+    code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
+    content = hashlib.sha256(f"{feature_map!r}{rows.shape}{rows.dtype}{code}".encode())
+    content.update(np.ascontiguousarray(rows).view(np.uint8).data)
+    path = place / f"{content.hexdigest()}.npy"
+    with suppress(OSError, ValueError, EOFError):
+        known: HostArray = np.load(path, mmap_mode="r", allow_pickle=False)
+        if known.shape == (len(rows), feature_map.columns):
+            return known
     features = feature_map.apply(rows)
-    try:  # under a passing name, renamed so that `path` is whole or absent
+    with suppress(OSError):  # under a passing name, renamed so that `path` is whole or absent
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as passing:
             part = Path(passing) / path.name
             np.save(part, features, allow_pickle=False)
-            os.replace(part, path)
-    except OSError:
-        pass
+            part.replace(path)
     return features
-
-
-def _digest(feature_map: FeatureMap, rows: HostArray) -> str:
-    code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
-    content = hashlib.sha256(f"{feature_map!r}{rows.shape}{rows.dtype}{code}".encode())
-    content.update(np.ascontiguousarray(rows).view(np.uint8).data)
-    return content.hexdigest()
-
-
-def _read(path: Path, shape: tuple[int, int]) -> HostArray | None:
-    try:
-        features: HostArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    return features if features.shape == shape else None

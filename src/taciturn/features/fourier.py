@@ -89,14 +89,13 @@ class Fourier(FeatureMap):
     @property
     @override
     def columns(self) -> int:
-        return self.features + (self.inputs.constant is not None)
+        return self.features + len(self.inputs.constants)
 
     @property
     @override
     def names(self) -> tuple[str, ...]:
         pairs = [f"{f}_{k}" for k in range(self.features // 2) for f in ("cos", "sin")]
-        constant = self.inputs.constant
-        return (*pairs, *(() if constant is None else (self.inputs.names[constant],)))
+        return (*pairs, *self.inputs.constants)
 
     @property
     @override

@@ -152,13 +152,7 @@ class Origin:
 
 
 class Parts(list[Int[HostArray, "_m"]]):
-    """The rows of each agent, with where they come from.
-
-    Attributes
-    ----------
-    origin
-        Without its rows, which `pack` fills in.
-    """
+    """The rows of each agent, with their origin, whose `rows` are for `pack` to fill in."""
 
     def __init__(self, rows: Iterable[HostArray], origin: Origin) -> None:
         super().__init__(rows)
@@ -171,7 +165,7 @@ class Parts(list[Int[HostArray, "_m"]]):
     def __getitem__(self, index: slice) -> Parts: ...
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        """Return the rows of an agent, or of some agents: their records were dealt all the same."""
+        """Return the rows of an agent, or of some agents with their origin."""
         found = super().__getitem__(index)
         return Parts(found, self.origin) if isinstance(index, slice) else found
 

@@ -16,10 +16,6 @@ from taciturn.problems.sets import ConvexSet, WholeSpace
 from taciturn.typing import Array, Model, Scalar
 
 
-def _weight(value: float) -> float:
-    return checks.not_negative("a regulariser's weight", value)
-
-
 class Regulariser(eqx.Module):
     """A convex function r(x) of all coordinates of the model, of any shape.
 
@@ -62,6 +58,10 @@ class Regulariser(eqx.Module):
     def prox(self, v: Model, step: Scalar) -> Model:
         """Return argmin_x r(x) + |x - v|_2^2 / (2 step)."""
         return self.prox_within(WholeSpace(), v, step)
+
+
+def _weight(value: float) -> float:
+    return checks.not_negative("a regulariser's weight", value)
 
 
 class _Norms(Regulariser):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
 from typing_extensions import override
@@ -38,12 +38,6 @@ class Structured(eqx.Module):
         A, B and c; `target` of shape `(A.rows,)`.
     ridge
         Weight of (1/2)|x|^2; above 0 the problem is strongly convex.
-
-    Raises
-    ------
-    InputError
-        If A, B and c differ in their number of rows, the ridge is negative, or the loss has more
-        than one margin.
     """
 
     loss: Loss
@@ -72,24 +66,13 @@ class Structured(eqx.Module):
 
     @property
     def composed(self) -> Problem:
-        """The same problem in x alone, where B = -I: r(A x - c) as a regulariser.
-
-        Raises
-        ------
-        InputError
-            If B is not -I, or r not the l1 norm.
-        """
+        """The same problem in x alone, where B = -I and r is the l1 norm: r(A x - c)."""
         if not (isinstance(self.coupling, Identity) and self.coupling.factor == -1):
             raise InputError("only with B = -I does y follow from x; use the constrained form")
         if not isinstance(self.regulariser, L1):
             raise InputError("only the l1 norm of A x - c is known as a regulariser of x")
-        composed = ComposedL1(
-            self.regulariser.weight,
-            self.forward,
-            self.target,
-            self.forward.norm_squared(),
-            self.ridge,
-        )
+        weight, curvature = self.regulariser.weight, self.forward.norm_squared()
+        composed = ComposedL1(weight, self.forward, self.target, curvature, self.ridge)
         return Problem(self.loss, composed, WholeSpace())
 
 
@@ -116,6 +99,7 @@ class ComposedL1(Regulariser):
     curvature: float
     ridge: float = eqx.field(static=True, default=0.0)
     steps: int = eqx.field(static=True, default=200)
+    smoothness = math.inf
 
     @override
     def value(self, x: Vector) -> Float[Array, ""]:
@@ -149,31 +133,17 @@ class ComposedL1(Regulariser):
     def gradient_bound(self, dimension: int) -> float:
         """Return weight sqrt(|A'A| rows), or infinity with a ridge."""
         del dimension
-        if self.ridge:
-            return float("inf")
-        return self.weight * float(np.sqrt(self.forward.norm_squared() * self.forward.rows))
-
-    @property
-    @override
-    def smoothness(self) -> float:
-        """Infinite: kinks."""
-        return float("inf")
+        size = math.sqrt(self.forward.norm_squared() * self.forward.rows)
+        return math.inf if self.ridge else self.weight * size
 
     @property
     @override
     def strong_convexity(self) -> float:
-        """The ridge."""
         return self.ridge
 
 
 def structured_from(problem: Problem) -> Structured:
-    """Return the constrained form of a problem whose regulariser is a structure, or an l1 norm.
-
-    Raises
-    ------
-    InputError
-        If the regulariser is none of a structure's.
-    """
+    """Return the constrained form of a problem whose regulariser is a structure."""
     structure = problem.regulariser
     if not isinstance(structure, ComposedL1):
         raise InputError(
