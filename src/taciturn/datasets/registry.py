@@ -105,26 +105,17 @@ def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """The shape of a data set.
-
-    Attributes
-    ----------
-    train_rows
-        None where only the files state them.
-    interval
-        The default of `load`, chosen by measurement: see docs/reference/data-sets.md. None for
-        columns that are taken as published.
-    numbers
-        How many columns are numbers in [-1, 1].
-    """
+    """The shape of a data set."""
 
     task: Task
     classes: int | None
     columns: int
-    train_rows: int | None
+    train_rows: int | None  # None where only the files state them
+    # the default of `load`, chosen by measurement: see docs/reference/data-sets.md; None for
+    # columns that are taken as published
     interval: Interval | None = "symmetric"
     record_norm: float = 1.0
-    numbers: int = 0
+    numbers: int = 0  # how many columns are numbers in [-1, 1]
     picture: tuple[int, int, int] | None = None
 
 
@@ -168,21 +159,9 @@ def names() -> tuple[str, ...]:
 def load(name: str, *, interval: Interval | None = None) -> Dataset:
     """Return the data set called `name`, read afresh and verified.
 
-    Parameters
-    ----------
-    interval
-        What the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit", [0, 1].
-        None for that of `FACTS`. Without effect where columns are taken as published.
-
-    Raises
-    ------
-    DataError
-        If its files are missing, cannot be downloaded, or are not the pinned ones.
-
-    Examples
-    --------
-    >>> load("digits").classes
-    10
+    `interval` is what the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit",
+    [0, 1]; None for that of `FACTS`. It has no effect where columns are taken as published. Files
+    that are missing, cannot be downloaded, or are not the pinned ones raise `DataError`.
     """
     if name not in _DATA_SETS:
         close = get_close_matches(name, names(), n=1)

@@ -22,25 +22,13 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is public about encoded records before a feature map.
-
-    Attributes
-    ----------
-    record_norm
-        R: packing clips every row to it.
-    numbers
-        The indices of the columns that are numbers in [-1, 1].
-    constant
-        The index of the column that is 1 in every row, if there is one.
-    picture
-        Height, width and channels of a row that is a picture; its columns are in the order channel
-        by channel, each row by row.
-    """
+    """What is public about encoded records before a feature map."""
 
     names: tuple[str, ...]
-    record_norm: float
-    numbers: tuple[int, ...] = ()
-    constant: int | None = None
+    record_norm: float  # R: packing clips every row to it
+    numbers: tuple[int, ...] = ()  # the indices of the columns that are numbers in [-1, 1]
+    constant: int | None = None  # the index of the column that is 1 in every row
+    # height, width and channels; the columns are channel by channel, each row by row
     picture: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:

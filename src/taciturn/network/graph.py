@@ -116,13 +116,7 @@ _TRIES = 1000
 
 
 def ring(agents: int) -> Graph:
-    """Return the cycle 0, 1, ..., A-1, 0 (two agents: one edge).
-
-    Examples
-    --------
-    >>> ring(4).edges.tolist()
-    [[0, 1], [0, 3], [1, 2], [2, 3]]
-    """
+    """Return the cycle 0, 1, ..., A-1, 0 (two agents: one edge)."""
     i = _agents(agents)
     return Graph(agents, np.stack([i, (i + 1) % agents], axis=1))
 

@@ -29,13 +29,9 @@ class Tree(OnGraph):
     **A lost agent.** Nothing goes past it, and no total is formed without it: the round waits until
     it is back, or the run ends. The others' noise does not depend on it, so they may plan anew on
     what is left of the network, if that is connected, and pay for it as for any other run.
-
-    Attributes
-    ----------
-    parents
-        `(A,)`: the neighbour of each agent on its way to the root; the root has its own number.
     """
 
+    # the neighbour of each agent on its way to the root; the root has its own number
     parents: Int[HostArray, " A"]
 
     def __post_init__(self) -> None:
@@ -131,13 +127,6 @@ def spanning_tree(graph: Graph) -> Tree:
     the largest distance from its root. Ties go to the least number, so the tree follows from the
     graph alone. Among more than a thousand agents, where many are nearly as central as the centre,
     the best of those that are looked at stands for it (`_centre`).
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> tree = spanning_tree(ring(6))
-    >>> tree.root, tree.depth, tree.parents.tolist()
-    (0, 3, [0, 0, 1, 2, 5, 0])
     """
     root = _centre(graph)
     near = shortest_path(graph.adjacency(), unweighted=True, indices=root)

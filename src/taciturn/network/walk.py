@@ -22,16 +22,11 @@ _ALL_STARTS = 64
 class Walk(OnGraph):
     """The holders of a token, hop by hop, public and fixed before a run.
 
-    Attributes
-    ----------
-    holders
-        `(T,)`: the agent of each hop; consecutive holders are neighbours.
-    cap
-        The most answers of an agent; beyond it the agent passes the token on unchanged. None for no
-        limit.
+    An agent answers at most `cap` times; beyond it the agent passes the token on unchanged. None
+    for no limit.
     """
 
-    holders: Int[HostArray, " T"]
+    holders: Int[HostArray, " T"]  # the agent of each hop; consecutive holders are neighbours
     cap: int | None = None
 
     def __post_init__(self) -> None:
@@ -113,12 +108,6 @@ def uniform_walk(graph: Graph, hops: int, *, seed: int) -> Walk:
     """Return a walk that goes to a neighbour drawn uniformly (Wang et al. 2024, Assumption 2).
 
     The first holder is drawn uniformly among all agents. The seed is public.
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> uniform_walk(ring(5), 6, seed=0).holders.tolist()
-    [2, 3, 2, 1, 0, 4]
     """
     draw = np.random.default_rng(seed)
     neighbours = [agents.tolist() for agents in graph.neighbours()]
@@ -142,12 +131,6 @@ def closed_route(graph: Graph) -> Int[HostArray, " R"]:
     From every start (the first 64 of many agents) it goes along a shortest path to the nearest
     agent not yet seen, and home in the end; the shortest of these routes is returned. On a ring,
     and wherever it finds a Hamiltonian cycle, it has A hops; on a tree 2 (A - 1), which is best.
-
-    Examples
-    --------
-    >>> from taciturn.network import star
-    >>> closed_route(star(4)).tolist()
-    [0, 1, 0, 2, 0, 3]
     """
     neighbours = [agents.tolist() for agents in graph.neighbours()]
     starts = range(min(graph.agents, _ALL_STARTS))

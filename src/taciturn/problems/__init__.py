@@ -1,19 +1,19 @@
 """Problems: losses, regularisers, sets, private records and how they are shared among agents."""
 
-from taciturn.problems.clipping import (
-    PublicScale,
-    clip_coefficient,
-    default_clip,
-    row_norms,
-    within_norm,
-)
 from taciturn.problems.devices import Devices, digest_of_all, spread, spread_local
 from taciturn.problems.division import (
     DRAW_KEY_BYTES,
     Draw,
     Origin,
     Parts,
+    Persons,
+    check_at_agents,
+    check_at_one_agent,
+    check_held_out,
     check_origins,
+    held_out_counts,
+    held_out_share,
+    hold_out,
     numbered,
     origin_of,
     random_partition,
@@ -28,6 +28,8 @@ from taciturn.problems.losses import (
     MultinomialLogistic,
     RegressionLoss,
     Squared,
+    clip_coefficient,
+    default_clip,
     is_second,
 )
 from taciturn.problems.named import (
@@ -50,19 +52,11 @@ from taciturn.problems.operators import (
     smoothed_share,
     sparse_rows,
 )
-from taciturn.problems.persons import (
-    Persons,
-    check_at_agents,
-    check_at_one_agent,
-    check_held_out,
-    held_out_counts,
-    held_out_share,
-    hold_out,
-)
 from taciturn.problems.problem import Problem, facts_from, public_facts
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
 from taciturn.problems.shards import (
+    PublicScale,
     Shard,
     Shards,
     check_norms,
@@ -72,6 +66,8 @@ from taciturn.problems.shards import (
     pack,
     partition_by,
     replace_record,
+    row_norms,
+    within_norm,
     zero_record,
 )
 from taciturn.problems.solve import Solution, minimise

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.typing import Array, HostArray
+from taciturn.typing import Array, HostArray, Scalar
 
 Margins: TypeAlias = Float[Array, "*K"]
 Scores = TypeVar("Scores", Array, HostArray)
@@ -28,13 +28,7 @@ Targets: TypeAlias = Shaped[Array, "*#B"]
 
 
 def is_second(scores: Scores) -> Scores:
-    """Return where the second of two classes is predicted: at scores z >= 0.
-
-    Examples
-    --------
-    >>> is_second(np.array([-1.0, 0.0, 2.0]))
-    array([False,  True,  True])
-    """
+    """Return where the second of two classes is predicted: at scores z >= 0."""
     return scores >= 0
 
 
@@ -119,13 +113,7 @@ class RegressionLoss(Loss):
 
 @final
 class Squared(RegressionLoss):
-    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
-
-    Examples
-    --------
-    >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
-    Array([2.], dtype=float64)
-    """
+    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped."""
 
     lipschitz = math.inf
     smoothness = 1.0
@@ -169,11 +157,6 @@ class Logistic(MarginLoss):
     The coefficient lies in (-1, 1) and approaches -y as y z goes to minus infinity. The second
     derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow:
     -y / inf is the right limit, 0.
-
-    Examples
-    --------
-    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
-    Array([-0.5,  1. ], dtype=float64)
     """
 
     log_odds = True
@@ -196,11 +179,6 @@ class HuberHinge(MarginLoss):
     l = 0 if y z > 1 + h; (1 + h - y z)^2 / (4 h) if |1 - y z| <= h; 1 - y z otherwise.
     Its coefficient is -y min(1, max(0, (1 + h - y z) / (2 h))). Source: Chaudhuri, Monteleoni and
     Sarwate 2011.
-
-    Examples
-    --------
-    >>> HuberHinge(smoothing=0.5).coefficient(jnp.array([0.0, 1.0, 2.0]), jnp.ones(3))
-    Array([-1. , -0.5, -0. ], dtype=float64)
     """
 
     smoothing: float = eqx.field(static=True, converter=lambda h: checks.positive("smoothing", h))
@@ -236,11 +214,6 @@ class MultinomialLogistic(Loss):
     diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
     most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
     z_k - z_j are the log-odds of class k against class j.
-
-    Examples
-    --------
-    >>> MultinomialLogistic(classes=2).coefficient(jnp.zeros((1, 2)), jnp.array([1]))
-    Array([[ 0.5, -0.5]], dtype=float64)
     """
 
     classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
@@ -304,14 +277,8 @@ class ClassWeighted(Loss):
     largest. Weights that are computed from the records, such as from how many are of each class,
     are not public, and this guarantee does not cover them.
 
-    Everything else is that of the loss: errors count every record alike.
-
-    Attributes
-    ----------
-    loss
-        A loss of two classes, or of K.
-    weights
-        v in (0, 1], one for each class: of -1 and 1, or of 0 to K - 1.
+    Everything else is that of the loss, which is one of two classes, or of K: errors count every
+    record alike. There is a weight for each class, of -1 and 1, or of 0 to K - 1.
 
     Examples
     --------
@@ -400,6 +367,54 @@ class ClassWeighted(Loss):
         return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
 
 
+def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[Array, "M *K"]:
+    """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
+
+    A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes
+    c min(1, bound / |c|_2). A coefficient that is not a number, or a vector with an infinite
+    entry, becomes 0. An infinite bound leaves all others as they are.
+
+    **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
+    bound is rounded down to the type of the coefficient, and a vector is scaled to
+    bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
+    and of the quotient and the product. Hence a record of norm R moves a sum of gradients
+    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
+    query, one that overflows included: without it a record could turn a sum into NaN.
+
+    Examples
+    --------
+    >>> clip_coefficient(jnp.array([-3.0, 0.5]), 1.0)
+    Array([-1. ,  0.5], dtype=float64)
+    """
+    if coefficient.ndim not in {1, 2}:
+        raise InputError(
+            f"coefficient has shape {coefficient.shape}; give (M,) or (M, K), one row per record"
+        )
+    exact = jnp.asarray(bound, jnp.float64)
+    limit = exact.astype(coefficient.dtype)
+    limit = jnp.where(limit > exact, jnp.nextafter(limit, jnp.zeros_like(limit)), limit)
+    if coefficient.ndim == 1:
+        clipped = jnp.clip(coefficient, -limit, limit)
+        return jnp.where(jnp.isnan(clipped), jnp.zeros_like(clipped), clipped)
+    margin = (coefficient.shape[-1] + 4) * float(np.finfo(coefficient.dtype).eps)
+    usable = jnp.all(jnp.isfinite(coefficient), axis=-1, keepdims=True)
+    coefficient = jnp.where(usable, coefficient, jnp.zeros_like(coefficient))
+    norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
+    return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
+
+
+def default_clip(loss: Loss) -> float:
+    """Return the largest norm that a record's coefficient can have at the starting point w = 0.
+
+    As a public bound on coefficients it leaves the first gradient exact, and the noise is as small
+    as that allows. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie
+    in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
+    gradient is that of the Huber loss with threshold c.
+    """
+    start = loss.start_coefficient
+    return 1.0 if start is None else start
+
+
 class ClippedLoss(NamedTuple):
     r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
 
@@ -413,14 +428,6 @@ class ClippedLoss(NamedTuple):
     any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
     margins need not be the gradient of any function.
 
-    Attributes
-    ----------
-    name
-        Of the loss, with its numbers.
-    loss
-        The loss, with class weights if there are any.
-    clip
-        C; None where it is not known.
 
     Examples
     --------
@@ -429,9 +436,9 @@ class ClippedLoss(NamedTuple):
     ('robust logistic, clip 0.5', 'logistic')
     """
 
-    name: str
-    loss: Loss
-    clip: float | None
+    name: str  # of the loss, with its numbers
+    loss: Loss  # with class weights if there are any
+    clip: float | None  # C; None where it is not known
 
     @property
     def robust(self) -> bool:

@@ -67,11 +67,6 @@ def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | N
     """Return a loss that suits the targets, `classes` labels or, None, numbers.
 
     Raises `InputError`, which lists the losses that suit, if this is none of them.
-
-    Examples
-    --------
-    >>> loss_named("multinomial", (), "multiclass", 3).outputs
-    3
     """
     suited = {name: entry for name, entry in LOSSES.items() if entry.task == task}
     return _named("loss", name, numbers, suited, f" for a {task} target", classes)

@@ -78,13 +78,7 @@ class Operator(eqx.Module):
 
 @final
 class Identity(Operator):
-    """`factor` times the identity on `size` numbers.
-
-    Examples
-    --------
-    >>> Identity(2, -1.0).apply(jnp.array([1.0, 2.0]))
-    Array([-1., -2.], dtype=float64)
-    """
+    """`factor` times the identity on `size` numbers."""
 
     size: int = eqx.field(static=True, converter=lambda n: checks.at_least("size", n, 1))
     factor: float = eqx.field(static=True, default=1.0)
@@ -118,21 +112,11 @@ class Identity(Operator):
 
 @final
 class Sparse(Operator):
-    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik].
+    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik]."""
 
-    Attributes
-    ----------
-    places
-        Column of every entry.
-    values
-        The entry; 0 for padding.
-    width
-        Number of columns.
-    """
-
-    places: Int[Array, "m k"]
-    values: Float[Array, "m k"]
-    width: int = eqx.field(static=True)
+    places: Int[Array, "m k"]  # the column of every entry
+    values: Float[Array, "m k"]  # the entry; 0 for padding
+    width: int = eqx.field(static=True)  # the number of columns
 
     @property
     @override

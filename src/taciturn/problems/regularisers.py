@@ -140,13 +140,7 @@ class NoRegulariser(_Norms):
 
 @final
 class L1(_Norms):
-    """r(x) = weight |x|_1.
-
-    Examples
-    --------
-    >>> L1(weight=2.0).prox(jnp.array([-3.0, 0.5]), 0.5)
-    Array([-2.,  0.], dtype=float64)
-    """
+    """r(x) = weight |x|_1."""
 
     weight: float = eqx.field(converter=_weight)
 
@@ -158,13 +152,7 @@ class L1(_Norms):
 
 @final
 class L2(_Norms):
-    """r(x) = (weight / 2) |x|_2^2.
-
-    Examples
-    --------
-    >>> L2(weight=1.0).prox(jnp.array([3.0]), 0.5)
-    Array([2.], dtype=float64)
-    """
+    """r(x) = (weight / 2) |x|_2^2."""
 
     weight: float = eqx.field(converter=_weight)
 
@@ -176,13 +164,7 @@ class L2(_Norms):
 
 @final
 class ElasticNet(_Norms):
-    """r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2.
-
-    Examples
-    --------
-    >>> ElasticNet(l1=1.0, l2=1.0).prox(jnp.array([3.0]), 1.0)
-    Array([1.], dtype=float64)
-    """
+    """r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2."""
 
     l1: float = eqx.field(converter=_weight)
     l2: float = eqx.field(converter=_weight)

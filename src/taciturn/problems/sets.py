@@ -64,13 +64,7 @@ class ConvexSet(eqx.Module):
 
 
 def soft_threshold(v: Model, threshold: Scalar) -> Model:
-    """Return argmin_x threshold |x|_1 + |x - v|_2^2 / 2 = sign(v) max(|v| - threshold, 0).
-
-    Examples
-    --------
-    >>> soft_threshold(jnp.array([-3.0, 0.5]), 1.0)
-    Array([-2.,  0.], dtype=float64)
-    """
+    """Return argmin_x threshold |x|_1 + |x - v|_2^2 / 2 = sign(v) max(|v| - threshold, 0)."""
     return jnp.sign(v) * jnp.maximum(jnp.abs(v) - jnp.asarray(threshold, v.dtype), 0)
 
 
@@ -103,13 +97,7 @@ def _bound(value: float | Array | HostArray) -> float | Array:
 
 @final
 class Box(ConvexSet):
-    """{x : lower <= x <= upper}, the bounds numbers or arrays that broadcast to x; may be infinite.
-
-    Examples
-    --------
-    >>> Box(lower=-1.0, upper=1.0).project(jnp.array([-3.0, 0.5]))
-    Array([-1. ,  0.5], dtype=float64)
-    """
+    """{x : lower <= x <= upper}; the bounds are numbers or arrays that broadcast to x."""
 
     closed_form: ClassVar[bool] = True
 
@@ -140,13 +128,7 @@ class Box(ConvexSet):
 
 @final
 class Ball(ConvexSet):
-    """{x : |x|_2 <= radius}, centred at 0.
-
-    Examples
-    --------
-    >>> Ball(radius=1.0).project(jnp.array([3.0, 4.0]))
-    Array([0.6, 0.8], dtype=float64)
-    """
+    """{x : |x|_2 <= radius}, centred at 0."""
 
     closed_form: ClassVar[bool] = True
 
@@ -200,13 +182,7 @@ class Ball(ConvexSet):
 
 @final
 class Simplex(ConvexSet):
-    """{x : x >= 0, sum x = total}.
-
-    Examples
-    --------
-    >>> Simplex(total=1.0).project(jnp.array([2.0, 1.5, -1.0]))
-    Array([0.75, 0.25, 0.  ], dtype=float64)
-    """
+    """{x : x >= 0, sum x = total}."""
 
     closed_form: ClassVar[bool] = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -15,8 +16,7 @@ from jaxtyping import Float, Int, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
-from taciturn.problems.clipping import PublicScale, row_norms, within_norm
-from taciturn.problems.division import Origin, by_owner, check_sizes, origin_of
+from taciturn.problems.division import EMPTY, Origin, Persons, by_owner, check_sizes, origin_of
 from taciturn.problems.grid import Grid, on_grid, row_digits
 from taciturn.problems.memory import (
     aligned_zeros,
@@ -26,28 +26,35 @@ from taciturn.problems.memory import (
     own_array,
     some_of,
 )
-from taciturn.problems.persons import EMPTY, Persons
 from taciturn.typing import Array, HostArray, Precision
+
+# of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
+_LEAST_SQUARE = 1e-200
+
+
+@dataclass(frozen=True)
+class PublicScale:
+    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
+
+    A norm measured on the data would make every row a function of all records.
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive("the public norm", self.norm)
 
 
 class Shard(eqx.Module):
     """The records of one agent, or of A agents when every leaf has a leading axis A.
 
-    Attributes
-    ----------
-    features
-        Rows x_j; padded rows are 0.
-    targets
-        Floating or int32; 0 in padded rows.
-    mask
-        1 for a record, 0 for padding, in the type that sums over records have.
-    grid
-        Given where sums over the records are exact; None for sums in the precision at hand.
+    Padded rows, features and targets, are 0.
     """
 
     features: Float[Array, "*A M D"]
-    targets: Shaped[Array, "*A M"]
-    mask: Float[Array, "*A M"]
+    targets: Shaped[Array, "*A M"]  # floating or int32
+    mask: Float[Array, "*A M"]  # 1 for a record, 0 for padding, in the type of sums over records
+    # where sums over the records are exact; None for sums in the precision at hand
     grid: Grid | None = eqx.field(static=True, default=None)
 
     @property
@@ -62,23 +69,12 @@ class Shard(eqx.Module):
 
 
 class Shards(eqx.Module):
-    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`.
+    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`."""
 
-    Attributes
-    ----------
-    stacked
-        A `Shard` whose leaves have a leading agent axis.
-    counts
-        m_i, the public record counts; a zeroed record still counts.
-    record_norm
-        R: every row satisfies |x|_2 <= R.
-    origin
-        Where the records come from; None for shards that `pack` did not make, which no run takes.
-    """
-
-    stacked: Shard
-    counts: tuple[int, ...] = eqx.field(static=True)
-    record_norm: float = eqx.field(static=True)
+    stacked: Shard  # whose leaves have a leading agent axis
+    counts: tuple[int, ...] = eqx.field(static=True)  # m_i, public; a zeroed record still counts
+    record_norm: float = eqx.field(static=True)  # R: every row satisfies |x|_2 <= R
+    # None for shards that `pack` did not make, which no run takes
     origin: Origin | None = eqx.field(static=True, default=None)
 
     @property
@@ -274,26 +270,77 @@ def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
     return rows
 
 
-def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
-    """Return consecutive blocks of rows; sizes differ by at most one.
+def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
+    """Return |x|_2 of every row, computed in float64 without overflow or underflow."""
+    wide = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("...d,...d->...", wide, wide)
+    norms: HostArray = np.sqrt(squares)
+    # elsewhere a square that matters may be beyond the range of the type
+    beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
+    sizes = np.abs(wide[beyond])
+    largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(invalid="ignore"):  # an infinite cell has no norm
+        scaled = sizes / np.where(largest > 0, largest, 1.0)
+    norms[beyond] = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
+    return norms
 
-    Examples
-    --------
-    >>> [part.tolist() for part in contiguous_partition(5, 2)]
-    [[0, 1, 2], [3, 4]]
+
+def within_norm(
+    rows: Float[np.ndarray, "M D"], record_norm: float, precision: Precision
+) -> Float[np.ndarray, "M D"]:
+    """Return each row times min(1, R / |x|_2), in `precision`, of norm at most R after rounding.
+
+    **Guarantee.** The true norm is at most R. A float64 norm of D terms is wrong by at most a
+    factor 1 + (D/2 + 2) u, u = 2^-53, whatever the order of summation; a row is kept only if its
+    computed norm times 1 + 2 (D + 4) u is at most R, so that every other way of computing the
+    norm in float64 agrees. Rows with one non-zero cell have an exact norm and need no margin. For
+    bounds near the smallest or beyond the largest number of the precision, where rounding cannot
+    meet R, it raises `InputError`.
     """
+    shrunk = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0)
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        stored: HostArray = shrunk.astype(precision)
+    spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
+    for _ in range(8):
+        outside = ~(_upper_norms(stored) <= record_norm)  # a norm that is no number, too
+        if not outside.any():
+            return stored
+        exact = stored[outside].astype(np.float64)
+        stored[outside] = _shrunk(exact, record_norm, spare).astype(precision)
+    raise InputError(
+        f"record_norm {record_norm:g} is out of the range of {precision}; rescale the data"
+    )
+
+
+def _slack(rows: HostArray) -> float:
+    return float((rows.shape[-1] + 4) * np.finfo(np.float64).eps)
+
+
+def _upper_norms(rows: HostArray) -> HostArray:
+    wide = np.asarray(rows, np.float64)
+    single = np.count_nonzero(wide, axis=-1) <= 1
+    upper = row_norms(wide) * (1 + _slack(wide))
+    upper[single] = np.abs(wide[single]).max(axis=-1, initial=0.0)
+    return upper
+
+
+def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
+    norms = row_norms(rows)
+    outside = norms > record_norm * spare
+    factors = np.divide(record_norm * spare, norms, out=np.ones_like(norms), where=outside)
+    shrunk: HostArray = rows * factors[:, None]
+    return shrunk
+
+
+def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
+    """Return consecutive blocks of rows; sizes differ by at most one."""
     check_sizes(rows, agents)
     return list(np.array_split(np.arange(rows), agents))
 
 
 def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
-    """Return one part per distinct value, in sorted order of the values.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in partition_by(np.array(["b", "a", "b"]))]
-    [[1], [0, 2]]
-    """
+    """Return one part per distinct value, in sorted order of the values."""
     values = np.asarray(values)
     if values.ndim != 1 or not values.size:
         raise InputError(f"values have shape {values.shape}; give one value per row")

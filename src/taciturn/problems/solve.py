@@ -33,25 +33,14 @@ from taciturn.typing import Array, HostArray
 class Solution:
     """A certified minimiser of a problem over given shards; it is not private.
 
-    Attributes
-    ----------
-    w
-        The model, float64.
-    value
-        F(w).
-    residual
-        |G|_2, G = (w - prox(w - grad/L, 1/L)) L, evaluated afresh in float64; of a structure, the
-        duality gap.
-    gap_bound
-        Upper bound on F(w) - min F; infinite without strong convexity.
-    iterations
-        Steps of the solver.
+    The residual is |G|_2, G = (w - prox(w - grad/L, 1/L)) L, evaluated afresh in float64; of a
+    structure, the duality gap.
     """
 
     w: Float[Array, "D *K"]
-    value: float
+    value: float  # F(w)
     residual: float
-    gap_bound: float
+    gap_bound: float  # at least F(w) - min F; infinite without strong convexity
     iterations: int
 
 

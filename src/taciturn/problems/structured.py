@@ -28,23 +28,14 @@ class Structured(eqx.Module):
 
     f is that of `Problem` (1/A sum of the agents' means), x of shape `(D,)`. A, B and c are public.
 
-    Attributes
-    ----------
-    loss
-        With one margin.
-    regulariser
-        r, by its proximal map.
-    forward, coupling, target
-        A, B and c; `target` of shape `(A.rows,)`.
-    ridge
-        Weight of (1/2)|x|^2; above 0 the problem is strongly convex.
+    With a ridge above 0 the problem is strongly convex.
     """
 
-    loss: Loss
-    regulariser: Regulariser
-    forward: Operator
-    coupling: Operator
-    target: Float[Array, "m"]
+    loss: Loss  # with one margin
+    regulariser: Regulariser  # r, by its proximal map
+    forward: Operator  # A
+    coupling: Operator  # B
+    target: Float[Array, "m"]  # c
     ridge: float = eqx.field(static=True, default=0.0)
 
     def __check_init__(self) -> None:
@@ -86,17 +77,12 @@ class ComposedL1(Regulariser):
         x = v' - A'u,    u <- clip(u + (A x - c) / curvature, +-step' weight),
 
     step' = step / (1 + step ridge), v' = v / (1 + step ridge). Public, hence free of privacy.
-
-    Attributes
-    ----------
-    curvature
-        At least the largest eigenvalue of A'A.
     """
 
     weight: float
     forward: Operator
     target: Float[Array, "m"]
-    curvature: float
+    curvature: float  # at least the largest eigenvalue of A'A
     ridge: float = eqx.field(static=True, default=0.0)
     steps: int = eqx.field(static=True, default=200)
     smoothness = math.inf
