@@ -17,57 +17,31 @@ from taciturn.typing import HostArray, Interval, Task
 class Dataset:
     r"""Records :math:`(x_n, y_n)_{n=1}^N` with what is taken as publicly known of them.
 
-    Attributes
-    ----------
-    name, title
-        The key in the registry; a line for people.
-    features
-        Float64 (N, D), read-only, scaled but *not* clipped to `record_norm`.
-    targets
-        Shape (N,), read-only. Binary: float64, -1 or +1. Multiclass: int64, 0 to `classes` - 1.
-        Regression: float64.
-    classes
-        2 for binary, None for regression.
-    train_rows
-        How many records the training part of a split takes.
-    fixed_test
-        Whether the rows from `train_rows` on are a test set fixed by the publisher.
-    public
-        Whether the records are published, so that un-noised metrics on them may be shown.
-    record_norm
-        Euclidean norm that packing enforces on every row; the rows here may exceed it.
-    conditions
-        Facts taken as public; a certificate holds under these.
-    owners
-        The training rows of each agent, where the records come with owners.
-    numbers, interval
-        The columns whose public range is mapped to an interval, and which: "unit", [0, 1], as
-        loaders return them, or "symmetric", [-1, 1].
-    picture
-        Height, width and channels of a record that is a picture.
-
-    Shapes, labels and counts that contradict one another, and numbers that are not finite, raise
-    `InputError`.
+    Arrays are read-only. Features are float64, scaled but *not* clipped to `record_norm`. Targets
+    are float64, -1 or +1, int64, 0 to `classes` - 1, or float64, by the task. Shapes, labels and
+    counts that contradict one another, and numbers that are not finite, raise `InputError`.
     """
 
-    name: str
-    title: str
+    name: str  # the key in the registry
+    title: str  # a line for people
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
     task: Task
-    classes: int | None
+    classes: int | None  # 2 for binary, None for regression
     feature_names: tuple[str, ...]
-    train_rows: int
-    public: bool
+    train_rows: int  # how many records the training part of a split takes
+    public: bool  # whether the records are published: un-noised metrics on them may be shown
     licence: str
     source: str
-    conditions: tuple[str, ...]
-    record_norm: float = 1.0
-    fixed_test: bool = False
-    owners: tuple[Int[HostArray, "_m"], ...] | None = None
+    conditions: tuple[str, ...]  # facts taken as public; a certificate holds under these
+    record_norm: float = 1.0  # that packing enforces on every row; the rows here may exceed it
+    fixed_test: bool = False  # whether the rows from `train_rows` on are the publisher's test set
+    owners: tuple[Int[HostArray, "_m"], ...] | None = None  # the training rows of each, if known
+    # the columns whose public range is mapped to an interval, and which: "unit", [0, 1], as loaders
+    # return them, or "symmetric", [-1, 1]
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
-    picture: tuple[int, int, int] | None = None
+    picture: tuple[int, int, int] | None = None  # height, width and channels of a record
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -37,22 +37,12 @@ from taciturn.typing import HostArray, Task
 
 
 class Term(NamedTuple):
-    """One addend of the score.
+    """One addend of the score."""
 
-    Attributes
-    ----------
-    column
-        The user's column; None for the intercept.
-    value
-        The category, or the bin, that the addend is for; empty for a missing cell, None for a
-        number.
-    coefficient
-        (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
-        the category, lies in the bin or misses the cell.
-    """
-
-    column: str | None
-    value: str | None
+    column: str | None  # the user's; None for the intercept
+    value: str | None  # its category or bin; empty for a missing cell, None for a number
+    # (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
+    # the category, lies in the bin or misses the cell
     coefficient: tuple[float, ...]
 
 
@@ -69,54 +59,29 @@ class Model:
     with an indicator counts as `Numeric.filled`, and has an addend in place of a bin. A regression
     predicts z, two labels the second where z >= 0, K classes the one with the largest z.
 
-    Attributes
-    ----------
-    data
-        Name of the data set, or of the table's file.
-    labels
-        In the order of the scores; None for a regression.
-    loss, clip
-        The loss by name, and the bound on the coefficient of a record; None where that is not
-        known, as in files of earlier versions. `clipped_loss` says what follows.
-    class_weights
-        The public weight of each label in the loss, if any. Probabilities are those of records that
-        were weighted like this.
-    bounds
-        The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
-    features
-        The public feature map that encoded rows go through (`taciturn.features`), by name; the
-        terms are then per feature, and None where they are per column.
-    centre
-        The centre that rows were moved to, as the run released it; None without.
-    terms
-        The addends: intercept first where there is one, then the columns in order.
-    certificate
-        `Certificate.to_dict()` of the run, or what was read from a file.
-    statement
-        The certificate in sentences.
-    assessment
-        `taciturn.training.Assessment.to_dict` of public test records; None without any.
-    private_score
-        `taciturn.evaluation.PrivateScore.to_dict` of held-out records; None without any.
+    Where there are class weights, probabilities are those of records that were weighted like this.
+    Parts that do not fit one another, and coefficients that are not finite, raise `InputError`.
     """
 
     # in the order of the file
     taciturn_version: str
-    data: str
+    data: str  # name of the data set, or of the table's file
     task: Task
-    loss: str
-    clip: float | None = None
-    class_weights: tuple[float, ...] | None = None
+    loss: str  # by name; `clipped_loss` says what it is with the clip
+    clip: float | None = None  # the bound on a record's coefficient; None where it is not known
+    class_weights: tuple[float, ...] | None = None  # the public weight of each label in the loss
     target: str
-    labels: tuple[str, ...] | None
-    terms: tuple[Term, ...]
-    bounds: Bounds | None
+    labels: tuple[str, ...] | None  # in the order of the scores; None for a regression
+    terms: tuple[Term, ...]  # intercept first where there is one, then the columns in order
+    bounds: Bounds | None  # the preprocessing; None for a bundled data set, whose loader does it
+    # the public feature map that encoded rows go through (`taciturn.features`), by name: the terms
+    # are then per feature
     features: str | None = None
-    centre: tuple[float, ...] | None = None
-    certificate: dict[str, Any]
-    statement: tuple[str, ...]
-    assessment: dict[str, Any] | None = None
-    private_score: dict[str, Any] | None = None
+    centre: tuple[float, ...] | None = None  # that rows were moved to, as the run released it
+    certificate: dict[str, Any]  # `Certificate.to_dict()` of the run, or what a file says
+    statement: tuple[str, ...]  # the certificate in sentences
+    assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
+    private_score: dict[str, Any] | None = None  # `taciturn.evaluation.PrivateScore` of others
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -356,18 +321,10 @@ def predict(
     Where scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`) there is a column
     `probability of LABEL` per label.
 
-    Parameters
-    ----------
-    keep
-        Columns of `frame` that stand before the prediction; the model need not know them.
-    ignore_extra
-        Whether other columns that the model does not know are passed over.
-    probabilities
-        True for a model that must have them, False to leave them out.
+    Columns to `keep` stand before the prediction. The model need not know them, nor, with
+    `ignore_extra`, any others. `probabilities` is True for a model that must have them, and False
+    to leave them out.
 
-
-    Notes
-    -----
     **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
     the training records than it does. The rows of `frame` are not protected.
     """

@@ -21,16 +21,11 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Agents 0..A-1 and the undirected edges along which they communicate, connected, no loops.
+    """Agents 0..A-1, A >= 2, and the undirected edges along which they communicate, connected.
 
-    Attributes
-    ----------
-    agents
-        A >= 2.
-    edges
-        `(E, 2)` pairs of agents, given in any order and orientation; kept once each with the
-        smaller agent first, in ascending order. Loops, unknown agents, agents without an edge and
-        a graph in several parts raise `InputError`.
+    Edges are pairs of agents, given in any order and orientation; kept once each with the smaller
+    agent first, in ascending order. Loops, unknown agents, agents without an edge and a graph in
+    several parts raise `InputError`.
 
     Examples
     --------

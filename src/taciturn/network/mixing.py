@@ -45,18 +45,11 @@ class Mixing(OnGraph):
 
     a and b follow from the graph, which is public. What is exchanged are public linear functions of
     messages, so exchanges cost messages and no privacy.
-
-    Attributes
-    ----------
-    weights
-        w_e > 0 of each edge, in the order of `graph.edges`; those of an agent's edges sum to at
-        most 1.
-    exchanges
-        K, at most `MOST_EXCHANGES`. With 1 it is W itself that mixes.
     """
 
+    # w_e > 0 of each edge, in the order of `graph.edges`; those of an agent sum to at most 1
     weights: Float[HostArray, " E"]
-    exchanges: int = 1
+    exchanges: int = 1  # K, at most `MOST_EXCHANGES`; with 1 it is W itself that mixes
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, np.float64)
@@ -147,7 +140,6 @@ class Mixing(OnGraph):
 
     @property
     def _ends_of_one(self) -> tuple[float, float]:
-        """The least and the second largest eigenvalue of W."""
         return self._least_of_one, self._second_of_one
 
     @cached_property
@@ -194,16 +186,7 @@ class Mixing(OnGraph):
 
 
 def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
-    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges.
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> round(metropolis(ring(4)).spectral_gap, 9)
-    0.666666667
-    >>> round(metropolis(ring(4), exchanges=2).spectral_gap, 9)
-    0.941176471
-    """
+    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges."""
     i, j = graph.edges.T
     weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
     return Mixing(graph, weights, exchanges)

@@ -21,12 +21,9 @@ _AXIS = "agents"
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices, each of which holds the records of as many consecutive agents.
+    """Devices, each of which holds the records of as many consecutive agents, in their order.
 
-    Attributes
-    ----------
-    devices
-        In the order of the agents; those of a process stand together, as in `jax.devices()`.
+    Those of a process stand together, as in `jax.devices()`.
 
     Examples
     --------

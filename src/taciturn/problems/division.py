@@ -34,15 +34,9 @@ _HOLD_OUT = 0x68656C64
 class Draw:
     r"""The random permutations that deal records to agents and hold some of them out.
 
-    Attributes
-    ----------
-    key
-        32 bytes of the operating system's randomness; None in a reproduction.
-    seed
-        The public seed of a reproduction; None where the draw is secret.
+    It has a `key`, 32 bytes of the operating system's randomness, or the public `seed` of a
+    reproduction.
 
-    Notes
-    -----
     **Guarantee.** Let x = (x_1, ..., x_n) be a file of records and x' the file with one record
     replaced, in whatever order either is written: x'_j = x_{tau(j)} for all j but one, with an
     unknown permutation tau. A draw is a uniform permutation sigma of the n places, independent of

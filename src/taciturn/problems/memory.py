@@ -54,10 +54,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
 
 
 def give_back() -> None:
-    """Return to the system what is free: after a compilation the C library keeps some 60 MB.
-
-    Only glibc offers it; elsewhere nothing happens.
-    """
+    """Return free memory to the system, where glibc can: a compilation leaves some 60 MB."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -20,13 +20,9 @@ class Regulariser(eqx.Module):
     """A convex function r(x) of all coordinates of the model, of any shape.
 
     The constants below are for planning, on the host; they are not to be read inside jit.
-
-    Attributes
-    ----------
-    closed_form
-        Of `prox_within` on a set that has it too: as for `ConvexSet`.
     """
 
+    # of `prox_within` on a set that has it too: as for `ConvexSet`
     closed_form: ClassVar[bool] = False
 
     @abc.abstractmethod

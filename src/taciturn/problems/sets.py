@@ -23,13 +23,10 @@ from taciturn.typing import Array, HostArray, Model, Scalar
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C.
 
-    Attributes
-    ----------
-    closed_form
-        Whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm of their
-        argument or their result, whichever is larger, in double precision, d its entries: only then
-        is rounding known to stay within the sensitivity of a step that is computed before the
-        noise. False unless a set says so.
+    It has a `closed_form` if `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the
+    norm of their argument or their result, whichever is larger, in double precision, d its entries:
+    only then is rounding known to stay within the sensitivity of a step that is computed before the
+    noise.
     """
 
     closed_form: ClassVar[bool] = False

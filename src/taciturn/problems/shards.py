@@ -129,8 +129,6 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         All rows; integer targets become int32, floating ones take the precision of the features.
     parts
         Row indices of each agent. Rows that no part names are left out.
-    record_norm
-        R > 0.
     enforce
         `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
         R / b and then clips those which still exceed R.
