@@ -119,13 +119,6 @@ def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Spli
     shuffles the training rows.
 
     `rows` stand for the features of the records, in their order, if they are given.
-
-    Examples
-    --------
-    >>> from taciturn.datasets import load
-    >>> parts = split(load("breast_cancer"), seed=0)
-    >>> parts.train_features.shape, parts.test_targets.shape
-    ((455, 30), (114,))
     """
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
     x, y, cut = dataset.features if rows is None else rows, dataset.targets, dataset.train_rows

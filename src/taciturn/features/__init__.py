@@ -31,13 +31,7 @@ FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingPr
 
 
 def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
-    """Return the map that a text names, for records with these public facts.
-
-    Examples
-    --------
-    >>> feature_map_named("bins:2", Inputs(("age",), 1.0, numbers=(0,))).names
-    ('age', 'age bin 0', 'age bin 1')
-    """
+    """Return the map that a text names, for records with these public facts."""
     name, colon, number = text.partition(":")
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")

@@ -24,11 +24,6 @@ class Devices:
     """Devices, each of which holds the records of as many consecutive agents, in their order.
 
     Those of a process stand together, as in `jax.devices()`.
-
-    Examples
-    --------
-    >>> Devices(jax.devices()[:1]).local(4)
-    range(0, 4)
     """
 
     devices: Sequence[jax.Device] = field(default_factory=lambda: tuple(jax.devices()))

@@ -427,13 +427,6 @@ class ClippedLoss(NamedTuple):
     right side and a line for one on the wrong side: its minimiser is another, in a population of
     any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
     margins need not be the gradient of any function.
-
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic
-    >>> str(ClippedLoss("logistic", Logistic(), 0.5)), str(ClippedLoss("logistic", Logistic(), 1))
-    ('robust logistic, clip 0.5', 'logistic')
     """
 
     name: str  # of the loss, with its numbers

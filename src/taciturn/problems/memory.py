@@ -31,13 +31,7 @@ def in_pieces(rows: HostArray) -> Iterator[HostArray]:
 
 
 def some_of(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield ranges of consecutive parts that have some thousand rows together; at least one part.
-
-    Examples
-    --------
-    >>> list(some_of([5_000, 3_000, 9_000, 1]))
-    [range(0, 2), range(2, 4)]
-    """
+    """Yield ranges of consecutive parts with some thousand rows together; at least one part."""
     block = np.cumsum(sizes) // _ROWS
     starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
     for start, stop in itertools.pairwise(starts):

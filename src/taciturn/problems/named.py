@@ -83,13 +83,7 @@ def constraint_named(name: str, numbers: Sequence[float]) -> ConvexSet:
 
 
 def usage(entries: Mapping[str, Entry[Any]]) -> str:
-    """Return the names of a table with their numbers, as help texts show them.
-
-    Examples
-    --------
-    >>> usage(REGULARISERS)
-    'none, l1:W, l2:W, elastic:W1,W2'
-    """
+    """Return the names of a table with their numbers, such as 'none, l1:W, l2:W'."""
     return ", ".join(
         f"{name}:{','.join(entry.numbers)}" if entry.numbers else name
         for name, entry in entries.items()

@@ -26,13 +26,6 @@ class Problem(eqx.Module):
     """Minimise F(w) = (1/A) sum_i f_i(w) + r(w) over w in C, f_i(w) = (1/m_i) sum_j l(w'x_j, y_j).
 
     The model w has shape `(D,)`, or `(D, K)` for a loss with K margins.
-
-    Examples
-    --------
-    >>> from taciturn.problems import L2, Logistic, WholeSpace
-    >>> problem = Problem(Logistic(), L2(weight=1.0), WholeSpace())
-    >>> problem.prox(jnp.array([4.0]), 1.0)
-    Array([2.], dtype=float64)
     """
 
     loss: Loss
@@ -49,11 +42,7 @@ class Problem(eqx.Module):
         return (features,) if self.loss.outputs is None else (features, self.loss.outputs)
 
     def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
-        """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly.
-
-        Derivations: `L2.prox_within`, `ElasticNet.prox_within` (completing the square) and the
-        `prox_l1` of each set.
-        """
+        """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly."""
         return self.regulariser.prox_within(self.constraint, v, step)
 
     def predict(
