@@ -109,7 +109,9 @@ class _Norms(Regulariser):
     def gradient_bound(self, dimension: int) -> float:
         """Return sqrt(dimension) l1; infinity with l2 above 0, where the gradient grows with x."""
         l1, l2 = self._weights
-        return math.inf if l2 else math.sqrt(dimension) * float(l1)
+        if l2:
+            return math.inf
+        return math.sqrt(dimension) * float(l1) if l1 else 0.0
 
     @property
     def smoothness(self) -> Scalar:
