@@ -54,12 +54,8 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
     """Return the bytes of a published file, downloaded into `cache` if it is not on this machine.
 
     Whatever their origin, the bytes returned are those whose digest was checked. A download that
-    fails or differs leaves no file behind.
-
-    Raises
-    ------
-    DataError
-        If the file found is not the pinned one (nothing is deleted), or the download fails.
+    fails or differs leaves no file behind and raises `DataError`, as does a file that was found and
+    is not the pinned one; that one is not deleted.
     """
     path = located(file, cache=cache)
     if path is not None:

@@ -122,15 +122,13 @@ class _Objective(eqx.Module):
         """Return the objective on the unmasked records of all agents."""
         features, real = np.asarray(shards.stacked.features), np.asarray(shards.stacked.mask) > 0
         shares = 1 / (shards.agents * np.asarray(shards.counts, np.float64))
-        whole = features.dtype == np.float64 and real.all()  # then on the same memory
-        return cls(
-            problem,
-            device_array(features.reshape(-1, features.shape[-1]))
-            if whole
-            else own_array(features[real], np.float64),
-            own_array(np.asarray(shards.stacked.targets)[real]),
-            own_array(np.broadcast_to(shares[:, None], real.shape)[real]),
-        )
+        if features.dtype == np.float64 and real.all():  # on the same memory
+            rows = device_array(features.reshape(-1, features.shape[-1]))
+        else:
+            rows = own_array(features[real], np.float64)
+        targets = own_array(np.asarray(shards.stacked.targets)[real])
+        weights = own_array(np.broadcast_to(shares[:, None], real.shape)[real])
+        return cls(problem, rows, targets, weights)
 
     @property
     def shape(self) -> tuple[int, ...]:
