@@ -20,7 +20,6 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.evaluation.composition import of_disjoint_parts
 from taciturn.evaluation.intervals import LEVEL, QUANTILE
 from taciturn.evaluation.score import PrivateScore, Scale, score_of_labels, score_of_numbers
-from taciturn.network import Tree
 from taciturn.oracles import Tally
 from taciturn.privacy import Certificate, GaussianAnswer, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
@@ -86,9 +85,8 @@ def evaluation_plan(
         terms = dataclasses.replace(terms, observer=Messages())
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
-    # along a tree the few who hold records out add up; otherwise all are told and each adds up
     network = None
-    if isinstance(training.network, Tree) and len(held) > 1:
+    if training.network is not None and len(held) > 1:
         network = training.network.among(evaluation.agents)
     asked = partial(
         plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network

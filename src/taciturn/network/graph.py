@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -104,6 +105,11 @@ class OnGraph:
     @property
     def fixed_rounds(self) -> int | None:
         """How many rounds a plan must have; None for any number."""
+        return None
+
+    def among(self, agents: Sequence[int]) -> Self | None:
+        """Return the same among some agents; None if what they are asked goes to all who add it."""
+        del agents
         return None
 
 
