@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -107,7 +107,7 @@ class OnGraph:
         """How many rounds a plan must have; None for any number."""
         return None
 
-    def among(self, agents: Sequence[int]) -> Self | None:
+    def among(self, agents: Sequence[int]) -> Any:
         """Return the same among some agents; None if what they are asked goes to all who add it."""
         del agents
         return None

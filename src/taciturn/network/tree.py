@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from jaxtyping import Int
@@ -84,7 +83,7 @@ class Tree(OnGraph):
         """The edges of the tree alone, as a network."""
         return _edges_of(self.parents)
 
-    def among(self, agents: Sequence[int]) -> Self:
+    def among(self, agents: Sequence[int]) -> Tree:
         """Return the tree among some agents, numbered in their order; the others pass sums on.
 
         An agent's parent is the nearest of them on its way to the root. Where there is none, the
@@ -98,7 +97,7 @@ class Tree(OnGraph):
             while above not in place and above != self.root:
                 above = int(self.parents[above])
             parents[number] = place[top if agent == top or above not in place else above]
-        return type(self)(_edges_of(parents), parents)
+        return Tree(_edges_of(parents), parents)
 
     def levels(self) -> tuple[Int[HostArray, " _n"], ...]:
         """Return the agents by depth, the deepest first, without the root."""
