@@ -27,11 +27,6 @@ class Graph:
     Edges are pairs of agents, given in any order and orientation; kept once each with the smaller
     agent first, in ascending order. Loops, unknown agents, agents without an edge and a graph in
     several parts raise `InputError`.
-
-    Examples
-    --------
-    >>> Graph(3, np.array([(2, 1), (0, 1)])).edges.tolist()
-    [[0, 1], [1, 2]]
     """
 
     agents: int
