@@ -26,7 +26,6 @@ from taciturn.problems import (
     NoRegulariser,
     Operator,
     Problem,
-    Stack,
     Structured,
     WholeSpace,
     chain,
@@ -253,7 +252,7 @@ OPERATORS = [
     chain(D),
     differences(EDGES, D),
     sparse_rows(np.diff(np.eye(D), 2, axis=0)),
-    Stack(differences(EDGES, D), Identity(D)),
+    fused_lasso(Logistic(), EDGES, D, weight=1.0).forward,
 ]
 
 

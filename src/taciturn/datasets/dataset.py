@@ -17,59 +17,31 @@ from taciturn.typing import HostArray, Interval, Task
 class Dataset:
     r"""Records :math:`(x_n, y_n)_{n=1}^N` with what is taken as publicly known of them.
 
-    Attributes
-    ----------
-    name, title
-        The key in the registry; a line for people.
-    features
-        Float64 (N, D), read-only, scaled but *not* clipped to `record_norm`.
-    targets
-        Shape (N,), read-only. Binary: float64, -1 or +1. Multiclass: int64, 0 to `classes` - 1.
-        Regression: float64.
-    classes
-        2 for binary, None for regression.
-    train_rows
-        How many records the training part of a split takes.
-    fixed_test
-        Whether the rows from `train_rows` on are a test set fixed by the publisher.
-    public
-        Whether the records are published, so that un-noised metrics on them may be shown.
-    record_norm
-        Euclidean norm that packing enforces on every row; the rows here may exceed it.
-    conditions
-        Facts taken as public; a certificate holds under these.
-    owners
-        The training rows of each agent, where the records come with owners.
-    numbers, interval
-        The columns whose public range is mapped to an interval, and which: "unit", [0, 1], as
-        loaders return them, or "symmetric", [-1, 1].
-    picture
-        Height, width and channels of a record that is a picture.
-
-    Raises
-    ------
-    InputError
-        If shapes, labels and counts contradict one another, or a feature or target is not finite.
+    Arrays are read-only. Features are float64, scaled but *not* clipped to `record_norm`. Targets
+    are float64, -1 or +1, int64, 0 to `classes` - 1, or float64, by the task. Shapes, labels and
+    counts that contradict one another, and numbers that are not finite, raise `InputError`.
     """
 
-    name: str
-    title: str
+    name: str  # the key in the registry
+    title: str  # a line for people
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
     task: Task
-    classes: int | None
+    classes: int | None  # 2 for binary, None for regression
     feature_names: tuple[str, ...]
-    train_rows: int
-    fixed_test: bool
-    public: bool
+    train_rows: int  # how many records the training part of a split takes
+    public: bool  # whether the records are published: un-noised metrics on them may be shown
     licence: str
     source: str
-    record_norm: float
-    conditions: tuple[str, ...]
-    owners: tuple[Int[HostArray, "_m"], ...] | None = None
+    conditions: tuple[str, ...]  # facts taken as public; a certificate holds under these
+    record_norm: float = 1.0  # that packing enforces on every row; the rows here may exceed it
+    fixed_test: bool = False  # whether the rows from `train_rows` on are the publisher's test set
+    owners: tuple[Int[HostArray, "_m"], ...] | None = None  # the training rows of each, if known
+    # the columns whose public range is mapped to an interval, and which: "unit", [0, 1], as loaders
+    # return them, or "symmetric", [-1, 1]
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
-    picture: tuple[int, int, int] | None = None
+    picture: tuple[int, int, int] | None = None  # height, width and channels of a record
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,11 +50,41 @@ class Dataset:
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
-        _check_shapes(self)
-        _check_targets(self)
-        # views, so that the caller's arrays keep their flags
-        object.__setattr__(self, "features", _read_only(self.features))
-        object.__setattr__(self, "targets", _read_only(self.targets))
+        checks.at_least("train_rows", self.train_rows, 1)
+        wrong = self._wrong()
+        if wrong:
+            raise InputError(f"{self.name}: {wrong}")
+        for name in ("features", "targets"):
+            view = getattr(self, name).view()  # so that the caller's array keeps its flags
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def _wrong(self) -> str | None:
+        """Return what contradicts what, and how to fix it."""
+        x, y, classes = self.features, self.targets, self.classes
+        if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
+            return (
+                f"features are {x.dtype} {x.shape} and targets {y.shape}; "
+                "they must be float64 (N, D) and (N,)"
+            )
+        names, cut = len(self.feature_names), self.train_rows
+        if names != x.shape[1]:
+            return f"{names} feature names for {x.shape[1]} columns; give one per column"
+        if not cut < len(y):
+            return f"train_rows is {cut} of {len(y)} records; leave at least one for testing"
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return "a feature or target is not finite; remove such records"
+        need, good = {
+            "regression": ("classes None", classes is None),
+            "binary": ("classes 2, targets +-1", classes == 2 and np.isin(y, (-1.0, 1.0)).all()),
+            "multiclass": (
+                "integer targets from 0 to classes - 1",
+                classes is not None
+                and np.issubdtype(y.dtype, np.integer)
+                and np.isin(y, np.arange(classes)).all(),
+            ),
+        }[self.task]
+        return None if good else f"classes is {classes}; task {self.task} needs {need}"
 
 
 def centred(dataset: Dataset) -> Dataset:
@@ -116,71 +118,12 @@ def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Spli
     set is fixed by the publisher it is the last N - n rows in their order, and the seed only
     shuffles the training rows.
 
-    Parameters
-    ----------
-    rows
-        What stands for the features of the records, in their order; None for the features.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative or not a whole number.
-
-    Examples
-    --------
-    >>> from taciturn.datasets import load
-    >>> parts = split(load("breast_cancer"), seed=0)
-    >>> parts.train_features.shape, parts.test_targets.shape
-    ((455, 30), (114,))
+    `rows` stand for the features of the records, in their order, if they are given.
     """
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
-    x, y, cut = dataset.features, dataset.targets, dataset.train_rows
-    if rows is not None:
-        x = rows
+    x, y, cut = dataset.features if rows is None else rows, dataset.targets, dataset.train_rows
     if dataset.fixed_test:
         train = generator.permutation(cut)
         return Split(x[train], y[train], x[cut:], y[cut:])
     order = generator.permutation(len(y))
     return Split(x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]])
-
-
-def _read_only(array: HostArray) -> HostArray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _check_shapes(dataset: Dataset) -> None:
-    x, y = dataset.features, dataset.targets
-    if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
-        raise InputError(
-            f"{dataset.name}: features are {x.dtype} {x.shape} and targets {y.shape}; "
-            "they must be float64 (N, D) and (N,)"
-        )
-    if len(dataset.feature_names) != x.shape[1]:
-        raise InputError(
-            f"{dataset.name}: {len(dataset.feature_names)} feature names for {x.shape[1]} columns; "
-            "give one name per column"
-        )
-    checks.at_least("train_rows", dataset.train_rows, 1)
-    if not dataset.train_rows < len(y):
-        raise InputError(
-            f"{dataset.name}: train_rows is {dataset.train_rows} of {len(y)} records; "
-            "leave at least one for testing"
-        )
-
-
-def _check_targets(dataset: Dataset) -> None:
-    y, classes = dataset.targets, dataset.classes
-    if not (np.isfinite(dataset.features).all() and np.isfinite(y).all()):
-        raise InputError(f"{dataset.name}: a feature or target is not finite; remove such records")
-    if dataset.task == "regression":
-        good, need = classes is None, "classes None"
-    elif dataset.task == "binary":
-        good, need = classes == 2 and bool(np.isin(y, (-1.0, 1.0)).all()), "classes 2, targets +-1"
-    else:
-        whole = np.issubdtype(y.dtype, np.integer)
-        good = classes is not None and whole and bool(np.isin(y, np.arange(classes)).all())
-        need = "integer targets from 0 to classes - 1"
-    if not good:
-        raise InputError(f"{dataset.name}: classes is {classes}; task {dataset.task} needs {need}")

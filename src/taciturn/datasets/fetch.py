@@ -30,14 +30,14 @@ class RemoteFile:
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 digest of `content` in hexadecimal.
-
-    Examples
-    --------
-    >>> digest(b"")[:12]
-    'e3b0c44298fc'
-    """
+    """Return the SHA-256 digest of `content` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
+
+
+def _roots(cache: Path | None) -> list[Path]:
+    named = os.environ.get(DATA_DIR, "")
+    last = Path(pooch.os_cache("taciturn")) if cache is None else cache
+    return [*([Path(named).expanduser()] if named else []), last]
 
 
 def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
@@ -46,9 +46,7 @@ def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
     Looked for first under the folder named by the environment variable TACITURN_DATA_DIR, if set,
     then under `cache` (None: the user's cache folder).
     """
-    named = os.environ.get(DATA_DIR, "")
-    roots = [*([Path(named).expanduser()] if named else []), _cache(cache)]
-    paths = (root / file.folder / file.name for root in roots)
+    paths = (root / file.folder / file.name for root in _roots(cache))
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -56,47 +54,34 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
     """Return the bytes of a published file, downloaded into `cache` if it is not on this machine.
 
     Whatever their origin, the bytes returned are those whose digest was checked. A download that
-    fails or differs leaves no file behind.
-
-    Raises
-    ------
-    DataError
-        If the file found is not the pinned one (nothing is deleted), or the download fails.
+    fails or differs leaves no file behind and raises `DataError`, as does a file that was found and
+    is not the pinned one; that one is not deleted.
     """
     path = located(file, cache=cache)
     if path is not None:
-        return _read(file, path)
-    content = _download(file)
-    _keep(content, _cache(cache) / file.folder / file.name)
-    return content
-
-
-def _cache(cache: Path | None) -> Path:
-    return Path(pooch.os_cache("taciturn")) if cache is None else cache
-
-
-def _read(file: RemoteFile, path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({type(error).__name__}); make it readable or delete it"
-        ) from error
-    _check(content, file, str(path), f"delete it or put the original from {file.url} there")
-    return content
-
-
-def _download(file: RemoteFile) -> bytes:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path} cannot be read ({type(error).__name__}); make it readable or delete it"
+            ) from error
+        _check(content, file, str(path), f"delete it or put the original from {file.url} there")
+        return content
+    by_hand = (
+        f"get it from {file.url}, set {DATA_DIR} to a folder <dir> and put the file at "
+        f"<dir>/{file.folder}/{file.name}"
+    )
     buffer = io.BytesIO()
     try:
         pooch.HTTPDownloader(timeout=TIMEOUT)(file.url, buffer, None)
     # every error of requests is an OSError; the address itself may be refused as a ValueError
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{file.name} could not be downloaded ({type(error).__name__}); {_by_hand(file)}"
+            f"{file.name} could not be downloaded ({type(error).__name__}); {by_hand}"
         ) from error
     content = buffer.getvalue()
-    _check(content, file, f"{file.name} as downloaded", _by_hand(file))
+    _check(content, file, f"{file.name} as downloaded", by_hand)
+    _keep(content, _roots(cache)[-1] / file.folder / file.name)
     return content
 
 
@@ -122,10 +107,3 @@ def _keep(content: bytes, path: Path) -> None:
             f"{path} cannot be written ({type(error).__name__}); make room or make it writable, "
             f"or set {DATA_DIR} to a folder that holds {path.parent.name}/{path.name}"
         ) from error
-
-
-def _by_hand(file: RemoteFile) -> str:
-    return (
-        f"get it from {file.url}, set {DATA_DIR} to a folder <dir> and put the file at "
-        f"<dir>/{file.folder}/{file.name}"
-    )

@@ -10,7 +10,7 @@ import os
 import re
 import tarfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -22,13 +22,7 @@ from taciturn.typing import HostArray
 
 
 def pixel_names(side: int, *channels: str) -> tuple[str, ...]:
-    """Return the names of a square picture's columns, channel by channel, row by row.
-
-    Examples
-    --------
-    >>> pixel_names(1), pixel_names(1, "red", "green")
-    (('pixel_0_0',), ('red_0_0', 'green_0_0'))
-    """
+    """Return the names of a square picture's columns, channel by channel, row by row."""
     names = channels or ("pixel",)
     return tuple(f"{name}_{i}_{j}" for name in names for i in range(side) for j in range(side))
 
@@ -42,13 +36,9 @@ class Images(NamedTuple):
     test_labels: RemoteFile
 
 
-def _files(folder: str, base: str, digests: tuple[str, str, str, str]) -> Images:
-    names = (
-        "train-images-idx3-ubyte.gz",
-        "train-labels-idx1-ubyte.gz",
-        "t10k-images-idx3-ubyte.gz",
-        "t10k-labels-idx1-ubyte.gz",
-    )
+def _files(folder: str, base: str, *digests: str) -> Images:
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k")
+             for kind in ("images-idx3", "labels-idx1")]  # fmt: skip
     pairs = zip(names, digests, strict=True)
     return Images(*(RemoteFile(folder, name, base + name, sha256) for name, sha256 in pairs))
 
@@ -56,24 +46,20 @@ def _files(folder: str, base: str, digests: tuple[str, str, str, str]) -> Images
 MNIST = _files(
     "mnist",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    (
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    ),
+    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 )
 # the publisher's repository: his storage site has no https
 FASHION_MNIST = _files(
     "fashion_mnist",
     "https://github.com/zalandoresearch/fashion-mnist/raw/"
     "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/",
-    (
-        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-    ),
+    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 )
 
 
@@ -100,13 +86,7 @@ def fashion_mnist() -> Dataset:
 def parse_idx(raw: bytes) -> UInt8[HostArray, "..."]:
     """Return the array in an uncompressed IDX file of unsigned bytes.
 
-    The header is two zero bytes, the type (8: unsigned byte), the number of axes, then each
-    length as a big-endian 32-bit integer.
-
-    Examples
-    --------
-    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]))
-    array([7, 9], dtype=uint8)
+    Its header: two zero bytes, the type 8, the number of axes, each length as a big-endian uint32.
     """
     axes = raw[3]
     shape = np.frombuffer(raw, dtype=">u4", count=axes, offset=4)
@@ -131,7 +111,6 @@ def _images(files: Images, *, title: str, licence: str, source: str) -> Dataset:
         public=True,
         licence=licence,
         source=source,
-        record_norm=1.0,
         conditions=(
             "the pixel range 0 to 255 is that of the file format",
             "the number of images and the ten classes are public",
@@ -188,11 +167,9 @@ def cifar10() -> Dataset:
         classes=2,
         feature_names=pixel_names(32, "red", "green", "blue"),
         train_rows=CIFAR_TRAIN_ROWS,
-        fixed_test=False,
         public=True,
         licence="none is named by the publisher",
         source="Krizhevsky (2009), Learning multiple layers of features from tiny images",
-        record_norm=1.0,
         conditions=(
             "the value range 0 to 255 is that of the file format",
             "the number of images of each class is public",
@@ -205,18 +182,7 @@ def cifar10() -> Dataset:
 
 
 def parse_cifar(raw: bytes) -> UInt8[HostArray, "N 3073"]:
-    """Return the records of CIFAR's binary format: a label, then 1,024 values of each colour.
-
-    Raises
-    ------
-    DataError
-        If the length is not that of whole records, or there are none.
-
-    Examples
-    --------
-    >>> parse_cifar(bytes([5]) + bytes(3072)).shape
-    (1, 3073)
-    """
+    """Return the records of CIFAR's binary format: a label, then 1,024 values of each colour."""
     if not raw or len(raw) % (CIFAR_VALUES + 1):
         raise DataError(
             f"{len(raw)} bytes are not whole records of CIFAR-10; each has {CIFAR_VALUES + 1}"
@@ -239,14 +205,7 @@ def _unpacked(archive: bytes) -> bytes:
 
 
 PIXELS, CLASSES, WRITERS = 784, 62, 195
-
-
-class Writer(NamedTuple):
-    """One person's characters: pixels of ink in [0, 1], and classes."""
-
-    name: str
-    ink: Float[HostArray, "m 784"]
-    labels: Int[HostArray, " m"]
+Writer: TypeAlias = tuple[Float[HostArray, "m 784"], Int[HostArray, " m"]]
 
 
 def femnist() -> Dataset:
@@ -255,80 +214,67 @@ def femnist() -> Dataset:
     The files give the paper as 1 and the ink as 0; here ink is 1 - x. Training records belong to
     their writers (`Dataset.owners`); the test part holds the test records of every writer found,
     whether or not the training shard is there too.
-
-    Raises
-    ------
-    DataError
-        If TACITURN_DATA_DIR names no folder that holds `femnist/train` and `femnist/test`, or a
-        file there is not what LEAF writes.
     """
-    folder = _folder()
+    folder = Path(os.environ.get(DATA_DIR, "")).expanduser() / "femnist"
+    if not os.environ.get(DATA_DIR) or not all((folder / p).is_dir() for p in ("train", "test")):
+        raise DataError(
+            f"FEMNIST is not here; build it with LEAF (github.com/TalwalkarLab/leaf, data/femnist: "
+            f"./preprocess.sh -s niid --sf 0.05 -k 0 -t sample), put its train and test folders at "
+            f"<dir>/femnist/train and <dir>/femnist/test, and set {DATA_DIR} to <dir>"
+        )
     train, test = (_writers(folder / part) for part in ("train", "test"))
-    people = train + test
-    counts = [len(person.labels) for person in train]
-    borders = np.cumsum(counts)[:-1]
-    total = int(np.sum(counts))
+    ink, labels = zip(*train, *test, strict=True)
+    borders = np.cumsum([len(labels) for _, labels in train])
     return Dataset(
         name="femnist",
         title=f"FEMNIST (LEAF, 5 %): characters by writer, {len(train)} of {WRITERS} writers",
-        features=np.concatenate([person.ink for person in people]),
-        targets=np.concatenate([person.labels for person in people]),
+        features=np.concatenate(ink),
+        targets=np.concatenate(labels),
         task="multiclass",
         classes=CLASSES,
         feature_names=pixel_names(28),
-        train_rows=total,
+        train_rows=int(borders[-1]),
         fixed_test=True,
         public=True,
         licence="that of LEAF (BSD 2-Clause) and NIST SD 19 (public)",
         source="Caldas et al. (2018), LEAF: a benchmark for federated settings, arXiv 1812.01097",
-        record_norm=1.0,
         conditions=(
             "the pixel range 0 to 1 is that of the file format",
             "the writers, the number of characters of each and the 62 classes are public",
             f"training shards of {len(train)} of the {WRITERS} writers were at hand",
         ),
-        owners=tuple(np.split(np.arange(total), borders)),
+        owners=tuple(np.split(np.arange(borders[-1]), borders[:-1])),
         numbers=tuple(range(PIXELS)),
         interval="unit",
         picture=(28, 28, 1),
     )
 
 
-def _folder() -> Path:
-    folder = Path(os.environ.get(DATA_DIR, "")).expanduser() / "femnist"
-    missing = [part for part in ("train", "test") if not (folder / part).is_dir()]
-    if not os.environ.get(DATA_DIR) or missing:
-        raise DataError(
-            f"FEMNIST is not here; build it with LEAF (github.com/TalwalkarLab/leaf, data/femnist: "
-            f"./preprocess.sh -s niid --sf 0.05 -k 0 -t sample), put its train and test folders at "
-            f"<dir>/femnist/train and <dir>/femnist/test, and set {DATA_DIR} to <dir>"
-        )
-    return folder
-
-
 def _writers(folder: Path) -> list[Writer]:
-    """Return the writers of all shards of a folder, .json or .json.xz, in the order of numbers."""
+    """Return the writers of all shards of a folder, .json or .json.xz, in the order of numbers.
+
+    Of each writer the pixels of ink in [0, 1], `(m, 784)`, and the m classes.
+    """
     paths = sorted(
         (path for path in folder.iterdir() if path.name.endswith((".json", ".json.xz"))),
         key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)],
     )
-    writers = [writer for path in paths for writer in _shard(path)]
-    names = [writer.name for writer in writers]
+    names: list[str] = []
+    writers: list[Writer] = []
+    for path in paths:
+        try:
+            raw = path.read_bytes()
+            content = json.loads(lzma.decompress(raw) if path.suffix == ".xz" else raw)
+            names += content["users"]
+            writers += [_writer(name, content["user_data"][name]) for name in content["users"]]
+        except (OSError, ValueError, TypeError, KeyError, lzma.LZMAError) as error:
+            raise DataError(
+                f"{path} is not a shard of LEAF's FEMNIST ({type(error).__name__}: {error}); "
+                "build it again"
+            ) from error
     if not writers or len(set(names)) != len(names):
         raise DataError(f"{folder} holds no shards of LEAF, or a writer twice; build it again")
     return writers
-
-
-def _shard(path: Path) -> list[Writer]:
-    try:
-        raw = path.read_bytes()
-        content = json.loads(lzma.decompress(raw) if path.suffix == ".xz" else raw)
-        return [_writer(name, content["user_data"][name]) for name in content["users"]]
-    except (OSError, ValueError, TypeError, KeyError, lzma.LZMAError) as error:
-        raise DataError(
-            f"{path} is not a shard of LEAF's FEMNIST ({type(error).__name__}: {error}); build it "
-            "again"
-        ) from error
 
 
 def _writer(name: str, data: dict[str, Any]) -> Writer:
@@ -339,4 +285,4 @@ def _writer(name: str, data: dict[str, Any]) -> Writer:
         raise ValueError(f"{name} has a label that is not a whole number below {CLASSES}")
     if not np.all((paper >= 0) & (paper <= 1)):
         raise ValueError(f"{name} has a pixel outside [0, 1]")
-    return Writer(name, 1 - paper, labels.astype(np.int64))
+    return 1 - paper, labels.astype(np.int64)

@@ -32,11 +32,6 @@ def breast_cancer() -> Dataset:
     Column d is scaled to :math:`(x_d - a_d) / (b_d - a_d)` in [0, 1], where a_d and b_d are its
     smallest and largest value in the set as published. Those bounds are computed from the
     records: they are *taken as* public, see `conditions`.
-
-    Examples
-    --------
-    >>> breast_cancer().features.shape
-    (569, 30)
     """
     table = _table("breast_cancer.csv", shape=(569, 31), header=1)
     x = table[:, :-1]
@@ -48,17 +43,15 @@ def breast_cancer() -> Dataset:
         targets=2.0 * table[:, -1] - 1.0,
         task="binary",
         classes=2,
-        feature_names=(
-            *(f"mean {measure}" for measure in _MEASURES),
-            *(f"{measure} error" for measure in _MEASURES),
-            *(f"worst {measure}" for measure in _MEASURES),
+        feature_names=tuple(
+            form.format(measure)
+            for form in ("mean {}", "{} error", "worst {}")
+            for measure in _MEASURES
         ),
         train_rows=455,
-        fixed_test=False,
         public=True,
         licence="CC BY 4.0",
         source="Wolberg et al. (1993), UCI, doi 10.24432/C5DW2B, as shipped with scikit-learn",
-        record_norm=1.0,
         conditions=(
             "each column's smallest and largest value are computed from the records of the "
             "published data set and taken as public",
@@ -70,13 +63,7 @@ def breast_cancer() -> Dataset:
 
 
 def digits() -> Dataset:
-    """Return the 1,797 handwritten digits of 8 x 8 pixels, divided by 16, in ten classes.
-
-    Examples
-    --------
-    >>> digits().features.shape
-    (1797, 64)
-    """
+    """Return the 1,797 handwritten digits of 8 x 8 pixels, divided by 16, in ten classes."""
     table = _table("digits.csv.gz", shape=(1797, 65), header=0)
     return Dataset(
         name="digits",
@@ -87,11 +74,9 @@ def digits() -> Dataset:
         classes=10,
         feature_names=pixel_names(8),
         train_rows=1437,
-        fixed_test=False,
         public=True,
         licence="CC BY 4.0",
         source="Alpaydin and Kaynak (1998), UCI, doi 10.24432/C50P49, as shipped with scikit-learn",
-        record_norm=1.0,
         conditions=(
             "the pixel range 0 to 16 is that of the published description",
             "the number of images and the ten classes are public",
@@ -120,27 +105,29 @@ def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """The shape of a data set.
-
-    Attributes
-    ----------
-    train_rows
-        None where only the files state them.
-    interval
-        The default of `load`, chosen by measurement: see docs/reference/data-sets.md. None for
-        columns that are taken as published.
-    numbers
-        How many columns are numbers in [-1, 1].
-    """
+    """The shape of a data set."""
 
     task: Task
     classes: int | None
     columns: int
-    train_rows: int | None
+    train_rows: int | None  # None where only the files state them
+    # the default of `load`, chosen by measurement: see docs/reference/data-sets.md; None for
+    # columns that are taken as published
     interval: Interval | None = "symmetric"
     record_norm: float = 1.0
-    numbers: int = 0
+    numbers: int = 0  # how many columns are numbers in [-1, 1]
     picture: tuple[int, int, int] | None = None
+
+
+def _picture(
+    classes: int, *picture: int, train_rows: int | None, interval: Interval = "symmetric"
+) -> PublicFacts:
+    height, width, channels = picture
+    size = height * width * channels
+    return PublicFacts(
+        "binary" if classes == 2 else "multiclass", classes, size, train_rows, interval,
+        numbers=size if interval == "symmetric" else 0, picture=(height, width, channels),
+    )  # fmt: skip
 
 
 _GREY = (28, 28, 1)
@@ -149,20 +136,11 @@ _DATA_SETS: Mapping[str, tuple[Callable[[], Dataset], PublicFacts]] = MappingPro
     {
         "adult": (adult, PublicFacts("binary", 2, 104, 40_000, numbers=6)),
         "breast_cancer": (breast_cancer, PublicFacts("binary", 2, 30, 455, numbers=30)),
-        "digits": (
-            digits,
-            PublicFacts("multiclass", 10, 64, 1_437, numbers=64, picture=(8, 8, 1)),
-        ),
-        "mnist": (mnist, PublicFacts("multiclass", 10, 784, 60_000, "unit", picture=_GREY)),
-        "fashion_mnist": (
-            fashion_mnist,
-            PublicFacts("multiclass", 10, 784, 60_000, numbers=784, picture=_GREY),
-        ),
-        "cifar10": (
-            cifar10,
-            PublicFacts("binary", 2, 3_072, 8_000, numbers=3_072, picture=(32, 32, 3)),
-        ),
-        "femnist": (femnist, PublicFacts("multiclass", 62, 784, None, "unit", picture=_GREY)),
+        "digits": (digits, _picture(10, 8, 8, 1, train_rows=1_437)),
+        "mnist": (mnist, _picture(10, *_GREY, train_rows=60_000, interval="unit")),
+        "fashion_mnist": (fashion_mnist, _picture(10, *_GREY, train_rows=60_000)),
+        "cifar10": (cifar10, _picture(2, 32, 32, 3, train_rows=8_000)),
+        "femnist": (femnist, _picture(62, *_GREY, train_rows=None, interval="unit")),
         "w8a": (w8a, PublicFacts("binary", 2, 300, 24_875, None)),
         "mushrooms": (mushrooms, PublicFacts("binary", 2, 112, 4_062, None)),
         "ijcnn1": (ijcnn1, PublicFacts("binary", 2, 22, 49_990, None)),
@@ -174,37 +152,16 @@ FACTS: Mapping[str, PublicFacts] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """Return the names `load` knows.
-
-    Examples
-    --------
-    >>> names()[:2]
-    ('adult', 'breast_cancer')
-    """
+    """Return the names `load` knows."""
     return tuple(_DATA_SETS)
 
 
 def load(name: str, *, interval: Interval | None = None) -> Dataset:
     """Return the data set called `name`, read afresh and verified.
 
-    Parameters
-    ----------
-    interval
-        What the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit", [0, 1].
-        None for that of `FACTS`. Without effect where columns are taken as published.
-
-    Raises
-    ------
-    InputError
-        If no data set has this name, or there is no such interval; the message lists those there
-        are.
-    DataError
-        If its files are missing, cannot be downloaded, or are not the pinned ones.
-
-    Examples
-    --------
-    >>> load("digits").classes
-    10
+    `interval` is what the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit",
+    [0, 1]; None for that of `FACTS`. It has no effect where columns are taken as published. Files
+    that are missing, cannot be downloaded, or are not the pinned ones raise `DataError`.
     """
     if name not in _DATA_SETS:
         close = get_close_matches(name, names(), n=1)

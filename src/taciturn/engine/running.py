@@ -30,7 +30,6 @@ from taciturn.noise import Stream
 from taciturn.oracles import Oracle, check_of_library
 from taciturn.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
-from taciturn.problems.persons import check_at_agents
 from taciturn.typing import HostArray
 
 
@@ -349,7 +348,7 @@ def check_facts(plan: Plan, shards: problems.Shards) -> None:
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
-    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
+    problems.check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
     features = shards.stacked.features
     of_shards = {
         "records that are dealt at random": origin.dealt,

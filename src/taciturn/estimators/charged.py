@@ -28,6 +28,7 @@ from taciturn.problems import (
     Parts,
     Persons,
     Shards,
+    check_at_agents,
     check_held_out,
     hold_out,
     origin_of,
@@ -107,7 +108,7 @@ class Division(NamedTuple):
         people = persons_of(persons, rows, estimator.rows_per_person, draw)
         everyone = owned_rows(agents, rows, people, draw=draw)
         if people is not None:
-            people.check_agents(everyone, estimator.agents_per_person)
+            check_at_agents(people.most_agents(everyone), estimator.agents_per_person)
         parts, held = divided(everyone, estimator.evaluate, people, draw=draw)
         check_held_out(parts, held, people)
         counts = [len(part) if people is None else people.places_of(part) for part in everyone]

@@ -16,17 +16,9 @@ from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "CONSTANT",
-    "FEATURES",
-    "NEAREST",
-    "AroundCentre",
-    "FeatureMap",
-    "Inputs",
-    "applied",
-    "feature_map_named",
-    "set_bins",
-    "usage",
-]
+    "CONSTANT", "FEATURES", "NEAREST", "AroundCentre", "FeatureMap", "Inputs", "applied",
+    "feature_map_named", "set_bins", "usage",
+]  # fmt: skip
 
 # name: what its number counts (None if it has none), and the map
 FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(
@@ -39,19 +31,7 @@ FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingPr
 
 
 def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
-    """Return the map that a text names, for records with these public facts.
-
-    Raises
-    ------
-    InputError
-        If there is no such map, a number is missing, surplus or none, or it does not suit the
-        records.
-
-    Examples
-    --------
-    >>> feature_map_named("bins:2", Inputs(("age",), 1.0, numbers=(0,))).names
-    ('age', 'age bin 0', 'age bin 1')
-    """
+    """Return the map that a text names, for records with these public facts."""
     name, colon, number = text.partition(":")
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")
@@ -63,12 +43,6 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
 
 
 def usage() -> str:
-    """Return the maps as a person writes them.
-
-    Examples
-    --------
-    >>> usage()
-    'scattering, fourier:N, bins:N'
-    """
+    """Return the maps as a person writes them: 'scattering, fourier:N, bins:N'."""
     shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
     return ", ".join(shown)

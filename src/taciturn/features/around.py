@@ -32,17 +32,12 @@ _ROWS = 2**12
 
 @dataclass(frozen=True, eq=False)
 class AroundCentre(FeatureMap):
-    """The rows around the centre c, after the feature map `first` if there is one.
-
-    Raises
-    ------
-    InputError
-        If the centre has another length than the rows, or is not finite.
-    """
+    """The rows around the centre c, after the feature map `first` if there is one."""
 
     inputs: Inputs
     first: FeatureMap | None
     centre: Float[HostArray, "K"]
+    record_norm = math.hypot(1.0, CONSTANT)
 
     def __post_init__(self) -> None:
         before = len(self.inputs.names) if self.first is None else self.first.columns
@@ -53,10 +48,6 @@ class AroundCentre(FeatureMap):
             )
 
     @property
-    def _before(self) -> tuple[str, ...]:
-        return self.inputs.names if self.first is None else self.first.names
-
-    @property
     @override
     def columns(self) -> int:
         return len(self.centre) + 1
@@ -65,15 +56,9 @@ class AroundCentre(FeatureMap):
     @override
     def names(self) -> tuple[str, ...]:
         """Those of the rows before, but for their constant, and that of kappa."""
-        known = self.inputs.constant
-        constant = None if known is None else self.inputs.names[known]
-        kept = ("1 of the row" if name == constant else name for name in self._before)
+        before = self.inputs.names if self.first is None else self.first.names
+        kept = ("1 of the row" if name in self.inputs.constants else name for name in before)
         return (*kept, "constant")
-
-    @property
-    @override
-    def record_norm(self) -> float:
-        return math.hypot(1.0, CONSTANT)
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
@@ -81,19 +66,17 @@ class AroundCentre(FeatureMap):
 
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         """Return rows that went through the first map, around the centre."""
-        moved = np.empty((len(before), before.shape[1] + 1), before.dtype)
-        for start in range(0, len(before), _ROWS):
-            rows = slice(start, start + _ROWS)
-            moved[rows] = self._centre(before[rows])
-        return moved
-
-    def _centre(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
-        # of entries of size 1, whose squares neither overflow nor vanish
-        largest = np.maximum(np.abs(before).max(axis=1, keepdims=True), np.finfo(before.dtype).tiny)
-        unit = before / largest
-        size = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
-        away = unit * np.minimum(largest, most / size) - self.centre.astype(before.dtype)
-        distance = np.linalg.norm(away, axis=1, keepdims=True)
-        away /= np.maximum(distance, NEAREST * most).astype(before.dtype)
-        return np.concatenate([away, np.full((len(away), 1), CONSTANT, before.dtype)], axis=1)
+        moved = np.full((len(before), before.shape[1] + 1), CONSTANT, before.dtype)
+        least = np.finfo(before.dtype).tiny
+        for start in range(0, len(before), _ROWS):
+            rows = before[start : start + _ROWS]
+            # of entries of size 1, whose squares neither overflow nor vanish
+            largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), least)
+            unit = rows / largest
+            size = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
+            away = unit * np.minimum(largest, most / size) - self.centre.astype(before.dtype)
+            distance = np.linalg.norm(away, axis=1, keepdims=True)
+            away /= np.maximum(distance, NEAREST * most).astype(before.dtype)
+            moved[start : start + _ROWS, :-1] = away
+        return moved

@@ -27,11 +27,6 @@ class Bins(FeatureMap):
 
     **Guarantee.** As for `FeatureMap`. Exactly one bin of a number is set, so n numbers add n to
     the square of a row's norm: it is at most sqrt(R^2 + n).
-
-    Raises
-    ------
-    InputError
-        If no column is a number, or B is below 2.
     """
 
     inputs: Inputs
@@ -78,12 +73,6 @@ def set_bins(
 
     An edge belongs to the bin above it. Exactly one bin is set, the outer ones for numbers beyond
     the edges.
-
-    Examples
-    --------
-    >>> set_bins(np.array([0.5, 1.0]), np.array([1.0]))
-    array([[1., 0.],
-           [0., 1.]])
     """
     found = np.zeros((len(numbers), len(edges) + 1))
     found[np.arange(len(numbers)), np.searchsorted(edges, numbers, side="right")] = 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
+import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,30 +22,13 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is public about encoded records before a feature map.
-
-    Attributes
-    ----------
-    record_norm
-        R: packing clips every row to it.
-    numbers
-        The indices of the columns that are numbers in [-1, 1].
-    constant
-        The index of the column that is 1 in every row, if there is one.
-    picture
-        Height, width and channels of a row that is a picture; its columns are in the order channel
-        by channel, each row by row.
-
-    Raises
-    ------
-    InputError
-        If there is no column, an index is none of a column, or a picture has another size.
-    """
+    """What is public about encoded records before a feature map."""
 
     names: tuple[str, ...]
-    record_norm: float
-    numbers: tuple[int, ...] = ()
-    constant: int | None = None
+    record_norm: float  # R: packing clips every row to it
+    numbers: tuple[int, ...] = ()  # the indices of the columns that are numbers in [-1, 1]
+    constant: int | None = None  # the index of the column that is 1 in every row
+    # height, width and channels; the columns are channel by channel, each row by row
     picture: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -58,13 +42,16 @@ class Inputs:
                 f"numbers are columns {self.numbers} and the constant is {self.constant}; they "
                 f"must be different, from 0 to {columns - 1}"
             )
-        if self.picture is not None:
-            height, width, channels = self.picture
-            if height * width * channels != columns:
-                raise InputError(
-                    f"a picture of {height} x {width} x {channels} has "
-                    f"{height * width * channels} numbers, the records have {columns}"
-                )
+        if self.picture is not None and math.prod(self.picture) != columns:
+            raise InputError(
+                f"a picture of {' x '.join(map(str, self.picture))} has "
+                f"{math.prod(self.picture)} numbers, the records have {columns}"
+            )
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The name of the column that is 1 in every row, if there is one."""
+        return () if self.constant is None else (self.names[self.constant],)
 
 
 class FeatureMap(ABC):
@@ -116,32 +103,19 @@ def applied(
     is; a file that somebody changed costs accuracy.
     """
     place = Path(pooch.os_cache("taciturn")) / "features" if folder is None else folder
-    path = place / f"{_digest(feature_map, rows)}.npy"
-    known = _read(path, (len(rows), feature_map.columns))
-    if known is not None:
-        return known
+    code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
+    content = hashlib.sha256(f"{feature_map!r}{rows.shape}{rows.dtype}{code}".encode())
+    content.update(np.ascontiguousarray(rows).view(np.uint8).data)
+    path = place / f"{content.hexdigest()}.npy"
+    with suppress(OSError, ValueError, EOFError):
+        known: HostArray = np.load(path, mmap_mode="r", allow_pickle=False)
+        if known.shape == (len(rows), feature_map.columns):
+            return known
     features = feature_map.apply(rows)
-    try:  # under a passing name, renamed so that `path` is whole or absent
+    with suppress(OSError):  # under a passing name, renamed so that `path` is whole or absent
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as passing:
             part = Path(passing) / path.name
             np.save(part, features, allow_pickle=False)
-            os.replace(part, path)
-    except OSError:
-        pass
+            part.replace(path)
     return features
-
-
-def _digest(feature_map: FeatureMap, rows: HostArray) -> str:
-    code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
-    content = hashlib.sha256(f"{feature_map!r}{rows.shape}{rows.dtype}{code}".encode())
-    content.update(np.ascontiguousarray(rows).view(np.uint8).data)
-    return content.hexdigest()
-
-
-def _read(path: Path, shape: tuple[int, int]) -> HostArray | None:
-    try:
-        features: HostArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    return features if features.shape == shape else None

@@ -38,18 +38,11 @@ class Fourier(FeatureMap):
 
     **Guarantee.** As for `FeatureMap`, to the last bit, whatever rows stand beside one; rows have
     norm 1, and sqrt(2) with a constant column.
-
-    Attributes
-    ----------
-    features
-        K, an even number from 2 on.
-    seed
-        That of the frequencies: public, the same for everybody.
     """
 
     inputs: Inputs
-    features: int
-    seed: int = 0
+    features: int  # K, an even number from 2 on
+    seed: int = 0  # of the frequencies: public, the same for everybody
 
     def __post_init__(self) -> None:
         if checks.at_least("features", self.features, 2) % 2:
@@ -89,14 +82,13 @@ class Fourier(FeatureMap):
     @property
     @override
     def columns(self) -> int:
-        return self.features + (self.inputs.constant is not None)
+        return self.features + len(self.inputs.constants)
 
     @property
     @override
     def names(self) -> tuple[str, ...]:
         pairs = [f"{f}_{k}" for k in range(self.features // 2) for f in ("cos", "sin")]
-        constant = self.inputs.constant
-        return (*pairs, *(() if constant is None else (self.inputs.names[constant],)))
+        return (*pairs, *self.inputs.constants)
 
     @property
     @override

@@ -59,17 +59,14 @@ _ROUNDING = 1e-5
 class Scattering(FeatureMap):
     """Scattering coefficients of pictures, normalised per picture and channel.
 
-    **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
-
     Each channel is transformed by itself.
 
-    Raises
-    ------
-    InputError
-        If records are no pictures, or pictures are not square or smaller than 8 x 8.
+    **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
     """
 
     inputs: Inputs
+    costly = True
+    record_norm = 1.0
 
     def __post_init__(self) -> None:
         picture = self.inputs.picture
@@ -100,11 +97,6 @@ class Scattering(FeatureMap):
 
     @property
     @override
-    def costly(self) -> bool:
-        return True
-
-    @property
-    @override
     def columns(self) -> int:
         _, channels, small = self._shape
         return channels * len(self._paths) * small**2
@@ -120,11 +112,6 @@ class Scattering(FeatureMap):
             for row in range(small)
             for column in range(small)
         )
-
-    @property
-    @override
-    def record_norm(self) -> float:
-        return 1.0
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
@@ -166,7 +153,8 @@ def _standard(values: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
 
 def coefficients_of(side: int) -> Callable[[Array], Array]:
     """Return the compiled function from pictures `(B, n, n)` to coefficients `(B, P, m, m)`."""
-    torus = _torus(side)
+    # a multiple of 2^J with at least half a window around the picture
+    torus = (side // 2**SCALES + 2) * 2**SCALES
     before = (torus - side) // 2
     around = (before, torus - side - before)
     wavelets = [_spectra(torus, scale) for scale in range(SCALES)]
@@ -196,12 +184,6 @@ def coefficients_of(side: int) -> Callable[[Array], Array]:
     return transform
 
 
-def _torus(side: int) -> int:
-    """Return the side of the torus: a multiple of 2^J with at least half a window around it."""
-    step = 2**SCALES
-    return int(((side + step) // step + 1) * step)
-
-
 def _pairs() -> tuple[tuple[int, int], ...]:
     """Return the scales j < j' of second-order coefficients."""
     return tuple(itertools.combinations(range(SCALES), 2))
@@ -216,16 +198,13 @@ def _folded(spectrum: Array, times: int) -> Array:
 
 def _spectra(torus: int, scale: int) -> Complex[HostArray, "L M M"]:
     """Return the Fourier transforms of the wavelets of one scale, in all orientations."""
-    angles = [(ORIENTATIONS // 2 - 1 - t) * np.pi / ORIENTATIONS for t in range(ORIENTATIONS)]
-    spectra = [np.fft.fft2(_morlet(torus, scale, angle)) for angle in angles]
-    return np.stack(spectra).astype(np.complex64)
-
-
-def _morlet(torus: int, scale: int, angle: float) -> Complex[HostArray, "M M"]:
     width, frequency = _WIDTH * 2**scale, _FREQUENCY / 2**scale
-    wave, envelope = (_gabor(torus, width, angle, xi) for xi in (frequency, 0.0))
-    wavelet: HostArray = wave - wave.sum() / envelope.sum() * envelope
-    return wavelet
+    spectra = []
+    for turn in range(ORIENTATIONS):
+        angle = (ORIENTATIONS // 2 - 1 - turn) * np.pi / ORIENTATIONS
+        wave, envelope = (_gabor(torus, width, angle, xi) for xi in (frequency, 0.0))
+        spectra.append(np.fft.fft2(wave - wave.sum() / envelope.sum() * envelope))
+    return np.stack(spectra).astype(np.complex64)
 
 
 def _gabor(torus: int, width: float, angle: float, frequency: float) -> Complex[HostArray, "M M"]:

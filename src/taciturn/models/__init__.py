@@ -14,14 +14,6 @@ from taciturn.models.model import (
 )
 
 __all__ = [
-    "Model",
-    "Term",
-    "feature_terms",
-    "load_model",
-    "model_text",
-    "model_to_dict",
-    "predict",
-    "save_model",
-    "table_terms",
-    "write_text",
-]
+    "Model", "Term", "feature_terms", "load_model", "model_text", "model_to_dict", "predict",
+    "save_model", "table_terms", "write_text",
+]  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
@@ -36,22 +37,12 @@ from taciturn.typing import HostArray, Task
 
 
 class Term(NamedTuple):
-    """One addend of the score.
+    """One addend of the score."""
 
-    Attributes
-    ----------
-    column
-        The user's column; None for the intercept.
-    value
-        The category, or the bin, that the addend is for; empty for a missing cell, None for a
-        number.
-    coefficient
-        (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
-        the category, lies in the bin or misses the cell.
-    """
-
-    column: str | None
-    value: str | None
+    column: str | None  # the user's; None for the intercept
+    value: str | None  # its category or bin; empty for a missing cell, None for a number
+    # (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
+    # the category, lies in the bin or misses the cell
     coefficient: tuple[float, ...]
 
 
@@ -68,59 +59,29 @@ class Model:
     with an indicator counts as `Numeric.filled`, and has an addend in place of a bin. A regression
     predicts z, two labels the second where z >= 0, K classes the one with the largest z.
 
-    Attributes
-    ----------
-    data
-        Name of the data set, or of the table's file.
-    labels
-        In the order of the scores; None for a regression.
-    loss, clip
-        The loss by name, and the bound on the coefficient of a record; None where that is not
-        known, as in files of earlier versions. `clipped_loss` says what follows.
-    class_weights
-        The public weight of each label in the loss, if any. Probabilities are those of records that
-        were weighted like this.
-    bounds
-        The preprocessing; None for a bundled data set, whose columns are prepared by its loader.
-    features
-        The public feature map that encoded rows go through (`taciturn.features`), by name; the
-        terms are then per feature, and None where they are per column.
-    centre
-        The centre that rows were moved to, as the run released it; None without.
-    terms
-        The addends: intercept first where there is one, then the columns in order.
-    certificate
-        `Certificate.to_dict()` of the run, or what was read from a file.
-    statement
-        The certificate in sentences.
-    assessment
-        `taciturn.training.Assessment.to_dict` of public test records; None without any.
-    private_score
-        `taciturn.evaluation.PrivateScore.to_dict` of held-out records; None without any.
-
-    Raises
-    ------
-    InputError
-        If the coefficients do not fit bounds and labels, the labels not the task, or a coefficient
-        is not finite.
+    Where there are class weights, probabilities are those of records that were weighted like this.
+    Parts that do not fit one another, and coefficients that are not finite, raise `InputError`.
     """
 
-    data: str
-    task: Task
-    loss: str
-    target: str
-    labels: tuple[str, ...] | None
-    bounds: Bounds | None
-    terms: tuple[Term, ...]
-    certificate: dict[str, Any]
-    statement: tuple[str, ...]
+    # in the order of the file
     taciturn_version: str
-    clip: float | None = None
+    data: str  # name of the data set, or of the table's file
+    task: Task
+    loss: str  # by name; `clipped_loss` says what it is with the clip
+    clip: float | None = None  # the bound on a record's coefficient; None where it is not known
+    class_weights: tuple[float, ...] | None = None  # the public weight of each label in the loss
+    target: str
+    labels: tuple[str, ...] | None  # in the order of the scores; None for a regression
+    terms: tuple[Term, ...]  # intercept first where there is one, then the columns in order
+    bounds: Bounds | None  # the preprocessing; None for a bundled data set, whose loader does it
+    # the public feature map that encoded rows go through (`taciturn.features`), by name: the terms
+    # are then per feature
     features: str | None = None
-    centre: tuple[float, ...] | None = None
-    class_weights: tuple[float, ...] | None = None
-    assessment: dict[str, Any] | None = None
-    private_score: dict[str, Any] | None = None
+    centre: tuple[float, ...] | None = None  # that rows were moved to, as the run released it
+    certificate: dict[str, Any]  # `Certificate.to_dict()` of the run, or what a file says
+    statement: tuple[str, ...]  # the certificate in sentences
+    assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
+    private_score: dict[str, Any] | None = None  # `taciturn.evaluation.PrivateScore` of others
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -146,7 +107,21 @@ class Model:
             checks.positive("clip", self.clip, allow_infinity=True)
         self.clipped_loss  # noqa: B018 - checked
         if self.bounds is not None:
-            _check_fit(self)
+            self._check_fit(self.bounds)
+
+    def _check_fit(self, bounds: Bounds) -> None:
+        features = self.feature_map
+        # a number in a file decides how many features are named: not more than there are terms
+        if features is not None and features.columns > len(self.terms):
+            raise InputError("there are fewer coefficients than features")
+        if features is None:
+            blank = table_terms(bounds, np.zeros((len(encoded_names(bounds)), 1)))
+        else:
+            blank = feature_terms(bounds, features, np.zeros((features.columns, 1)))
+        if [term[:2] for term in blank] != [term[:2] for term in self.terms]:
+            raise InputError("the coefficients do not belong to the columns of the preprocessing")
+        if (bounds.labels, bounds.target_name) != (self.labels, self.target):
+            raise InputError("target and labels are not those of the preprocessing")
 
     @cached_property
     def clipped_loss(self) -> ClippedLoss:
@@ -213,33 +188,11 @@ def _in_target_units(
     return bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64), middle
 
 
-def _check_fit(model: Model) -> None:
-    assert model.bounds is not None
-    features = model.feature_map
-    # a number in a file decides how many features are named: not more than there are terms
-    if features is not None and features.columns > len(model.terms):
-        raise InputError("there are fewer coefficients than features")
-    if features is None:
-        blank = table_terms(model.bounds, np.zeros((len(encoded_names(model.bounds)), 1)))
-    else:
-        blank = feature_terms(model.bounds, features, np.zeros((features.columns, 1)))
-    if [term[:2] for term in blank] != [term[:2] for term in model.terms]:
-        raise InputError("the coefficients do not belong to the columns of the preprocessing")
-    if (model.bounds.labels, model.bounds.target_name) != (model.labels, model.target):
-        raise InputError("target and labels are not those of the preprocessing")
-
-
 FORMAT = 1
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write the model to `path`, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write the model to `path`, whole or not at all."""
     write_text(model_text(model), path)
 
 
@@ -257,15 +210,16 @@ def write_text(text: str, out: Path) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """Return the model in the file `path`.
+    """Return the model in the file `path`; raise `InputError` if it is not a whole, consistent one.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not a whole, consistent model.
+    A part without which files of earlier versions were written may be missing.
     """
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
         json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -290,69 +244,65 @@ def model_text(model: Model) -> str:
 
 def model_to_dict(model: Model) -> dict[str, Any]:
     """Return the model as plain values that JSON can say."""
-    return {
-        "format": FORMAT,
-        "taciturn_version": model.taciturn_version,
-        "data": model.data,
-        "task": model.task,
-        "loss": model.loss,
-        "clip": "infinity" if model.clip == math.inf else model.clip,
-        "class_weights": None if model.class_weights is None else list(model.class_weights),
-        "target": model.target,
-        "labels": None if model.labels is None else list(model.labels),
-        "terms": [
-            {**term._asdict(), "coefficient": list(term.coefficient)} for term in model.terms
-        ],
-        "preprocessing": None if model.bounds is None else bounds_to_dict(model.bounds),
-        "features": model.features,
-        "centre": None if model.centre is None else list(model.centre),
-        "certificate": model.certificate,
-        "statement": list(model.statement),
-        "assessment": model.assessment,
-        "private_score": model.private_score,
+    values: dict[str, Any] = {"format": FORMAT}
+    for field in fields(model):
+        value = getattr(model, field.name)
+        if field.name == "bounds":
+            values["preprocessing"] = None if value is None else bounds_to_dict(value)
+        elif field.name == "terms":
+            values["terms"] = [term._asdict() for term in value]
+        else:
+            values[field.name] = "infinity" if value == math.inf else value
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError("its certificate, assessment or private score is no object; train again")
+    return value
+
+
+def _terms(values: Any) -> tuple[Term, ...]:
+    return tuple(
+        Term(term["column"], term["value"], _numbers(term["coefficient"])) for term in values
+    )
+
+
+# what reads each part of a file, and those that files of earlier versions may lack
+_PARTS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "taciturn_version": str, "data": str, "task": str, "loss": str, "target": str,
+        "terms": _terms, "certificate": _object, "statement": _texts,
     }
+)  # fmt: skip
+_OPTIONAL: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "clip": float, "class_weights": _numbers, "features": str, "centre": _numbers,
+        "assessment": _object, "private_score": _object,
+    }
+)  # fmt: skip
 
 
 def _model(values: Any) -> Model:
     if values["format"] != FORMAT or values["task"] not in get_args(Task):
         raise InputError(f"it is not of format {FORMAT}; train again with this version of taciturn")
-    labels, bounds, certificate = values["labels"], values["preprocessing"], values["certificate"]
-    # there were none of these before there were names for them
-    weights, features = values.get("class_weights"), values.get("features")
-    centre, clip = values.get("centre"), values.get("clip")
-    if not isinstance(certificate, dict):
-        raise InputError("its certificate is missing; train again")
-    # earlier versions wrote none
-    assessment, score = values.get("assessment"), values.get("private_score")
-    if not isinstance(assessment, dict | None) or not isinstance(score, dict | None):
-        raise InputError("its assessment or private score is not an object; train again")
+    parts = {name: read(values[name]) for name, read in _PARTS.items()}
+    given = {**dict.fromkeys(_OPTIONAL), **values}
+    for name, read in {**_OPTIONAL, "labels": _texts}.items():
+        parts[name] = None if given[name] is None else read(given[name])
+    bounds = values["preprocessing"]
     if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
         bounds = bounds_from_dict({"interval": "unit", **bounds})
-    return Model(
-        data=str(values["data"]),
-        task=values["task"],
-        loss=str(values["loss"]),
-        clip=None if clip is None else float(clip),
-        class_weights=None if weights is None else tuple(map(float, weights)),
-        target=str(values["target"]),
-        labels=None if labels is None else tuple(map(str, labels)),
-        bounds=bounds,
-        features=None if features is None else str(features),
-        centre=None if centre is None else tuple(map(float, centre)),
-        terms=tuple(
-            Term(term["column"], term["value"], tuple(map(float, term["coefficient"])))
-            for term in values["terms"]
-        ),
-        certificate=certificate,
-        statement=tuple(map(str, values["statement"])),
-        taciturn_version=str(values["taciturn_version"]),
-        assessment=assessment,
-        private_score=score,
-    )
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
+    return Model(bounds=bounds, **parts)
 
 
 def predict(
@@ -371,24 +321,10 @@ def predict(
     Where scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`) there is a column
     `probability of LABEL` per label.
 
-    Parameters
-    ----------
-    keep
-        Columns of `frame` that stand before the prediction; the model need not know them.
-    ignore_extra
-        Whether other columns that the model does not know are passed over.
-    probabilities
-        True for a model that must have them, False to leave them out.
+    Columns to `keep` stand before the prediction. The model need not know them, nor, with
+    `ignore_extra`, any others. `probabilities` is True for a model that must have them, and False
+    to leave them out.
 
-    Raises
-    ------
-    InputError
-        If a column is missing or unknown, a cell is empty, not a number or not in the public list,
-        the model is that of a bundled data set, a score overflows, probabilities are asked for and
-        there are none, or a column that is kept is called as one that is added.
-
-    Notes
-    -----
     **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
     the training records than it does. The rows of `frame` are not protected.
     """
@@ -396,7 +332,7 @@ def predict(
     if unknown:
         raise InputError(f"the table has no column {unknown[0]!r} to keep; name one that it has")
     kept: dict[str, object] = {name: frame[name].to_numpy() for name in keep}
-    scores = _scores(model, _known_columns(model, frame, keep, ignore_extra=ignore_extra))
+    scores = _scores(model, frame, set(frame.columns) if ignore_extra else set(keep))
     added: dict[str, object] = {}
     if model.labels is None:
         added["prediction"] = scores[:, 0]
@@ -422,46 +358,32 @@ def predict(
     return pd.DataFrame({**kept, **added})
 
 
-def _known_columns(
-    model: Model, frame: pd.DataFrame, keep: Sequence[str], *, ignore_extra: bool
-) -> pd.DataFrame:
-    """Return the table without the columns that the model need not know."""
-    if model.bounds is None:
-        return frame
-    bounds = model.bounds
-    known = {bounds.target_name, *bounds.columns, *bounds.ignored}
-    spare = set(frame.columns) if ignore_extra else set(keep)
-    return frame.drop(columns=list(spare - known))
-
-
-def _scores(model: Model, frame: pd.DataFrame) -> Float[HostArray, "N K"]:
-    if model.bounds is None:
+def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArray, "N K"]:
+    """Return the scores of the rows of a table; it may have `spare` columns."""
+    bounds, features = model.bounds, model.feature_map
+    if bounds is None:
         raise InputError(
             f"this model belongs to the bundled data set {model.data}, whose columns are prepared "
             "by its loader; predict works with models of your own tables"
         )
-    rows = encode(frame, model.bounds, with_target=False).features
+    known = {bounds.target_name, *bounds.columns, *bounds.ignored}
+    table = frame.drop(columns=list(spare - known))
+    rows: HostArray = encode(table, bounds, with_target=False).features
+    # what the coefficients multiply: columns in their units or features, and a 1
+    if features is None:
+        zeros, units = zeros_and_units(bounds)
+        addends = rows * units + zeros
+    else:
+        kept = [place for place, name in enumerate(features.names) if name != INTERCEPT]
+        addends = np.concatenate([features.apply(rows)[:, kept], np.ones((len(rows), 1))], axis=1)
     coefficients = np.array([term.coefficient for term in (*model.terms[1:], model.terms[0])])
     with np.errstate(over="ignore", invalid="ignore"):
-        scores: HostArray = _addends(rows, model) @ coefficients
+        scores: HostArray = addends @ coefficients
     if not np.isfinite(scores).all():
         raise InputError(
             "a prediction is not a finite number; this model is of no use, train again"
         )
     return scores
-
-
-def _addends(rows: HostArray, model: Model) -> HostArray:
-    """Return what the coefficients multiply: columns in their units or features, and a 1."""
-    assert model.bounds is not None
-    features = model.feature_map
-    if features is None:
-        # in the user's units again, zeros and ones without centre and weight
-        zeros, units = zeros_and_units(model.bounds)
-        natural: HostArray = rows * units + zeros
-        return natural
-    kept = [place for place, name in enumerate(features.names) if name != INTERCEPT]
-    return np.concatenate([features.apply(rows)[:, kept], np.ones((len(rows), 1))], axis=1)
 
 
 def _probabilities(model: Model, scores: HostArray) -> list[HostArray]:

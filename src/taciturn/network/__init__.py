@@ -15,7 +15,7 @@ from taciturn.network.graph import (
     ring,
     star,
 )
-from taciturn.network.mixing import MOST_EXCHANGES, Mixing, metropolis, mixing_from_matrix
+from taciturn.network.mixing import MOST_EXCHANGES, Mixing, metropolis
 from taciturn.network.tree import Tree, spanning_tree
 from taciturn.network.walk import Walk, closed_route, cyclic_walk, uniform_walk
 
@@ -23,26 +23,8 @@ Network: TypeAlias = Mixing | Walk | Tree | None
 """The network of a plan: gossip, a relay, a tree, or None for a star with an aggregator."""
 
 __all__ = [
-    "MOST_EXCHANGES",
-    "SUFFIXES",
-    "Graph",
-    "Mixing",
-    "Network",
-    "Tree",
-    "Walk",
-    "closed_route",
-    "complete",
-    "cyclic_walk",
-    "erdos_renyi",
-    "grid",
-    "metropolis",
-    "mixing_from_matrix",
-    "network_named",
-    "path",
-    "random_regular",
-    "read_network",
-    "ring",
-    "spanning_tree",
-    "star",
+    "MOST_EXCHANGES", "SUFFIXES", "Graph", "Mixing", "Network", "Tree", "Walk", "closed_route",
+    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis",
+    "network_named", "path", "random_regular", "read_network", "ring", "spanning_tree", "star",
     "uniform_walk",
-]
+]  # fmt: skip

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeVar
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -23,26 +22,11 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Agents 0..A-1 and the undirected edges along which they communicate, connected, no loops.
+    """Agents 0..A-1, A >= 2, and the undirected edges along which they communicate, connected.
 
-    Attributes
-    ----------
-    agents
-        A >= 2.
-    edges
-        `(E, 2)` pairs of agents, given in any order and orientation; kept once each with the
-        smaller agent first, in ascending order.
-
-    Raises
-    ------
-    InputError
-        If an edge is a loop or names an agent that does not exist, an agent has no edge, or the
-        graph falls into several parts.
-
-    Examples
-    --------
-    >>> Graph(3, np.array([(2, 1), (0, 1)])).edges.tolist()
-    [[0, 1], [1, 2]]
+    Edges are pairs of agents, given in any order and orientation; kept once each with the smaller
+    agent first, in ascending order. Loops, unknown agents, agents without an edge and a graph in
+    several parts raise `InputError`.
     """
 
     agents: int
@@ -56,13 +40,15 @@ class Graph:
                 f"edges have shape {edges.shape} and type {edges.dtype}; they must be pairs of "
                 "whole numbers, one pair for each edge"
             )
-        _check_ends(agents, edges)
+        outside = edges[(edges < 0) | (edges >= agents)]
+        if outside.size:
+            raise InputError(f"an edge names agent {outside[0]}; agents are 0 to {agents - 1}")
+        loops = edges[edges[:, 0] == edges[:, 1]]
+        if len(loops):
+            raise InputError(f"agent {loops[0, 0]} is joined to itself; leave such edges out")
         edges = np.unique(np.sort(edges, axis=1), axis=0).astype(np.int32)
         edges.setflags(write=False)
         object.__setattr__(self, "edges", edges)
-        self._check_connected()
-
-    def _check_connected(self) -> None:
         alone = np.flatnonzero(self.degrees == 0)
         if alone.size:
             raise InputError(
@@ -100,27 +86,33 @@ class Graph:
         return tuple(np.split(matrix.indices, matrix.indptr[1:-1]))
 
 
-def _check_ends(agents: int, edges: HostArray) -> None:
-    outside = edges[(edges < 0) | (edges >= agents)]
-    if outside.size:
-        raise InputError(f"an edge names agent {outside[0]}; agents are 0 to {agents - 1}")
-    loops = edges[edges[:, 0] == edges[:, 1]]
-    if len(loops):
-        raise InputError(f"agent {loops[0, 0]} is joined to itself; leave such edges out")
+@dataclass(frozen=True, eq=False)
+class OnGraph:
+    """Who sends to whom on a network in a run; public and fixed before it."""
+
+    graph: Graph
+
+    @property
+    def along(self) -> Graph:
+        """The edges along which messages travel: any of the network."""
+        return self.graph
+
+    @property
+    def fixed_rounds(self) -> int | None:
+        """How many rounds a plan must have; None for any number."""
+        return None
+
+    def among(self, agents: Sequence[int]) -> Any:
+        """Return the same among some agents; None if what they are asked goes to all who add it."""
+        del agents
+        return None
 
 
 _TRIES = 1000
-Number = TypeVar("Number", int, float)
 
 
 def ring(agents: int) -> Graph:
-    """Return the cycle 0, 1, ..., A-1, 0 (two agents: one edge).
-
-    Examples
-    --------
-    >>> ring(4).edges.tolist()
-    [[0, 1], [0, 3], [1, 2], [2, 3]]
-    """
+    """Return the cycle 0, 1, ..., A-1, 0 (two agents: one edge)."""
     i = _agents(agents)
     return Graph(agents, np.stack([i, (i + 1) % agents], axis=1))
 
@@ -154,12 +146,8 @@ def grid(rows: int, columns: int) -> Graph:
 def erdos_renyi(agents: int, probability: float, *, seed: int) -> Graph:
     """Return a graph whose edges are drawn independently, given that it is connected.
 
-    Draws are repeated until one is connected, which is the conditional law. The seed is public.
-
-    Raises
-    ------
-    InputError
-        If none of 1,000 draws is connected: the probability is too small.
+    Draws are repeated until one is connected, which is the conditional law, at most 1,000 times.
+    The seed is public.
     """
     _agents(agents)
     checks.fraction("the probability of an edge", probability)
@@ -176,12 +164,6 @@ def random_regular(agents: int, degree: int, *, seed: int) -> Graph:
     Half-edges are paired at random; pairs that make a loop or a double edge are paired anew with
     pairs drawn at random until none is left (the law is close to uniform, and exactly uniform only
     in the limit of many agents). The seed is public.
-
-    Raises
-    ------
-    InputError
-        If agents x degree is odd, or the degree is not from 1 to A - 1, or no connected graph of
-        that kind was found.
     """
     _agents(agents)
     checks.at_least("degree", degree, 1)
@@ -201,36 +183,29 @@ def network_named(text: str, agents: int) -> Graph:
 
     Names: ring, path, star, complete, grid (as square as possible) or grid:RxC,
     erdos-renyi:P or erdos-renyi:P,SEED, regular:D or regular:D,SEED. The seed is 0 if not given.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or it has another number of agents.
     """
     name, _, rest = text.partition(":")
-    if name in _PLAIN and not rest:
-        return _PLAIN[name](agents)
-    if name == "grid":
-        graph = grid(*(_near_square(agents) if not rest else _numbers(text, rest, "x", int)))
+    plain = {"ring": ring, "path": path, "star": star, "complete": complete}
+    if name in plain and not rest:
+        return plain[name](agents)
+    if text == "grid":
+        rows = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
+        return grid(rows, agents // rows)
+    whole, number = r"\d+", r"(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?"
+    if name == "grid" and (sides := re.fullmatch(f"({whole})x({whole})", rest)):
+        graph = grid(int(sides[1]), int(sides[2]))
         if graph.agents != agents:
             raise InputError(f"{text} has {graph.agents} places for {agents} agents; change either")
         return graph
-    if name == "erdos-renyi":
-        probability, *seed = _numbers(text, rest, ",", float)
-        return erdos_renyi(agents, probability, seed=int(seed[0]) if seed else 0)
-    if name == "regular":
-        degree, *more = _numbers(text, rest, ",", int)
-        return random_regular(agents, int(degree), seed=int(more[0]) if more else 0)
-    raise InputError(f"network is {text!r}; choose from {NAMES}")
-
-
-NAMES = (
-    "ring, path, star, complete, grid, grid:RxC, erdos-renyi:P[,SEED], regular:D[,SEED], or a file "
-    "of edges (.txt, .csv, .edges) or .graphml"
-)
-_PLAIN: Mapping[str, Callable[[int], Graph]] = MappingProxyType(
-    {"ring": ring, "path": path, "star": star, "complete": complete}
-)
+    if name == "erdos-renyi" and (law := re.fullmatch(f"({number})(?:,({whole}))?", rest)):
+        return erdos_renyi(agents, float(law[1]), seed=int(law[2] or 0))
+    if name == "regular" and (law := re.fullmatch(f"({whole})(?:,({whole}))?", rest)):
+        return random_regular(agents, int(law[1]), seed=int(law[2] or 0))
+    raise InputError(
+        f"network is {text!r}; choose from ring, path, star, complete, grid, grid:RxC, "
+        "erdos-renyi:P[,SEED], regular:D[,SEED], or a file of edges (.txt, .csv, .edges) or "
+        ".graphml"
+    )
 
 
 def _agents(count: int) -> HostArray:
@@ -260,37 +235,16 @@ def _simple_pairs(agents: int, degree: int, draw: np.random.Generator) -> HostAr
     """Return `(A d / 2, 2)` distinct pairs without loops in which every agent occurs d times."""
     ends = draw.permutation(np.repeat(np.arange(agents), degree)).reshape(-1, 2)
     for _ in range(100 * len(ends)):
-        bad = _bad_pairs(ends)
-        if not bad.size:
+        # loops, and all but the first of equal pairs
+        bad = ends[:, 0] == ends[:, 1]
+        first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)[1]
+        bad |= ~np.isin(np.arange(len(ends)), first)
+        if not bad.any():
             return ends
-        for pair in bad:  # exchange one end with a pair drawn at random
+        for pair in np.flatnonzero(bad):  # exchange one end with a pair drawn at random
             other = draw.integers(len(ends))
             ends[pair, 1], ends[other, 1] = ends[other, 1], ends[pair, 1]
     raise InputError("pairing failed")
-
-
-def _bad_pairs(ends: HostArray) -> HostArray:
-    """Return the places of loops and of all but the first of equal pairs."""
-    sorted_ends = np.sort(ends, axis=1)
-    _, first = np.unique(sorted_ends, axis=0, return_index=True)
-    repeated = np.ones(len(ends), bool)
-    repeated[first] = False
-    return np.flatnonzero(repeated | (ends[:, 0] == ends[:, 1]))
-
-
-def _near_square(agents: int) -> tuple[int, int]:
-    rows = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
-    return rows, agents // rows
-
-
-def _numbers(text: str, rest: str, separator: str, kind: type[Number]) -> list[Number]:
-    try:
-        values = [kind(part) for part in rest.split(separator)]
-    except ValueError as error:
-        raise InputError(f"network is {text!r}; choose from {NAMES}") from error
-    if not (len(values) == 2 or (len(values) == 1 and separator == ",")):
-        raise InputError(f"network is {text!r}; choose from {NAMES}")
-    return values
 
 
 SUFFIXES = (".txt", ".csv", ".edges", ".graphml")
@@ -302,12 +256,6 @@ def read_network(file: Path) -> Graph:
     A line holds two names, separated by a comma, semicolon or space; what follows a # is a comment.
     Names that are all whole numbers are put in their order, others in that of the alphabet; agents
     are numbered 0, 1, ... accordingly.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is directed, has a line that is not an edge, or is not a
-        connected network (see `Graph`).
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -316,7 +264,9 @@ def read_network(file: Path) -> Graph:
     nodes, pairs = _graphml(text) if file.suffix.lower() == ".graphml" else _lines(text)
     if not pairs:
         raise InputError(f"network {file} holds no edge; give one edge a line, as in 'a b'")
-    names = _in_order({*nodes, *(name for pair in pairs for name in pair)})
+    known = {*nodes, *(name for pair in pairs for name in pair)}
+    whole = all(re.fullmatch(r"-?\d+", name) for name in known)
+    names = sorted(known, key=int if whole else str)
     number = {name: place for place, name in enumerate(names)}
     return Graph(len(names), np.array([[number[a], number[b]] for a, b in pairs]))
 
@@ -343,12 +293,11 @@ def _graphml(text: str) -> tuple[list[str], list[tuple[str, str]]]:
     graphs = root.findall("{*}graph")
     if len(graphs) != 1:
         raise InputError(f"the GraphML file holds {len(graphs)} graphs; it must hold one")
-    graph = graphs[0]
-    directed = graph.get("edgedefault") == "directed"
+    graph, pairs = graphs[0], []
+    default = "true" if graph.get("edgedefault") == "directed" else "false"
     nodes = [_attribute(node, "id") for node in graph.findall("{*}node")]
-    pairs = []
     for edge in graph.findall("{*}edge"):
-        if edge.get("directed", "true" if directed else "false") == "true":
+        if edge.get("directed", default) == "true":
             raise InputError("the GraphML file has directed edges; a network must be undirected")
         pairs.append((_attribute(edge, "source"), _attribute(edge, "target")))
     return nodes, pairs
@@ -359,9 +308,3 @@ def _attribute(element: Xml.Element, name: str) -> str:
     if value is None:
         raise InputError(f"an element of the GraphML file has no {name!r}; add it")
     return value
-
-
-def _in_order(names: set[str]) -> list[str]:
-    if all(re.fullmatch(r"-?\d+", name) for name in names):
-        return sorted(names, key=int)
-    return sorted(names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -18,7 +17,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.network.graph import Graph
+from taciturn.network.graph import Graph, OnGraph
 from taciturn.typing import HostArray
 
 MOST_EXCHANGES = 100
@@ -28,7 +27,7 @@ _TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Mixing:
+class Mixing(OnGraph):
     """A symmetric matrix W on the edges of a graph; the diagonal makes its rows sum to 1.
 
     Mixing replaces the values v_i of the agents by v_i + sum_j w_ij (v_j - v_i). W is then doubly
@@ -46,34 +45,11 @@ class Mixing:
 
     a and b follow from the graph, which is public. What is exchanged are public linear functions of
     messages, so exchanges cost messages and no privacy.
-
-    Attributes
-    ----------
-    graph
-        Where weights may stand.
-    weights
-        w_e > 0 of each edge, in the order of `graph.edges`.
-    exchanges
-        K. With 1 it is W itself that mixes.
-
-    Raises
-    ------
-    InputError
-        If a weight is not above 0, the weights of an agent's edges exceed 1 (its own would be
-        negative), or there is no exchange or more than `MOST_EXCHANGES`.
     """
 
-    graph: Graph
+    # w_e > 0 of each edge, in the order of `graph.edges`; those of an agent sum to at most 1
     weights: Float[HostArray, " E"]
-    exchanges: int = 1
-
-    @property
-    def along(self) -> Graph:
-        """The edges along which messages travel: any of the network."""
-        return self.graph
-
-    def among(self, agents: Sequence[int]) -> None:
-        """Return nothing: what some agents are asked is told to all, and added up by each."""
+    exchanges: int = 1  # K, at most `MOST_EXCHANGES`; with 1 it is W itself that mixes
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, np.float64)
@@ -108,11 +84,6 @@ class Mixing:
     def lazy(self) -> Mixing:
         """(I + W) / 2, whose eigenvalues are not negative."""
         return dataclasses.replace(self, weights=self.weights / 2)
-
-    @property
-    def fixed_rounds(self) -> None:
-        """How many rounds a plan must have: any number."""
-        return None
 
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' messages of agent i can have reached agent j.
@@ -169,7 +140,6 @@ class Mixing:
 
     @property
     def _ends_of_one(self) -> tuple[float, float]:
-        """The least and the second largest eigenvalue of W."""
         return self._least_of_one, self._second_of_one
 
     @cached_property
@@ -179,34 +149,29 @@ class Mixing:
         On a long ring or a large grid so many eigenvalues lie next to the least one that Lanczos'
         method takes time in proportion to the square of the agents; the bound is close there.
         """
-        if self.graph.agents <= _DENSE:
-            return float(self._spectrum[0])
         try:
-            return float(self._lanczos(1, "SA", _RESTARTS)[0])
+            return float(self._eigenvalues("SA", 1, _RESTARTS)[0])
         except scipy.sparse.linalg.ArpackNoConvergence:
             return 1 - 2 * float(np.max(self._leaving))
 
     @cached_property
     def _second_of_one(self) -> float:
         """The second largest eigenvalue of W."""
+        return float(np.min(self._eigenvalues("LA", 2, None)))
+
+    def _eigenvalues(
+        self, which: Literal["SA", "LA"], count: int, restarts: int | None
+    ) -> HostArray:
+        """Return the few least or largest eigenvalues of W; the same ones every time."""
         if self.graph.agents <= _DENSE:
-            return float(self._spectrum[-2])
-        return float(np.min(self._lanczos(2, "LA", None)))
-
-    @cached_property
-    def _spectrum(self) -> HostArray:
-        """All eigenvalues of W, of few agents."""
-        values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
-        return values
-
-    def _lanczos(self, count: int, which: Literal["SA", "LA"], restarts: int | None) -> HostArray:
-        """Return the few least or largest eigenvalues; the same ones every time."""
+            values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
+            return values[:count] if which == "SA" else values[-count:]
         first = np.arange(self.graph.agents) + 1.0
-        values: HostArray = scipy.sparse.linalg.eigsh(
+        values = scipy.sparse.linalg.eigsh(
             self.matrix(), k=count, which=which, v0=first, maxiter=restarts,
             return_eigenvectors=False,
         )  # fmt: skip
-        return values
+        return np.asarray(values)
 
     @property
     def least_eigenvalue(self) -> float:
@@ -221,47 +186,7 @@ class Mixing:
 
 
 def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
-    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges.
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> round(metropolis(ring(4)).spectral_gap, 9)
-    0.666666667
-    >>> round(metropolis(ring(4), exchanges=2).spectral_gap, 9)
-    0.941176471
-    """
+    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges."""
     i, j = graph.edges.T
     weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
     return Mixing(graph, weights, exchanges)
-
-
-def mixing_from_matrix(graph: Graph, matrix: Float[HostArray, "A A"]) -> Mixing:
-    """Return the mixing given as a whole matrix.
-
-    Raises
-    ------
-    InputError
-        If it is not square, symmetric, non-negative and doubly stochastic, puts weight where the
-        graph has no edge, or leaves an edge without weight.
-    """
-    matrix = np.asarray(matrix, np.float64)
-    if matrix.shape != (graph.agents, graph.agents):
-        raise InputError(
-            f"the mixing matrix is {matrix.shape}; it must be square, one row an agent"
-        )
-    if not np.all(matrix >= 0):
-        raise InputError("the mixing matrix has a negative entry or one that is not a number")
-    sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
-    if not np.all(np.abs(sums - 1) <= _TOL):
-        raise InputError(
-            "the mixing matrix is not doubly stochastic: a row or column sums to "
-            f"{sums[np.argmax(np.abs(sums - 1))]:g}, it must be 1"
-        )
-    if not np.all(np.abs(matrix - matrix.T) <= _TOL):
-        raise InputError("the mixing matrix is not symmetric; use metropolis weights, for example")
-    allowed = graph.adjacency().toarray() + np.eye(graph.agents)
-    if np.any(matrix[allowed == 0] > 0):
-        raise InputError("the mixing matrix has weight where the network has no edge; remove it")
-    i, j = graph.edges.T
-    return Mixing(graph, matrix[i, j])

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from scipy.sparse.csgraph import shortest_path
 
 from taciturn.errors import InputError
-from taciturn.network.graph import Graph
+from taciturn.network.graph import Graph, OnGraph
 from taciturn.typing import HostArray
 
 # distances that are computed in search of a centre, and agents whose farthest one is looked for
@@ -19,7 +19,7 @@ _MOST_DISTANCES, _LEAST_LOOKED_AT = 10**6, 16
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(OnGraph):
     """A spanning tree of a network, rooted: agents add up what they send along its edges.
 
     In a round every agent but the root waits for those below it, adds what they send to its own
@@ -29,21 +29,9 @@ class Tree:
     **A lost agent.** Nothing goes past it, and no total is formed without it: the round waits until
     it is back, or the run ends. The others' noise does not depend on it, so they may plan anew on
     what is left of the network, if that is connected, and pay for it as for any other run.
-
-    Attributes
-    ----------
-    graph
-        The network.
-    parents
-        `(A,)`: the neighbour of each agent on its way to the root; the root has its own number.
-
-    Raises
-    ------
-    InputError
-        If there is not one root, a parent is no neighbour, or parents lead round in a circle.
     """
 
-    graph: Graph
+    # the neighbour of each agent on its way to the root; the root has its own number
     parents: Int[HostArray, " A"]
 
     def __post_init__(self) -> None:
@@ -91,15 +79,9 @@ class Tree:
         return int(np.max(self.depths))
 
     @property
-    def fixed_rounds(self) -> None:
-        """How many rounds a plan must have: any number."""
-        return None
-
-    @property
     def along(self) -> Graph:
         """The edges of the tree alone, as a network."""
-        below = np.flatnonzero(self.parents != np.arange(self.graph.agents))
-        return Graph(self.graph.agents, np.stack([below, self.parents[below]], axis=1))
+        return _edges_of(self.parents)
 
     def among(self, agents: Sequence[int]) -> Tree:
         """Return the tree among some agents, numbered in their order; the others pass sums on.
@@ -115,8 +97,7 @@ class Tree:
             while above not in place and above != self.root:
                 above = int(self.parents[above])
             parents[number] = place[top if agent == top or above not in place else above]
-        below = np.flatnonzero(parents != np.arange(len(place)))
-        return Tree(Graph(len(place), np.stack([below, parents[below]], axis=1)), parents)
+        return Tree(_edges_of(parents), parents)
 
     def levels(self) -> tuple[Int[HostArray, " _n"], ...]:
         """Return the agents by depth, the deepest first, without the root."""
@@ -133,6 +114,11 @@ class Tree:
         return np.full((self.graph.agents, self.graph.agents), rounds)
 
 
+def _edges_of(parents: HostArray) -> Graph:
+    below = np.flatnonzero(parents != np.arange(len(parents)))
+    return Graph(len(parents), np.stack([below, parents[below]], axis=1))
+
+
 def spanning_tree(graph: Graph) -> Tree:
     """Return a spanning tree of least depth.
 
@@ -141,13 +127,6 @@ def spanning_tree(graph: Graph) -> Tree:
     the largest distance from its root. Ties go to the least number, so the tree follows from the
     graph alone. Among more than a thousand agents, where many are nearly as central as the centre,
     the best of those that are looked at stands for it (`_centre`).
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> tree = spanning_tree(ring(6))
-    >>> tree.root, tree.depth, tree.parents.tolist()
-    (0, 3, [0, 0, 1, 2, 5, 0])
     """
     root = _centre(graph)
     near = shortest_path(graph.adjacency(), unweighted=True, indices=root)

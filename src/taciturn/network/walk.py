@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,43 +12,22 @@ from jaxtyping import Bool, Int
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.network.graph import Graph
+from taciturn.network.graph import Graph, OnGraph
 from taciturn.typing import HostArray
 
 _ALL_STARTS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class Walk(OnGraph):
     """The holders of a token, hop by hop, public and fixed before a run.
 
-    Attributes
-    ----------
-    graph
-        The network.
-    holders
-        `(T,)`: the agent of each hop; consecutive holders are neighbours.
-    cap
-        The most answers of an agent; beyond it the agent passes the token on unchanged. None for no
-        limit.
-
-    Raises
-    ------
-    InputError
-        If the walk is empty, leaves the edges of the graph, or the cap is below 1.
+    An agent answers at most `cap` times; beyond it the agent passes the token on unchanged. None
+    for no limit.
     """
 
-    graph: Graph
-    holders: Int[HostArray, " T"]
+    holders: Int[HostArray, " T"]  # the agent of each hop; consecutive holders are neighbours
     cap: int | None = None
-
-    @property
-    def along(self) -> Graph:
-        """The edges along which messages travel: any of the network."""
-        return self.graph
-
-    def among(self, agents: Sequence[int]) -> None:
-        """Return nothing: what some agents are asked is told to all, and added up by each."""
 
     def __post_init__(self) -> None:
         holders = np.array(self.holders, np.int32)
@@ -106,15 +85,11 @@ class Walk:
         hold the token in turn, each a neighbour of the one before, the last a neighbour of j.
         """
         agents = self.graph.agents
-        if tells_neighbours:
-            return self._reach_by_neighbours()
-        last = np.zeros(agents, int)
-        last[self.holders] = np.arange(rounds)  # of several assignments the last one stays
-        return np.broadcast_to(last, (agents, agents))
-
-    def _reach_by_neighbours(self) -> Int[HostArray, "A A"]:
-        """Return `reach` backwards: `leads[j, k]`, whether what k knows after a hop reaches j."""
-        agents = self.graph.agents
+        if not tells_neighbours:
+            latest = np.zeros(agents, int)
+            latest[self.holders] = np.arange(rounds)  # of several assignments the last one stays
+            return np.broadcast_to(latest, (agents, agents))
+        # backwards: leads[j, k], whether what k knows after a hop reaches j
         leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
         heard = self.graph.adjacency().toarray().astype(bool) | leads
         for hop in range(len(self.holders) - 1, -1, -1):
@@ -132,16 +107,7 @@ class Walk:
 def uniform_walk(graph: Graph, hops: int, *, seed: int) -> Walk:
     """Return a walk that goes to a neighbour drawn uniformly (Wang et al. 2024, Assumption 2).
 
-    Parameters
-    ----------
-    seed
-        Public. The first holder is drawn uniformly among all agents.
-
-    Examples
-    --------
-    >>> from taciturn.network import ring
-    >>> uniform_walk(ring(5), 6, seed=0).holders.tolist()
-    [2, 3, 2, 1, 0, 4]
+    The first holder is drawn uniformly among all agents. The seed is public.
     """
     draw = np.random.default_rng(seed)
     neighbours = [agents.tolist() for agents in graph.neighbours()]
@@ -165,12 +131,6 @@ def closed_route(graph: Graph) -> Int[HostArray, " R"]:
     From every start (the first 64 of many agents) it goes along a shortest path to the nearest
     agent not yet seen, and home in the end; the shortest of these routes is returned. On a ring,
     and wherever it finds a Hamiltonian cycle, it has A hops; on a tree 2 (A - 1), which is best.
-
-    Examples
-    --------
-    >>> from taciturn.network import star
-    >>> closed_route(star(4)).tolist()
-    [0, 1, 0, 2, 0, 3]
     """
     neighbours = [agents.tolist() for agents in graph.neighbours()]
     starts = range(min(graph.agents, _ALL_STARTS))
@@ -200,13 +160,7 @@ def _to_nearest(neighbours: Sequence[list[int]], source: int, targets: set[int])
                 parent[other] = agent
                 waiting.append(other)
                 if other in targets:
-                    return _back(parent, other)
-
-
-def _back(parent: Mapping[int, int], agent: int) -> list[int]:
-    """Return the path to an agent from the one that is its own parent, which is left out."""
-    path = []
-    while parent[agent] != agent:
-        path.append(agent)
-        agent = parent[agent]
-    return path[::-1]
+                    path = [other]
+                    while parent[path[-1]] != source:
+                        path.append(parent[path[-1]])
+                    return path[::-1]

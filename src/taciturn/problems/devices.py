@@ -21,22 +21,9 @@ _AXIS = "agents"
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices, each of which holds the records of as many consecutive agents.
+    """Devices, each of which holds the records of as many consecutive agents, in their order.
 
-    Attributes
-    ----------
-    devices
-        In the order of the agents; those of a process stand together, as in `jax.devices()`.
-
-    Raises
-    ------
-    InputError
-        If there is none, one is given twice, or a process holds none of them.
-
-    Examples
-    --------
-    >>> Devices(jax.devices()[:1]).local(4)
-    range(0, 4)
+    Those of a process stand together, as in `jax.devices()`.
     """
 
     devices: Sequence[jax.Device] = field(default_factory=lambda: tuple(jax.devices()))
@@ -80,17 +67,10 @@ class Devices:
     def array(self, local: HostArray, agents: int, *, axis: int = 0) -> Array:
         """Return an array of all agents along an axis, of which this process holds a part."""
         parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
-        sharding = NamedSharding(self._mesh, parts)
-        return placed(local, sharding, agents, axis)
+        return placed(local, NamedSharding(self._mesh, parts), agents, axis)
 
     def local(self, agents: int) -> range:
-        """Return the agents whose records this process holds.
-
-        Raises
-        ------
-        InputError
-            If the devices cannot hold equally many agents.
-        """
+        """Return the agents whose records this process holds, equally many on each device."""
         each, left = divmod(agents, len(self.devices))
         if left or not each:
             fits = [str(n) for n in range(1, agents + 1) if agents % n == 0]
@@ -105,12 +85,8 @@ class Devices:
 def spread(shards: Shards, devices: Devices) -> Shards:
     """Return the same records with every agent's on its device; those of others are let go.
 
-    Records that were spread before, as by `spread_local`, are returned as they are.
-
-    Raises
-    ------
-    InputError
-        If they were spread over several processes, and not over these devices in this order.
+    Records that were spread over these devices before, as by `spread_local`, are returned as they
+    are.
     """
     mask = shards.stacked.mask
     if len(devices.devices) > 1 and mask.sharding.is_equivalent_to(devices.on_agents, mask.ndim):
@@ -138,20 +114,9 @@ def digest_of_all(shards: Shards) -> str | None:
 def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
     """Return the records of all agents, of whom this process holds its own alone.
 
-    Parameters
-    ----------
-    local
-        Those of this process (`Devices.local`), in blocks as long as the largest of `counts`.
-    counts
-        m_i of all agents, which are public.
+    `local` are those of this process (`Devices.local`), in blocks as long as the largest of the
+    `counts` m_i of all agents, which are public.
 
-    Raises
-    ------
-    InputError
-        If the counts of the agents that are held are not among these, in their place.
-
-    Notes
-    -----
     **Guarantee.** No record leaves this process here. What a run computes of records is computed
     where they lie, agent by agent; what travels are messages, functions of noised answers. It rests
     on the caller that all processes divide the records alike: one that two of them pack is in two

@@ -1,16 +1,20 @@
-"""How records come to agents and sides: by a secret draw, or by a public seed in a reproduction."""
+"""How records come to agents and sides: by a secret draw, or by a public seed in a reproduction.
+
+Persons with several rows have K places each, so that no count says how many rows one has.
+"""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
@@ -30,20 +34,9 @@ _HOLD_OUT = 0x68656C64
 class Draw:
     r"""The random permutations that deal records to agents and hold some of them out.
 
-    Attributes
-    ----------
-    key
-        32 bytes of the operating system's randomness; None in a reproduction.
-    seed
-        The public seed of a reproduction; None where the draw is secret.
+    It has a `key`, 32 bytes of the operating system's randomness, or the public `seed` of a
+    reproduction.
 
-    Raises
-    ------
-    InputError
-        If not exactly one of the two is given, or the key has another length.
-
-    Notes
-    -----
     **Guarantee.** Let x = (x_1, ..., x_n) be a file of records and x' the file with one record
     replaced, in whatever order either is written: x'_j = x_{tau(j)} for all j but one, with an
     unknown permutation tau. A draw is a uniform permutation sigma of the n places, independent of
@@ -87,6 +80,11 @@ class Draw:
         return cls(key=secrets.token_bytes(DRAW_KEY_BYTES))
 
     @classmethod
+    def given(cls, draw: Draw | None, seed: int | None) -> Draw:
+        """Return a draw that is given, else one of a public seed, else a secret one."""
+        return draw or (cls.secret() if seed is None else cls(seed=seed))
+
+    @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:
         """Return a secret draw, or for a reproduction, whose noise has a seed, the public one."""
         return cls.secret() if seed is None else cls(seed=split_seed)
@@ -102,21 +100,16 @@ class Draw:
             parts = [_HOLD_OUT, self.seed or 0, agent] if purpose == "hold out" else self.seed
             return np.random.default_rng(parts).permutation(count)
         for attempt in itertools.count():
-            words = self._words(count, purpose, agent, attempt)
+            numbers = ((_PURPOSES.index(purpose), 1), (agent, 8), (attempt, 3))
+            nonce = b"".join(number.to_bytes(width, "little") for number, width in numbers)
+            words = np.zeros(count, np.uint64)
+            cipher = Cipher(algorithms.ChaCha20(self.key, bytes(4) + nonce), mode=None).encryptor()
+            cipher.update_into(bytes(_WORD * count), words.view(np.uint8).data)
             order = np.argsort(words)
             ordered = words[order]
             if not np.any(ordered[1:] == ordered[:-1]):
                 return order
         raise AssertionError
-
-    def _words(self, count: int, purpose: Purpose, agent: int, attempt: int) -> HostArray:
-        assert self.key is not None
-        numbers = ((_PURPOSES.index(purpose), 1), (agent, 8), (attempt, 3))
-        nonce = b"".join(number.to_bytes(width, "little") for number, width in numbers)
-        words = np.zeros(count, np.uint64)
-        cipher = Cipher(algorithms.ChaCha20(self.key, bytes(4) + nonce), mode=None).encryptor()
-        cipher.update_into(bytes(_WORD * count), words.view(np.uint8).data)
-        return words
 
     def __reduce__(self) -> str:
         raise PrivacyError("a draw is not pickled: its key decides who is trained on")
@@ -127,50 +120,23 @@ class Origin:
     """Where the records of shards come from, which `run` and `evaluate` compare.
 
     It belongs to the data custodian and is never released. Two origins are equal if they agree in
-    what is public: the first three attributes.
-
-    Attributes
-    ----------
-    rows_per_person
-        K, the places of a person; None where records are protected.
-    dealt
-        Whether records without owners were dealt to several agents.
-    reproducible
-        Whether a public seed dealt them or held some out: then nothing is private.
-    side
-        Of a division for an evaluation; None where nothing is held out.
-    agents_per_person
-        At how many of these agents a person has rows, at most.
-    table
-        A random name of the table that the rows are numbered in.
-    rows
-        The row in every place of each agent; -1 in empty places of persons.
+    what is public.
     """
 
-    rows_per_person: int | None = None
-    dealt: bool = False
+    rows_per_person: int | None = None  # K, the places of a person; None: records are protected
+    dealt: bool = False  # whether records without owners were dealt to several agents
+    # whether a public seed dealt them or held some out: then nothing is private
     reproducible: bool = False
-    side: Side | None = None
-    agents_per_person: int = field(default=1, compare=False)
+    side: Side | None = None  # of a division for an evaluation; None where nothing is held out
+    agents_per_person: int = field(default=1, compare=False)  # the most at which one has rows
+    # a random name of the table that rows are numbered in, and the row in every place of each
+    # agent; -1 in empty places of persons
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
 
-    def shares_rows(self, other: Origin) -> bool:
-        """Whether a row stands in both."""
-        if self.table != other.table or not self.rows or not other.rows:
-            return False
-        both = np.intersect1d(np.concatenate(self.rows), np.concatenate(other.rows))
-        return bool(np.any(both >= 0))
-
 
 class Parts(list[Int[HostArray, "_m"]]):
-    """The rows of each agent, with where they come from.
-
-    Attributes
-    ----------
-    origin
-        Without its rows, which `pack` fills in.
-    """
+    """The rows of each agent, with their origin, whose `rows` are for `pack` to fill in."""
 
     def __init__(self, rows: Iterable[HostArray], origin: Origin) -> None:
         super().__init__(rows)
@@ -183,7 +149,7 @@ class Parts(list[Int[HostArray, "_m"]]):
     def __getitem__(self, index: slice) -> Parts: ...
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        """Return the rows of an agent, or of some agents: their records were dealt all the same."""
+        """Return the rows of an agent, or of some agents with their origin."""
         found = super().__getitem__(index)
         return Parts(found, self.origin) if isinstance(index, slice) else found
 
@@ -205,31 +171,30 @@ def random_partition(
         sorted file a public seed lets one replaced record move all others (`Draw`).
     draw
         A draw that other divisions of the same records share, in place of the seed.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, or no agent.
     """
-    check_sizes(rows, agents)
-    if draw is None:
-        draw = Draw.secret() if seed is None else Draw(seed=seed)
-    return deal(rows, agents, draw)
+    return deal(rows, agents, Draw.given(draw, seed))
 
 
-def deal(units: int, agents: int, draw: Draw) -> Parts:
+def deal(units: int, agents: int, draw: Draw, of: str = "rows") -> Parts:
     """Return the units, records or persons, of each agent, sorted; one agent has them all."""
+    check_sizes(units, agents, of)
     shuffled = draw.permutation(units, "deal")
     several = agents > 1
     origin = Origin(dealt=several, reproducible=several and not draw.is_secret)
     return Parts([np.sort(part) for part in np.array_split(shuffled, agents)], origin)
 
 
-def check_sizes(rows: int, agents: int) -> None:
-    """Raise `InputError` unless there is an agent, and a row for each."""
+def check_sizes(units: int, agents: int, of: str = "rows") -> None:
+    """Raise `InputError` unless there is an agent, and a row or person for each."""
     checks.at_least("agents", agents, 1)
-    if agents > rows:
-        raise InputError(f"{agents} agents but {rows} rows; ask for at most {rows} agents")
+    if agents > units:
+        raise InputError(f"{agents} agents but {units} {of}; ask for at most {units} agents")
+
+
+def by_owner(owner: HostArray, agents: int) -> list[HostArray]:
+    """Return the rows of each agent, in order, from the agent of each row."""
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
 
 
 def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
@@ -248,7 +213,8 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
             "an evaluation asks records that were held out of the training, and these shards are "
             "not the two sides of one division; divide the records with hold_out and pack each side"
         )
-    if trained_on.table != held_out.table or trained_on.shares_rows(held_out):
+    sides = [np.concatenate([[], *origin.rows]) for origin in (trained_on, held_out)]
+    if trained_on.table != held_out.table or np.any(np.intersect1d(sides[0], sides[1]) >= 0):
         raise PrivacyError(
             "a record that was trained on would be asked about the model, or the shards come from "
             "different tables; pack both sides of one division of one table"
@@ -256,13 +222,241 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
 
 
 def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
-    """Return the number of each label in the sorted order of the different ones.
-
-    Examples
-    --------
-    >>> numbered(["b", "a", "b"]).tolist()
-    [1, 0, 1]
-    """
+    """Return the number of each label in the sorted order of the different ones."""
     given = list(labels)
     numbers = {label: number for number, label in enumerate(sorted(set(given)))}
     return np.array([numbers[label] for label in given], dtype=np.int64)
+
+
+EMPTY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Whose row each row is, and how many places a person has.
+
+    **Guarantee.** Data sets are neighbours if one person's rows are others, more or fewer; the
+    number of persons is public. Which rows stand in a person's places is for a secret draw to say
+    (`Draw`), under which any K of them are equally likely, whatever other persons' rows are: its
+    law is the same wherever they stand in the file. The number of places, and what divides an
+    answer, is K times a number of persons. Persons are dealt to agents and held out by a draw, too,
+    whose law is the same for every order of persons. So neighbours, compared draw by draw, differ
+    in the K places of one person at each agent that has rows of that person. In a reproduction
+    persons stand in the order of their identities, and their first rows in their places.
+
+    In several processes the draw is the same.
+    """
+
+    # of the person of every row, from 0, in the order of their identities
+    numbers: Int[HostArray, " N"]
+    rows_per_person: int  # K: so many rows of a person an agent takes at random
+    draw: Draw = field(default_factory=Draw.secret, repr=False)
+
+    def __post_init__(self) -> None:
+        checks.at_least("rows_per_person", self.rows_per_person, 1)
+        numbers = np.asarray(self.numbers)
+        whole = np.issubdtype(numbers.dtype, np.integer)
+        if numbers.ndim != 1 or not whole or not numbers.size or numbers.min() < 0:
+            raise InputError("persons are not one whole number of at least 0 for each row")
+
+    @property
+    def count(self) -> int:
+        """How many persons there are."""
+        return len(np.unique(self.numbers))
+
+    @cached_property
+    def ranks(self) -> Int[HostArray, " N"]:
+        """The order in which rows are taken; that of the file in a reproduction."""
+        count = len(self.numbers)
+        return self.draw.permutation(count, "choose") if self.draw.is_secret else np.arange(count)
+
+    def among(self, rows: Bool[HostArray, " N"]) -> Persons:
+        """Return the same for some of the rows, which are taken in the same order."""
+        some = Persons(self.numbers[rows], self.rows_per_person, self.draw)
+        some.__dict__["ranks"] = self.ranks[rows]
+        return some
+
+    def places(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, " S"]:
+        """Return the row in each place of an agent that has these rows; -1 in empty places.
+
+        Persons stand in the order of their numbers, K places each, and rows in that of the draw.
+
+        Examples
+        --------
+        >>> Persons(np.array([0, 1, 0, 0]), 2, Draw(seed=0)).places(np.arange(4)).tolist()
+        [0, 2, 1, -1]
+        """
+        standing = self.standing(rows)
+        order = np.lexsort((self.ranks[rows], standing))
+        sizes = np.bincount(standing)
+        before = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rank = np.empty(len(rows), int)
+        rank[order] = np.arange(len(rows)) - before
+        taken = rank < self.rows_per_person
+        places = np.full((len(sizes), self.rows_per_person), EMPTY)
+        places[standing[taken], rank[taken]] = np.asarray(rows)[taken]
+        return places.ravel()
+
+    def standing(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, "_m"]:
+        """Return for each row of an agent which of its persons, from 0, it belongs to."""
+        place: Int[HostArray, "_m"] = np.unique(self.numbers[rows], return_inverse=True)[1]
+        return place
+
+    def places_of(self, rows: Int[HostArray, "_m"]) -> int:
+        """Return how many places an agent with these rows has: K for each of its persons."""
+        return self.rows_per_person * len(np.unique(self.numbers[rows]))
+
+    def deal(self, agents: int, draw: Draw) -> Parts:
+        """Return the rows of each agent, where persons are dealt out at random.
+
+        The draw sees the number of persons alone. Sizes differ by at most one person.
+        """
+        names, person = np.unique(self.numbers, return_inverse=True)
+        groups = deal(len(names), agents, draw, of="persons")
+        owner = np.empty(len(names), int)
+        for agent, group in enumerate(groups):
+            owner[group] = agent
+        return Parts(by_owner(owner[person], agents), groups.origin)
+
+    def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
+        """Return at how many agents with these rows a person has some, at most."""
+        at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
+        return int(np.bincount(at).max())
+
+
+def check_at_agents(most: int, agents_per_person: int) -> None:
+    """Raise `InputError` if a person has rows at more agents than that; none is named."""
+    if most > agents_per_person:
+        allowed = "one" if agents_per_person == 1 else str(agents_per_person)
+        raise InputError(
+            f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
+            "agents a person may be (agents_per_person, --agents-per-person), which takes more "
+            "noise"
+        )
+
+
+MOST_HELD_OUT = 0.5
+
+
+def held_out_share(value: float) -> float:
+    """Return a share of rows to hold out, above 0 and at most 1/2; else raise `InputError`."""
+    share = checks.positive("evaluate", value)
+    if share > MOST_HELD_OUT:
+        raise InputError(
+            f"evaluate is {share:g}; it is the share of the rows that are held out, above 0 and at "
+            f"most {MOST_HELD_OUT:g}, for example 0.1"
+        )
+    return share
+
+
+def check_at_one_agent(agents_per_person: int) -> None:
+    """Raise `InputError` if a person may be at several agents, each of whom holds out its own.
+
+    One of them could train on a person whom another asks about, so that both would be charged.
+    """
+    if agents_per_person > 1:
+        raise InputError(
+            "an evaluation holds out persons agent by agent, and a person at several agents could "
+            "be trained on at one and asked at another; leave --evaluate or --agents-per-person out"
+        )
+
+
+def held_out_counts(
+    counts: Sequence[int], share: float, *, rows_per_person: int | None = None
+) -> tuple[int, ...]:
+    """Return how many of each agent's m_i rows are held out: m_i times the share, rounded.
+
+    An agent keeps at least one row to train on. One with few rows may hold out none; it is an error
+    if all do. Where persons are protected, m_i are their places, K for each, and whole persons are
+    held out.
+
+    Examples
+    --------
+    >>> held_out_counts((100, 7, 1), 0.1)
+    (10, 1, 0)
+    """
+    share, places = held_out_share(share), rows_per_person or 1
+    units = [count // places for count in counts]
+    held = tuple(places * min(round(unit * share), unit - 1) for unit in units)
+    if sum(held) < 1:
+        what = "row" if rows_per_person is None else "person"
+        raise InputError(
+            f"a share of {share:g} of {sum(units)} {what}s of {len(counts)} agents holds no {what} "
+            "out; evaluate with a larger share, or leave it out"
+        )
+    return held
+
+
+def hold_out(
+    parts: Sequence[Int[HostArray, "_m"]],
+    share: float,
+    *,
+    seed: int | None = None,
+    draw: Draw | None = None,
+    persons: Persons | None = None,
+    first: int = 0,
+) -> tuple[Parts, Parts]:
+    """Return the rows of each agent that are trained on, and those that are held out, sorted.
+
+    Agent i permutes its m_i rows, or its persons, and holds the first of them out; all rows of a
+    person are on one side.
+
+    `share` is that of each agent's rows (`held_out_counts`), `seed` and `draw` are as for
+    `random_partition`. Where there are `persons`, nobody may be at several agents. Whoever has the
+    rows of some agents only gives the number of the `first`.
+
+    **Guarantee.** Counts and a secret permutation decide who is held out, never what a record says
+    or where it stands in the file: see `Draw` for the derivation, and
+    `taciturn.evaluation.of_disjoint_parts` for what both sides together cost. A rule on row numbers
+    under a public seed would let one replaced record move all others of a sorted file to other
+    sides; with such a seed the run is stamped as a reproduction.
+
+    Examples
+    --------
+    >>> kept, held = hold_out([np.arange(10)], 0.2)
+    >>> len(kept[0]), len(held[0]), len(np.intersect1d(kept[0], held[0]))
+    (8, 2, 0)
+    """
+    draw = Draw.given(draw, seed)
+    if persons is not None:
+        check_at_one_agent(persons.most_agents(parts))
+    standing = [
+        np.arange(len(part)) if persons is None else persons.standing(part) for part in parts
+    ]
+    units = [1 + int(np.max(place)) for place in standing]
+    kept, held = [], []
+    sizes = held_out_counts(units, share)
+    for agent, (part, place, size) in enumerate(zip(parts, standing, sizes, strict=True)):
+        shuffled = draw.permutation(units[agent], "hold out", first + agent)
+        side = np.isin(place, shuffled[:size])
+        kept.append(np.sort(part[~side]))
+        held.append(np.sort(part[side]))
+    origin = origin_of(parts)
+    origin = replace(origin, reproducible=origin.reproducible or not draw.is_secret)
+    return (
+        Parts(kept, replace(origin, side="training")),
+        Parts(held, replace(origin, side="held out")),
+    )
+
+
+def check_held_out(
+    kept: Sequence[Int[HostArray, "_m"]],
+    held: Sequence[Int[HostArray, "_h"]],
+    persons: Persons | None = None,
+) -> None:
+    """Raise `PrivacyError` if a row, or a person, is trained on and held out as well.
+
+    It would be asked twice, and charged once.
+    """
+    if not len(held):
+        return
+    sides = [np.concatenate(list(rows)) for rows in (kept, held)]
+    if persons is not None:
+        sides = [persons.numbers[rows] for rows in sides]
+    both = np.intersect1d(sides[0], sides[1])
+    if both.size:
+        what = "row" if persons is None else "person"
+        raise PrivacyError(
+            f"{both.size} {what}s are trained on and held out as well; each {what} belongs to one "
+            "of the two, so divide them anew"
+        )

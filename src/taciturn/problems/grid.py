@@ -39,21 +39,11 @@ _SINGLE = 24
 
 @dataclass(frozen=True)
 class Grid:
-    """What the exact sums of a shard rest on.
+    """What the exact sums of a shard rest on."""
 
-    Attributes
-    ----------
-    record_norm
-        R.
-    digits
-        p: rows are whole multiples of U 2^-p.
-    terms
-        n: the most rows that a sum has.
-    """
-
-    record_norm: float
-    digits: int
-    terms: int
+    record_norm: float  # R
+    digits: int  # p: rows are whole multiples of U 2^-p
+    terms: int  # n: the most rows that a sum has
 
     @property
     def unit(self) -> float:
@@ -116,23 +106,11 @@ def cut(values: Array, bound: float, digits: int) -> Array:
 
 
 def power_above(bound: float) -> float:
-    """Return the least power of two that is at least `bound`.
-
-    Examples
-    --------
-    >>> power_above(1.0), power_above(1.5), power_above(0.3)
-    (1.0, 2.0, 0.5)
-    """
+    """Return the least power of two that is at least `bound`."""
     fraction, exponent = math.frexp(bound)
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
 def whole_log2(count: int) -> int:
-    """Return ceil(log2(count)).
-
-    Examples
-    --------
-    >>> [whole_log2(count) for count in (1, 2, 3, 4096, 4097)]
-    [0, 1, 2, 12, 13]
-    """
+    """Return ceil(log2(count))."""
     return (count - 1).bit_length()

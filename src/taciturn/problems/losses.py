@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.typing import Array, HostArray
+from taciturn.typing import Array, HostArray, Scalar
 
 Margins: TypeAlias = Float[Array, "*K"]
 Scores = TypeVar("Scores", Array, HostArray)
@@ -28,13 +28,7 @@ Targets: TypeAlias = Shaped[Array, "*#B"]
 
 
 def is_second(scores: Scores) -> Scores:
-    """Return where the second of two classes is predicted: at scores z >= 0.
-
-    Examples
-    --------
-    >>> is_second(np.array([-1.0, 0.0, 2.0]))
-    array([False,  True,  True])
-    """
+    """Return where the second of two classes is predicted: at scores z >= 0."""
     return scores >= 0
 
 
@@ -45,7 +39,7 @@ class Loss(eqx.Module):
     number of records, or has further axes, one for every model. Targets broadcast against B.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
     A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
-    those bounds while they are traced.
+    those bounds while they are traced. A constant can be a plain attribute of the class.
     """
 
     @property
@@ -85,9 +79,9 @@ class Loss(eqx.Module):
     def predict(self, margins: Margins) -> Targets:
         """Return the predicted target of every record."""
 
-    @abc.abstractmethod
     def error(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return the error of every record: 0 or 1, or the squared error for a regression."""
+        """Return the error of every record: 1 where the class is wrong, else 0."""
+        return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: Targets) -> Targets:
         """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
@@ -119,30 +113,17 @@ class RegressionLoss(Loss):
 
 @final
 class Squared(RegressionLoss):
-    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped.
+    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped."""
 
-    Examples
-    --------
-    >>> Squared().value(jnp.array([3.0]), jnp.array([1.0]))
-    Array([2.], dtype=float64)
-    """
+    lipschitz = math.inf
+    smoothness = 1.0
 
-    @property
-    def lipschitz(self) -> float:
-        """Infinite: |z - y| grows without bound."""
-        return math.inf
-
-    @property
-    def smoothness(self) -> float:
-        """1."""
-        return 1.0
-
+    @override
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return (z - y)^2 / 2."""
         return 0.5 * (margins - targets) ** 2
 
+    @override
     def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return z - y."""
         return margins - targets
 
 
@@ -153,18 +134,11 @@ class MarginLoss(Loss):
     `start_coefficient`, the slope at z = 0, which is the default clip.
     """
 
-    @property
-    def lipschitz(self) -> float:
-        """1, unless a subclass says otherwise."""
-        return 1.0
+    lipschitz = 1.0
 
+    @override
     def predict(self, margins: PerRecord) -> PerRecord:
-        """Return the sign of z, 1 at z = 0."""
         return jnp.where(is_second(margins), 1, -1).astype(margins.dtype)
-
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return 1 where the sign is wrong, else 0."""
-        return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: Targets) -> Targets:
         """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
@@ -183,34 +157,18 @@ class Logistic(MarginLoss):
     The coefficient lies in (-1, 1) and approaches -y as y z goes to minus infinity. The second
     derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow:
     -y / inf is the right limit, 0.
-
-    Examples
-    --------
-    >>> Logistic().coefficient(jnp.array([0.0, 1e4]), jnp.array([1.0, -1.0]))
-    Array([-0.5,  1. ], dtype=float64)
     """
 
-    @property
-    def log_odds(self) -> bool:
-        """True: z is the log-odds of the class 1."""
-        return True
+    log_odds = True
+    smoothness = 0.25
+    start_coefficient = 0.5
 
-    @property
-    def smoothness(self) -> float:
-        """1/4, attained at z = 0."""
-        return 0.25
-
-    @property
-    def start_coefficient(self) -> float:
-        """1/2."""
-        return 0.5
-
+    @override
     def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return log(1 + exp(-y z))."""
         return jnp.logaddexp(0.0, -targets * margins)
 
+    @override
     def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return -y / (1 + exp(y z))."""
         return -targets / (1 + jnp.exp(targets * margins))
 
 
@@ -221,11 +179,6 @@ class HuberHinge(MarginLoss):
     l = 0 if y z > 1 + h; (1 + h - y z)^2 / (4 h) if |1 - y z| <= h; 1 - y z otherwise.
     Its coefficient is -y min(1, max(0, (1 + h - y z) / (2 h))). Source: Chaudhuri, Monteleoni and
     Sarwate 2011.
-
-    Examples
-    --------
-    >>> HuberHinge(smoothing=0.5).coefficient(jnp.array([0.0, 1.0, 2.0]), jnp.ones(3))
-    Array([-1. , -0.5, -0. ], dtype=float64)
     """
 
     smoothing: float = eqx.field(static=True, converter=lambda h: checks.positive("smoothing", h))
@@ -260,34 +213,19 @@ class MultinomialLogistic(Loss):
     |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
     diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
     most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
-
-    Examples
-    --------
-    >>> MultinomialLogistic(classes=2).coefficient(jnp.zeros((1, 2)), jnp.array([1]))
-    Array([[ 0.5, -0.5]], dtype=float64)
+    z_k - z_j are the log-odds of class k against class j.
     """
 
     classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
 
+    log_odds = True
+    lipschitz = math.sqrt(2)
+    smoothness = 0.5
+
     @property
+    @override
     def outputs(self) -> int:
-        """K margins, one per class."""
         return self.classes
-
-    @property
-    def log_odds(self) -> bool:
-        """True: z_k - z_j are the log-odds of class k against class j."""
-        return True
-
-    @property
-    def lipschitz(self) -> float:
-        """sqrt(2), approached when a wrong class has all the probability."""
-        return math.sqrt(2)
-
-    @property
-    def smoothness(self) -> float:
-        """1/2."""
-        return 0.5
 
     @property
     def start_coefficient(self) -> float:
@@ -310,10 +248,6 @@ class MultinomialLogistic(Loss):
         """Return the class of the largest margin, the first one if several are equal."""
         return jnp.argmax(margins, axis=-1)
 
-    def error(self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]) -> PerRecord:
-        """Return 1 where the class is wrong, else 0."""
-        return (self.predict(margins) != targets).astype(margins.dtype)
-
     def check_targets(self, targets: HostArray) -> None:
         """Accept whole numbers 0..K-1 of an integer type only."""
         if not np.issubdtype(targets.dtype, np.integer):
@@ -323,17 +257,6 @@ class MultinomialLogistic(Loss):
                 f"a target is not the number of a class; {self.classes} classes must be "
                 f"numbered 0..{self.classes - 1}"
             )
-
-
-def _checked(weights: tuple[float, ...]) -> tuple[float, ...]:
-    given = tuple(float(weight) for weight in weights)
-    bad = [weight for weight in given if not 0 < weight <= 1]
-    if bad:
-        raise InputError(
-            f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
-            "record counts for more than it would without them: divide all weights by the largest"
-        )
-    return given
 
 
 @final
@@ -354,20 +277,8 @@ class ClassWeighted(Loss):
     largest. Weights that are computed from the records, such as from how many are of each class,
     are not public, and this guarantee does not cover them.
 
-    Predictions and errors are those of the loss: an error counts every record alike.
-
-    Attributes
-    ----------
-    loss
-        A loss of two classes, or of K.
-    weights
-        v, one for each class: of -1 and 1, or of 0 to K - 1.
-
-    Raises
-    ------
-    InputError
-        If the loss is one of a regression, the number of weights is not that of the classes, or a
-        weight is not in (0, 1].
+    Everything else is that of the loss, which is one of two classes, or of K: errors count every
+    record alike. There is a weight for each class, of -1 and 1, or of 0 to K - 1.
 
     Examples
     --------
@@ -378,9 +289,17 @@ class ClassWeighted(Loss):
     """
 
     loss: Loss
-    weights: tuple[float, ...] = eqx.field(static=True, converter=_checked)
+    weights: tuple[float, ...] = eqx.field(
+        static=True, converter=lambda weights: tuple(float(weight) for weight in weights)
+    )
 
     def __check_init__(self) -> None:
+        bad = [weight for weight in self.weights if not 0 < weight <= 1]
+        if bad:
+            raise InputError(
+                f"a class weight is {bad[0]:g}; weights must lie above 0 and at most 1, so that no "
+                "record counts for more than without them: divide all weights by the largest"
+            )
         classes = 2 if isinstance(self.loss, MarginLoss) else self.loss.outputs
         if classes is None:
             raise InputError("class weights are for losses of classes; leave them out")
@@ -390,28 +309,28 @@ class ClassWeighted(Loss):
             )
 
     @property
+    @override
     def outputs(self) -> int | None:
-        """Those of the loss."""
         return self.loss.outputs
 
     @property
     def log_odds(self) -> bool:
-        """Whether those of the loss are: they are the log-odds of records weighted like this."""
+        """Whether scores are the log-odds of records that are weighted like this."""
         return self.loss.log_odds
 
     @property
+    @override
     def lipschitz(self) -> float:
-        """V times that of the loss."""
         return max(self.weights) * self.loss.lipschitz
 
     @property
+    @override
     def smoothness(self) -> float:
-        """V times that of the loss."""
         return max(self.weights) * self.loss.smoothness
 
     @property
     def start_coefficient(self) -> float | None:
-        """V times that of the loss: the largest one at margins 0."""
+        """The largest one at margins 0."""
         start = self.loss.start_coefficient
         return None if start is None else max(self.weights) * start
 
@@ -426,20 +345,16 @@ class ClassWeighted(Loss):
         weights = self._of(targets, coefficients.dtype)
         return coefficients * (weights if self.outputs is None else weights[..., None])
 
+    @override
     def predict(self, margins: Margins) -> Targets:
-        """Return the prediction of the loss."""
         return self.loss.predict(margins)
 
-    def error(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return 0 or 1, without weights."""
-        return self.loss.error(margins, targets)
-
+    @override
     def within_domain(self, targets: Targets) -> Targets:
-        """Return what the loss returns."""
         return self.loss.within_domain(targets)
 
+    @override
     def check_targets(self, targets: HostArray) -> None:
-        """Raise `InputError` where the loss does."""
         self.loss.check_targets(targets)
 
     def _of(self, targets: Targets, dtype: jnp.dtype) -> Float[Array, "*#B"]:
@@ -452,10 +367,58 @@ class ClassWeighted(Loss):
         return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
 
 
+def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[Array, "M *K"]:
+    """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
+
+    A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes
+    c min(1, bound / |c|_2). A coefficient that is not a number, or a vector with an infinite
+    entry, becomes 0. An infinite bound leaves all others as they are.
+
+    **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
+    bound is rounded down to the type of the coefficient, and a vector is scaled to
+    bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
+    and of the quotient and the product. Hence a record of norm R moves a sum of gradients
+    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
+    query, one that overflows included: without it a record could turn a sum into NaN.
+
+    Examples
+    --------
+    >>> clip_coefficient(jnp.array([-3.0, 0.5]), 1.0)
+    Array([-1. ,  0.5], dtype=float64)
+    """
+    if coefficient.ndim not in {1, 2}:
+        raise InputError(
+            f"coefficient has shape {coefficient.shape}; give (M,) or (M, K), one row per record"
+        )
+    exact = jnp.asarray(bound, jnp.float64)
+    limit = exact.astype(coefficient.dtype)
+    limit = jnp.where(limit > exact, jnp.nextafter(limit, jnp.zeros_like(limit)), limit)
+    if coefficient.ndim == 1:
+        clipped = jnp.clip(coefficient, -limit, limit)
+        return jnp.where(jnp.isnan(clipped), jnp.zeros_like(clipped), clipped)
+    margin = (coefficient.shape[-1] + 4) * float(np.finfo(coefficient.dtype).eps)
+    usable = jnp.all(jnp.isfinite(coefficient), axis=-1, keepdims=True)
+    coefficient = jnp.where(usable, coefficient, jnp.zeros_like(coefficient))
+    norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
+    return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
+
+
+def default_clip(loss: Loss) -> float:
+    """Return the largest norm that a record's coefficient can have at the starting point w = 0.
+
+    As a public bound on coefficients it leaves the first gradient exact, and the noise is as small
+    as that allows. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie
+    in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
+    gradient is that of the Huber loss with threshold c.
+    """
+    start = loss.start_coefficient
+    return 1.0 if start is None else start
+
+
 class ClippedLoss(NamedTuple):
     r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
 
-    **Derivation.** Of a scalar margin, clipping dl/dz at C is differentiating
+    Of a scalar margin, clipping dl/dz at C is differentiating
 
     .. math:: l_C(z, y) = l(0, y) + \int_0^z \max(-C, \min(C, l'(s, y))) \, ds,
 
@@ -464,26 +427,11 @@ class ClippedLoss(NamedTuple):
     right side and a line for one on the wrong side: its minimiser is another, in a population of
     any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
     margins need not be the gradient of any function.
-
-    Attributes
-    ----------
-    name
-        Of the loss, with its numbers.
-    loss
-        The loss, with class weights if there are any.
-    clip
-        C; None where it is not known.
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic
-    >>> str(ClippedLoss("logistic", Logistic(), 0.5)), str(ClippedLoss("logistic", Logistic(), 1))
-    ('robust logistic, clip 0.5', 'logistic')
     """
 
-    name: str
-    loss: Loss
-    clip: float | None
+    name: str  # of the loss, with its numbers
+    loss: Loss  # with class weights if there are any
+    clip: float | None  # C; None where it is not known
 
     @property
     def robust(self) -> bool:
@@ -503,10 +451,7 @@ class ClippedLoss(NamedTuple):
     def without_probabilities(self, form: Literal["--clip ", "clip="]) -> str:
         """Return why there are no probabilities, and what gives some, as one line.
 
-        Parameters
-        ----------
-        form
-            How the clip is given: as an option of the command line, or as a parameter.
+        `form` is how the clip is given: as an option of the command line, or as a parameter.
         """
         if not self.loss.log_odds:
             return (

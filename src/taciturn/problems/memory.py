@@ -25,27 +25,13 @@ _BYTES = 64
 
 
 def in_pieces(rows: HostArray) -> Iterator[HostArray]:
-    """Yield an array in consecutive pieces, views along its first axis; at least one.
-
-    Examples
-    --------
-    >>> [len(piece) for piece in in_pieces(np.zeros(9_000))]
-    [8192, 808]
-    """
+    """Yield an array in consecutive pieces, views along its first axis; at least one."""
     for start in range(0, max(len(rows), 1), _ROWS):
         yield rows[start : start + _ROWS]
 
 
 def some_of(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield ranges of consecutive parts that have some thousand rows together; at least one part.
-
-    Examples
-    --------
-    >>> list(some_of([5_000, 3_000, 9_000, 1]))
-    [range(0, 2), range(2, 4)]
-    >>> list(some_of([4_000, 4_000, 4_000]))
-    [range(0, 2), range(2, 3)]
-    """
+    """Yield ranges of consecutive parts with some thousand rows together; at least one part."""
     block = np.cumsum(sizes) // _ROWS
     starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
     for start, stop in itertools.pairwise(starts):
@@ -62,10 +48,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
 
 
 def give_back() -> None:
-    """Return to the system what is free: after a compilation the C library keeps some 60 MB.
-
-    Only glibc offers it; elsewhere nothing happens.
-    """
+    """Return free memory to the system, where glibc can: a compilation leaves some 60 MB."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -74,11 +57,6 @@ def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
     """Return numbers as an array of JAX's own, of one type, which nobody else can write to.
 
     As `jnp.asarray` does, but that compiles a program for every shape.
-
-    Examples
-    --------
-    >>> own_array([1, 2], "float32")
-    Array([1., 2.], dtype=float32)
     """
     with np.errstate(over="ignore"):  # infinite, where a shorter type does not reach so far
         own = np.array(values, dtype, order="C")
@@ -88,11 +66,8 @@ def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
 def device_array(values: HostArray, like: Array | None = None) -> Array:
     """Return an array as JAX's own, on the same memory where it can be; nothing may write to it.
 
-    Parameters
-    ----------
-    like
-        An array of as many agents: on the devices where it lies, `values` being the part of this
-        process (`on_host`).
+    It lies on the devices of `like`, an array of as many agents, `values` being the part of this
+    process (`on_host`).
     """
     values.flags.writeable = False
     if like is not None and len(like.sharding.device_set) > 1:
@@ -103,10 +78,7 @@ def device_array(values: HostArray, like: Array | None = None) -> Array:
 def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) -> Array:
     """Return an array of which an axis, of that length, is divided among devices.
 
-    Parameters
-    ----------
-    values
-        The part of this process, in order; nothing may write to it.
+    `values` are the part of this process, in order; nothing may write to them.
     """
     shape = (*values.shape[:axis], length, *values.shape[axis + 1 :])
     places = sharding.addressable_devices_indices_map(shape).items()

@@ -24,34 +24,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A named object.
-
-    Attributes
-    ----------
-    make
-        From the numbers to the object.
-    numbers
-        The names of the numbers in help texts.
-    """
+    """How an object is built from numbers, and what help texts call these; of a loss, its task."""
 
     make: Callable[..., T]
     numbers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LossEntry(Entry[Loss]):
-    """A loss, its task, and whether it takes the number of classes besides its numbers."""
-
     task: Task = "regression"
-    by_classes: bool = False
+    by_classes: bool = False  # whether the number of classes follows the numbers
 
 
-LOSSES: Mapping[str, LossEntry] = MappingProxyType(
+LOSSES: Mapping[str, Entry[Loss]] = MappingProxyType(
     {
-        "logistic": LossEntry(Logistic, task="binary"),
-        "hinge": LossEntry(HuberHinge, ("H",), task="binary"),
-        "multinomial": LossEntry(MultinomialLogistic, task="multiclass", by_classes=True),
-        "squared": LossEntry(Squared, task="regression"),
+        "logistic": Entry(Logistic, task="binary"),
+        "hinge": Entry(HuberHinge, ("H",), task="binary"),
+        "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
+        "squared": Entry(Squared, task="regression"),
     }
 )
 REGULARISERS: Mapping[str, Entry[Regulariser]] = MappingProxyType(
@@ -73,98 +59,55 @@ CONSTRAINTS: Mapping[str, Entry[ConvexSet]] = MappingProxyType(
 
 
 def default_loss(task: Task) -> str:
-    """Return the name of the first loss in the table that suits the targets.
-
-    Examples
-    --------
-    >>> default_loss("binary")
-    'logistic'
-    """
+    """Return the name of the first loss in the table that suits the targets."""
     return next(name for name, entry in LOSSES.items() if entry.task == task)
 
 
 def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | None) -> Loss:
-    """Return a loss; it must suit the targets.
+    """Return a loss that suits the targets, `classes` labels or, None, numbers.
 
-    Parameters
-    ----------
-    classes
-        How many labels there are; None for numbers.
-
-    Raises
-    ------
-    InputError
-        If there is no such loss, it does not suit the targets, or a number is out of range; the
-        message lists those that suit.
-
-    Examples
-    --------
-    >>> loss_named("multinomial", (), "multiclass", 3).outputs
-    3
+    Raises `InputError`, which lists the losses that suit, if this is none of them.
     """
     suited = {name: entry for name, entry in LOSSES.items() if entry.task == task}
-    choices = f"{usage(suited)} for a {task} target"
-    entry = _entry("loss", name, numbers, suited, choices)
-    return _built("loss", name, (*numbers, *((classes,) if entry.by_classes else ())), entry)
+    return _named("loss", name, numbers, suited, f" for a {task} target", classes)
 
 
 def regulariser_named(name: str, numbers: Sequence[float]) -> Regulariser:
-    """Return "none", "l1" (W |w|_1), "l2" (W/2 |w|_2^2) or "elastic" (W1 |w|_1 + W2/2 |w|_2^2).
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or a weight is negative, above 1e30 or not a number.
-    """
-    entry = _entry("regulariser", name, numbers, REGULARISERS, usage(REGULARISERS))
-    return _built("regulariser", name, numbers, entry)
+    """Return "none", "l1" (W |w|_1), "l2" (W/2 |w|_2^2) or "elastic" (W1 |w|_1 + W2/2 |w|_2^2)."""
+    return _named("regulariser", name, numbers, REGULARISERS)
 
 
 def constraint_named(name: str, numbers: Sequence[float]) -> ConvexSet:
-    """Return "none", "box" (|w_j| <= B), "ball" (|w|_2 <= R) or "simplex" (w >= 0, sum 1).
-
-    Raises
-    ------
-    InputError
-        If there is none of that name, or a number is not above 0, or above 1e30.
-    """
-    entry = _entry("constraint", name, numbers, CONSTRAINTS, usage(CONSTRAINTS))
-    return _built("constraint", name, numbers, entry)
+    """Return "none", "box" (|w_j| <= B), "ball" (|w|_2 <= R) or "simplex" (w >= 0, sum 1)."""
+    return _named("constraint", name, numbers, CONSTRAINTS)
 
 
 def usage(entries: Mapping[str, Entry[Any]]) -> str:
-    """Return the names of a table with their numbers, as help texts show them.
-
-    Examples
-    --------
-    >>> usage(REGULARISERS)
-    'none, l1:W, l2:W, elastic:W1,W2'
-    """
+    """Return the names of a table with their numbers, such as 'none, l1:W, l2:W'."""
     return ", ".join(
         f"{name}:{','.join(entry.numbers)}" if entry.numbers else name
         for name, entry in entries.items()
     )
 
 
-_E = TypeVar("_E", bound=Entry[Any])
-
-
-def _entry(
-    what: str, name: str, numbers: Sequence[float], entries: Mapping[str, _E], choices: str
-) -> _E:
+def _named(
+    what: str,
+    name: str,
+    numbers: Sequence[float],
+    entries: Mapping[str, Entry[T]],
+    where: str = "",
+    classes: int | None = None,
+) -> T:
+    """Return an object of a table; raise `InputError` if there is none or a number is refused."""
     entry = entries.get(name)
     if entry is None or len(numbers) != len(entry.numbers):
         given = f"{name}:{','.join(f'{n:g}' for n in numbers)}" if numbers else name
-        raise InputError(f"{what} is {given!r}; choose from {choices}")
+        raise InputError(f"{what} is {given!r}; choose from {usage(entries)}{where}")
     if any(MOST < abs(number) < math.inf for number in numbers):
         raise InputError(
             f"{what} {name!r}: single precision cannot compute with numbers above {MOST:g}"
         )
-    return entry
-
-
-def _built(what: str, name: str, numbers: Sequence[Any], entry: Entry[T]) -> T:
     try:
-        return entry.make(*numbers)
+        return entry.make(*numbers, *((classes,) if entry.by_classes else ()))
     except InputError as error:
         raise InputError(f"{what} {name!r}: {error}") from error

@@ -1,4 +1,4 @@
-"""Linear operators that are never written out as matrices: identities, sparse rows, stacks."""
+"""Linear operators that are never written out as matrices: identities and sparse rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
+from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -77,37 +78,31 @@ class Operator(eqx.Module):
 
 @final
 class Identity(Operator):
-    """`factor` times the identity on `size` numbers.
-
-    Examples
-    --------
-    >>> Identity(2, -1.0).apply(jnp.array([1.0, 2.0]))
-    Array([-1., -2.], dtype=float64)
-    """
+    """`factor` times the identity on `size` numbers."""
 
     size: int = eqx.field(static=True, converter=lambda n: checks.at_least("size", n, 1))
     factor: float = eqx.field(static=True, default=1.0)
 
     @property
+    @override
     def rows(self) -> int:
-        """The size."""
         return self.size
 
     @property
+    @override
     def columns(self) -> int:
-        """The size."""
         return self.size
 
+    @override
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
-        """Return factor x."""
         return x * self.factor
 
+    @override
     def adjoint(self, z: Float[Array, "n"]) -> Float[Array, "n"]:
-        """Return factor z."""
         return z * self.factor
 
+    @override
     def sparse(self) -> scipy.sparse.csr_array:
-        """Return factor I."""
         return scipy.sparse.csr_array(self.factor * scipy.sparse.eye_array(self.size))
 
     def norm_squared(self) -> float:
@@ -117,30 +112,20 @@ class Identity(Operator):
 
 @final
 class Sparse(Operator):
-    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik].
+    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik]."""
 
-    Attributes
-    ----------
-    places
-        Column of every entry.
-    values
-        The entry; 0 for padding.
-    width
-        Number of columns.
-    """
-
-    places: Int[Array, "m k"]
-    values: Float[Array, "m k"]
-    width: int = eqx.field(static=True)
+    places: Int[Array, "m k"]  # the column of every entry
+    values: Float[Array, "m k"]  # the entry; 0 for padding
+    width: int = eqx.field(static=True)  # the number of columns
 
     @property
+    @override
     def rows(self) -> int:
-        """The number of rows."""
         return int(self.places.shape[-2])
 
     @property
+    @override
     def columns(self) -> int:
-        """The width."""
         return self.width
 
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
@@ -165,55 +150,13 @@ class Sparse(Operator):
         places, values = np.asarray(self.places), np.asarray(self.values, np.float64)
         lines = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
         entries = (values.ravel(), (lines.ravel(), places.ravel()))
-        return scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
-
-
-@final
-class Stack(Operator):
-    """One operator above another: A x = (upper x, lower x)."""
-
-    upper: Operator
-    lower: Operator
-
-    def __check_init__(self) -> None:
-        if self.upper.columns != self.lower.columns:
-            raise InputError(
-                f"operators of {self.upper.columns} and {self.lower.columns} columns cannot be "
-                "stacked; give both as many columns as the model has features"
-            )
-
-    @property
-    def rows(self) -> int:
-        """Those of both."""
-        return self.upper.rows + self.lower.rows
-
-    @property
-    def columns(self) -> int:
-        """Those of either."""
-        return self.upper.columns
-
-    def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
-        """Return both results, one after the other."""
-        return jnp.concatenate([self.upper.apply(x), self.lower.apply(x)])
-
-    def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
-        """Return the sum of both adjoints."""
-        cut = self.upper.rows
-        return self.upper.adjoint(z[:cut]) + self.lower.adjoint(z[cut:])
-
-    def sparse(self) -> scipy.sparse.csr_array:
-        """Return both, stacked."""
-        both = scipy.sparse.vstack([self.upper.sparse(), self.lower.sparse()])
-        return scipy.sparse.csr_array(both)
+        table = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
+        table.eliminate_zeros()  # the padding
+        return table
 
 
 def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
     """Return the difference operator of a graph: one row x_i - x_j for every edge (i, j).
-
-    Raises
-    ------
-    InputError
-        If there is no edge, an edge is no pair of different nodes, or a node is not below `size`.
 
     Examples
     --------
@@ -232,13 +175,7 @@ def differences(edges: Int[HostArray, "e 2"], size: int) -> Sparse:
 
 
 def sparse_rows(matrix: Float[HostArray, "m n"] | scipy.sparse.csr_array) -> Sparse:
-    """Return a matrix as an operator that stores its non-zero entries, padded row by row.
-
-    Raises
-    ------
-    InputError
-        If it has no rows, or an entry is not finite.
-    """
+    """Return a matrix as an operator that stores its non-zero entries, padded row by row."""
     table = scipy.sparse.csr_array(matrix)
     if not table.shape[0] or not table.shape[1] or not np.all(np.isfinite(table.data)):
         raise InputError("the matrix of a structure must have rows and finite entries")
@@ -262,11 +199,6 @@ def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]
     r"""Return Q_v^-1 x, Q_v = I - v L, L the periodic one-dimensional Laplacian.
 
     By the Fourier transform (Liu et al. 2022, (2)): divide by 1 + 2v (1 - cos(2 pi k / d)).
-
-    Examples
-    --------
-    >>> laplacian_smooth(jnp.array([1.0, 0.0, 0.0, 0.0]), 1.0).round(4).tolist()
-    [0.4667, 0.2, 0.1333, 0.2]
     """
     if strength == 0:
         return x
@@ -280,11 +212,6 @@ def smoothed_share(size: int, strength: float) -> float:
     r"""Return tr(Q_v^-1) / d, the share of white noise's variance that smoothing leaves.
 
     About 1 / sqrt(1 + 4 v) in many columns.
-
-    Examples
-    --------
-    >>> round(smoothed_share(100, 2.0), 4)
-    0.3333
     """
     waves = np.cos(2 * math.pi * np.arange(size) / size)
     return float(np.mean(1 / (1 + 2 * strength * (1 - waves))))

@@ -26,13 +26,6 @@ class Problem(eqx.Module):
     """Minimise F(w) = (1/A) sum_i f_i(w) + r(w) over w in C, f_i(w) = (1/m_i) sum_j l(w'x_j, y_j).
 
     The model w has shape `(D,)`, or `(D, K)` for a loss with K margins.
-
-    Examples
-    --------
-    >>> from taciturn.problems import L2, Logistic, WholeSpace
-    >>> problem = Problem(Logistic(), L2(weight=1.0), WholeSpace())
-    >>> problem.prox(jnp.array([4.0]), 1.0)
-    Array([2.], dtype=float64)
     """
 
     loss: Loss
@@ -49,11 +42,7 @@ class Problem(eqx.Module):
         return (features,) if self.loss.outputs is None else (features, self.loss.outputs)
 
     def prox(self, v: Float[Array, "*S"], step: float | Float[Array, ""]) -> Float[Array, "*S"]:
-        """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly.
-
-        Derivations: `L2.prox_within`, `ElasticNet.prox_within` (completing the square) and the
-        `prox_l1` of each set.
-        """
+        """Return argmin_{x in C} r(x) + |x - v|_2^2 / (2 step), exactly."""
         return self.regulariser.prox_within(self.constraint, v, step)
 
     def predict(
@@ -105,11 +94,13 @@ def public_facts(problem: Problem, shards: Shards, *, clip: float) -> Spec:
 
     Only shapes, counts and constants are read, never a record; see `facts_from`.
     """
-    features = shards.stacked.features.shape[-1]
-    norm = shards.record_norm
-    dealt = shards.origin is not None and shards.origin.dealt
     return facts_from(
-        problem, shards.counts, features=features, record_norm=norm, clip=clip, dealt=dealt
+        problem,
+        shards.counts,
+        features=shards.dimension,
+        record_norm=shards.record_norm,
+        clip=clip,
+        dealt=shards.origin is not None and shards.origin.dealt,
     )
 
 
@@ -127,13 +118,6 @@ def facts_from(
     With R the record norm and, for the loss, lipschitz constant l and smoothness s:
     c_1 = R min(l, clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s).
     With `dealt`, records without owners are dealt to the agents at random.
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace
-    >>> problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
-    >>> facts_from(problem, [50, 50], features=3, record_norm=2.0, clip=0.5).gradient_bound
-    1.0
     """
     clip = positive("clip", clip, allow_infinity=True)
     norm = positive("record_norm", record_norm)

@@ -16,21 +16,13 @@ from taciturn.problems.sets import ConvexSet, WholeSpace
 from taciturn.typing import Array, Model, Scalar
 
 
-def _weight(value: float) -> float:
-    return checks.not_negative("a regulariser's weight", value)
-
-
 class Regulariser(eqx.Module):
     """A convex function r(x) of all coordinates of the model, of any shape.
 
     The constants below are for planning, on the host; they are not to be read inside jit.
-
-    Attributes
-    ----------
-    closed_form
-        Of `prox_within` on a set that has it too: as for `ConvexSet`.
     """
 
+    # of `prox_within` on a set that has it too: as for `ConvexSet`
     closed_form: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -64,167 +56,118 @@ class Regulariser(eqx.Module):
         return self.prox_within(WholeSpace(), v, step)
 
 
-@final
-class NoRegulariser(Regulariser):
-    """r(x) = 0."""
+def _weight(value: float) -> float:
+    return checks.not_negative("a regulariser's weight", value)
+
+
+class _Norms(Regulariser):
+    """r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2."""
 
     closed_form: ClassVar[bool] = True
 
-    def value(self, x: Model) -> Float[Array, ""]:
-        """Return 0."""
-        return jnp.zeros((), x.dtype)
+    @property
+    @abc.abstractmethod
+    def _weights(self) -> tuple[Scalar, Scalar]:
+        """l1 and l2; a term that a class lacks has the number 0, in compiled programs too."""
 
+    @override
+    def value(self, x: Model) -> Float[Array, ""]:
+        l1, l2 = self._weights
+        total = jnp.zeros((), x.dtype)
+        if not _is_zero(l1):
+            total = total + jnp.asarray(l1, x.dtype) * jnp.sum(jnp.abs(x))
+        if not _is_zero(l2):
+            total = total + 0.5 * jnp.asarray(l2, x.dtype) * jnp.sum(x**2)
+        return total
+
+    @override
     def subgradient(self, x: Model) -> Model:
-        """Return 0."""
-        return jnp.zeros_like(x)
+        """Return l1 sign(x) + l2 x, the sign of 0 being 0."""
+        l1, l2 = self._weights
+        total = jnp.zeros_like(x)
+        if not _is_zero(l1):
+            total = total + jnp.asarray(l1, x.dtype) * jnp.sign(x)
+        if not _is_zero(l2):
+            total = total + jnp.asarray(l2, x.dtype) * x
+        return total
 
     @override
     def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the projection of v."""
-        return constraint.project(v)
+        """Return the l1 proximal map at v s with threshold step l1 s, s = 1 / (1 + step l2).
 
-    @override
-    def gradient_bound(self, dimension: int) -> float:
-        """Return 0."""
-        return 0.0
-
-    @property
-    def smoothness(self) -> float:
-        """0."""
-        return 0.0
-
-
-@final
-class L1(Regulariser):
-    """r(x) = weight |x|_1.
-
-    Examples
-    --------
-    >>> L1(weight=2.0).prox(jnp.array([-3.0, 0.5]), 0.5)
-    Array([-2.,  0.], dtype=float64)
-    """
-
-    closed_form: ClassVar[bool] = True
-
-    weight: float = eqx.field(converter=_weight)
-
-    def value(self, x: Model) -> Float[Array, ""]:
-        """Return weight |x|_1."""
-        return jnp.asarray(self.weight, x.dtype) * jnp.sum(jnp.abs(x))
-
-    def subgradient(self, x: Model) -> Model:
-        """Return weight sign(x), 0 where x is 0."""
-        return jnp.asarray(self.weight, x.dtype) * jnp.sign(x)
-
-    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the proximal map of the l1 norm within the set, at threshold step weight."""
-        return constraint.prox_l1(v, step * self.weight)
-
-    def gradient_bound(self, dimension: int) -> float:
-        """Return weight sqrt(dimension)."""
-        return math.sqrt(dimension) * self.weight
-
-    @property
-    def smoothness(self) -> float:
-        """Infinite: the kink at 0."""
-        return math.inf if self.weight else 0.0
-
-
-@final
-class L2(Regulariser):
-    """r(x) = (weight / 2) |x|_2^2.
-
-    Examples
-    --------
-    >>> L2(weight=1.0).prox(jnp.array([3.0]), 0.5)
-    Array([2.], dtype=float64)
-    """
-
-    closed_form: ClassVar[bool] = True
-
-    weight: float = eqx.field(converter=_weight)
-
-    def value(self, x: Model) -> Float[Array, ""]:
-        """Return (weight / 2) |x|_2^2."""
-        return 0.5 * jnp.asarray(self.weight, x.dtype) * jnp.sum(x**2)
-
-    def subgradient(self, x: Model) -> Model:
-        """Return weight x."""
-        return jnp.asarray(self.weight, x.dtype) * x
-
-    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the projection of v / (1 + step weight).
-
-        Completing the square: step weight |x|^2 / 2 + |x - v|^2 / 2 equals
-        (1 + step weight) |x - v / (1 + step weight)|^2 / 2 plus a constant, an isotropic
-        distance, so that its minimiser over any set is a projection.
+        Completing the square: step l2 |x|^2 / 2 + |x - v|^2 / 2 equals
+        (1 + step l2) |x - v s|^2 / 2 plus a constant. Divided by 1 + step l2, an isotropic distance
+        is left, so that without an l1 term the minimiser over any set is the projection of v s.
         """
-        return constraint.project(v * _shrinkage(self.weight, v, step))
+        l1, l2 = self._weights
+        shrinkage = 1 if _is_zero(l2) else jnp.asarray(1 / (1 + step * l2), v.dtype)
+        if _is_zero(l1):
+            return constraint.project(v * shrinkage)
+        return constraint.prox_l1(v * shrinkage, step * l1 * shrinkage)
 
     @override
     def gradient_bound(self, dimension: int) -> float:
-        """Return infinity: the gradient grows with x."""
-        return math.inf if self.weight else 0.0
+        """Return sqrt(dimension) l1; infinity with l2 above 0, where the gradient grows with x."""
+        l1, l2 = self._weights
+        if l2:
+            return math.inf
+        return math.sqrt(dimension) * float(l1) if l1 else 0.0
 
     @property
     def smoothness(self) -> Scalar:
-        """The weight."""
-        return self.weight
+        """l2; infinite with l1 above 0, whose term has a kink at 0."""
+        l1, l2 = self._weights
+        return math.inf if l1 else l2
 
     @property
     def strong_convexity(self) -> Scalar:
-        """The weight."""
-        return self.weight
+        """l2."""
+        return self._weights[1]
+
+
+def _is_zero(weight: Scalar) -> bool:
+    return isinstance(weight, float) and weight == 0
 
 
 @final
-class ElasticNet(Regulariser):
-    """r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2.
+class NoRegulariser(_Norms):
+    """r(x) = 0."""
 
-    Examples
-    --------
-    >>> ElasticNet(l1=1.0, l2=1.0).prox(jnp.array([3.0]), 1.0)
-    Array([1.], dtype=float64)
-    """
+    _weights = (0.0, 0.0)
 
-    closed_form: ClassVar[bool] = True
+
+@final
+class L1(_Norms):
+    """r(x) = weight |x|_1."""
+
+    weight: float = eqx.field(converter=_weight)
+
+    @property
+    @override
+    def _weights(self) -> tuple[Scalar, Scalar]:
+        return self.weight, 0.0
+
+
+@final
+class L2(_Norms):
+    """r(x) = (weight / 2) |x|_2^2."""
+
+    weight: float = eqx.field(converter=_weight)
+
+    @property
+    @override
+    def _weights(self) -> tuple[Scalar, Scalar]:
+        return 0.0, self.weight
+
+
+@final
+class ElasticNet(_Norms):
+    """r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2."""
 
     l1: float = eqx.field(converter=_weight)
     l2: float = eqx.field(converter=_weight)
 
-    def value(self, x: Model) -> Float[Array, ""]:
-        """Return l1 |x|_1 + (l2 / 2) |x|_2^2."""
-        l1, l2 = jnp.asarray(self.l1, x.dtype), jnp.asarray(self.l2, x.dtype)
-        return l1 * jnp.sum(jnp.abs(x)) + 0.5 * l2 * jnp.sum(x**2)
-
-    def subgradient(self, x: Model) -> Model:
-        """Return l1 sign(x) + l2 x."""
-        l1, l2 = jnp.asarray(self.l1, x.dtype), jnp.asarray(self.l2, x.dtype)
-        return l1 * jnp.sign(x) + l2 * x
-
-    def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
-        """Return the l1 proximal map at v s with threshold step l1 s, s = 1 / (1 + step l2).
-
-        The square is completed as for `L2`; dividing the objective by 1 + step l2 leaves the
-        l1 term with weight step l1 / (1 + step l2).
-        """
-        shrinkage = _shrinkage(self.l2, v, step)
-        return constraint.prox_l1(v * shrinkage, step * self.l1 * shrinkage)
-
-    def gradient_bound(self, dimension: int) -> float:
-        """Return infinity, unless l2 is 0."""
-        return math.inf if self.l2 else math.sqrt(dimension) * self.l1
-
     @property
-    def smoothness(self) -> Scalar:
-        """Infinite, unless l1 is 0."""
-        return math.inf if self.l1 else self.l2
-
-    @property
-    def strong_convexity(self) -> Scalar:
-        """The weight l2."""
-        return self.l2
-
-
-def _shrinkage(weight: Scalar, v: Model, step: Scalar) -> Array:
-    return jnp.asarray(1 / (1 + step * weight), v.dtype)
+    @override
+    def _weights(self) -> tuple[Scalar, Scalar]:
+        return self.l1, self.l2

@@ -23,13 +23,10 @@ from taciturn.typing import Array, HostArray, Model, Scalar
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C.
 
-    Attributes
-    ----------
-    closed_form
-        Whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm of their
-        argument or their result, whichever is larger, in double precision, d its entries: only then
-        is rounding known to stay within the sensitivity of a step that is computed before the
-        noise. False unless a set says so.
+    It has a `closed_form` if `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the
+    norm of their argument or their result, whichever is larger, in double precision, d its entries:
+    only then is rounding known to stay within the sensitivity of a step that is computed before the
+    noise.
     """
 
     closed_form: ClassVar[bool] = False
@@ -41,11 +38,8 @@ class ConvexSet(eqx.Module):
     def project_in(self, x: Model, metric: float | Model) -> Model:
         """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
 
-        Raises
-        ------
-        InputError
-            If a weight of the metric is not above 0 and finite. Inside a compiled program, where
-            values cannot be read, the result is NaN instead.
+        Other weights raise `InputError`; inside a compiled program, where values cannot be read,
+        the result is NaN instead.
         """
         weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
         good = jnp.all((weights > 0) & jnp.isfinite(weights))
@@ -67,13 +61,7 @@ class ConvexSet(eqx.Module):
 
 
 def soft_threshold(v: Model, threshold: Scalar) -> Model:
-    """Return argmin_x threshold |x|_1 + |x - v|_2^2 / 2 = sign(v) max(|v| - threshold, 0).
-
-    Examples
-    --------
-    >>> soft_threshold(jnp.array([-3.0, 0.5]), 1.0)
-    Array([-2.,  0.], dtype=float64)
-    """
+    """Return argmin_x threshold |x|_1 + |x - v|_2^2 / 2 = sign(v) max(|v| - threshold, 0)."""
     return jnp.sign(v) * jnp.maximum(jnp.abs(v) - jnp.asarray(threshold, v.dtype), 0)
 
 
@@ -83,22 +71,20 @@ class WholeSpace(ConvexSet):
 
     closed_form: ClassVar[bool] = True
 
+    @override
     def project(self, x: Model) -> Model:
-        """Return x."""
         return x
 
     @override
     def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return x."""
         return x
 
+    @override
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
-        """Return the soft threshold of v."""
         return soft_threshold(v, threshold)
 
     @override
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
-        """Return True for every x without a NaN."""
         return jnp.all(~jnp.isnan(x))
 
 
@@ -108,18 +94,7 @@ def _bound(value: float | Array | HostArray) -> float | Array:
 
 @final
 class Box(ConvexSet):
-    """{x : lower <= x <= upper}, the bounds numbers or arrays that broadcast to x; may be infinite.
-
-    Raises
-    ------
-    InputError
-        If a lower bound exceeds its upper bound, or one is NaN.
-
-    Examples
-    --------
-    >>> Box(lower=-1.0, upper=1.0).project(jnp.array([-3.0, 0.5]))
-    Array([-1. ,  0.5], dtype=float64)
-    """
+    """{x : lower <= x <= upper}; the bounds are numbers or arrays that broadcast to x."""
 
     closed_form: ClassVar[bool] = True
 
@@ -140,11 +115,7 @@ class Box(ConvexSet):
         return self.project(x)
 
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
-        """Return the clipped soft threshold of v.
-
-        The problem separates, and a convex function of one variable is minimised over an
-        interval by clipping its free minimiser to it.
-        """
+        """Return the clipped soft threshold of v: the problem separates, an interval at a time."""
         return self.project(soft_threshold(v, threshold))
 
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
@@ -154,13 +125,7 @@ class Box(ConvexSet):
 
 @final
 class Ball(ConvexSet):
-    """{x : |x|_2 <= radius}, centred at 0.
-
-    Examples
-    --------
-    >>> Ball(radius=1.0).project(jnp.array([3.0, 4.0]))
-    Array([0.6, 0.8], dtype=float64)
-    """
+    """{x : |x|_2 <= radius}, centred at 0."""
 
     closed_form: ClassVar[bool] = True
 
@@ -214,13 +179,7 @@ class Ball(ConvexSet):
 
 @final
 class Simplex(ConvexSet):
-    """{x : x >= 0, sum x = total}.
-
-    Examples
-    --------
-    >>> Simplex(total=1.0).project(jnp.array([2.0, 1.5, -1.0]))
-    Array([0.75, 0.25, 0.  ], dtype=float64)
-    """
+    """{x : x >= 0, sum x = total}."""
 
     closed_form: ClassVar[bool] = True
 

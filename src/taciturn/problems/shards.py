@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -15,8 +16,7 @@ from jaxtyping import Float, Int, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
-from taciturn.problems.clipping import PublicScale, row_factor, row_norms, within_norm
-from taciturn.problems.division import Origin, check_sizes, origin_of
+from taciturn.problems.division import EMPTY, Origin, Persons, by_owner, check_sizes, origin_of
 from taciturn.problems.grid import Grid, on_grid, row_digits
 from taciturn.problems.memory import (
     aligned_zeros,
@@ -26,28 +26,35 @@ from taciturn.problems.memory import (
     own_array,
     some_of,
 )
-from taciturn.problems.persons import EMPTY, Persons
 from taciturn.typing import Array, HostArray, Precision
+
+# of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
+_LEAST_SQUARE = 1e-200
+
+
+@dataclass(frozen=True)
+class PublicScale:
+    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
+
+    A norm measured on the data would make every row a function of all records.
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive("the public norm", self.norm)
 
 
 class Shard(eqx.Module):
     """The records of one agent, or of A agents when every leaf has a leading axis A.
 
-    Attributes
-    ----------
-    features
-        Rows x_j; padded rows are 0.
-    targets
-        Floating or int32; 0 in padded rows.
-    mask
-        1 for a record, 0 for padding, in the type that sums over records have.
-    grid
-        Given where sums over the records are exact; None for sums in the precision at hand.
+    Padded rows, features and targets, are 0.
     """
 
     features: Float[Array, "*A M D"]
-    targets: Shaped[Array, "*A M"]
-    mask: Float[Array, "*A M"]
+    targets: Shaped[Array, "*A M"]  # floating or int32
+    mask: Float[Array, "*A M"]  # 1 for a record, 0 for padding, in the type of sums over records
+    # where sums over the records are exact; None for sums in the precision at hand
     grid: Grid | None = eqx.field(static=True, default=None)
 
     @property
@@ -62,23 +69,12 @@ class Shard(eqx.Module):
 
 
 class Shards(eqx.Module):
-    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`.
+    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`."""
 
-    Attributes
-    ----------
-    stacked
-        A `Shard` whose leaves have a leading agent axis.
-    counts
-        m_i, the public record counts; a zeroed record still counts.
-    record_norm
-        R: every row satisfies |x|_2 <= R.
-    origin
-        Where the records come from; None for shards that `pack` did not make, which no run takes.
-    """
-
-    stacked: Shard
-    counts: tuple[int, ...] = eqx.field(static=True)
-    record_norm: float = eqx.field(static=True)
+    stacked: Shard  # whose leaves have a leading agent axis
+    counts: tuple[int, ...] = eqx.field(static=True)  # m_i, public; a zeroed record still counts
+    record_norm: float = eqx.field(static=True)  # R: every row satisfies |x|_2 <= R
+    # None for shards that `pack` did not make, which no run takes
     origin: Origin | None = eqx.field(static=True, default=None)
 
     @property
@@ -98,16 +94,11 @@ class Shards(eqx.Module):
 
 
 def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
-    """Return all agents' records on the grid of exact sums.
+    """Return all agents' records on the grid of exact sums, for batches of at most `slots` places.
+
+    With `narrow`, rows are kept in single precision where that holds all digits, on one device.
 
     **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
-
-    Parameters
-    ----------
-    slots
-        The most places that a batch gathers.
-    narrow
-        Whether rows are kept in single precision where that holds all digits, on one device.
     """
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
@@ -138,8 +129,6 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         All rows; integer targets become int32, floating ones take the precision of the features.
     parts
         Row indices of each agent. Rows that no part names are left out.
-    record_norm
-        R > 0.
     enforce
         `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
         R / b and then clips those which still exceed R.
@@ -148,12 +137,6 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
     longest
         The least number of places in a block, where agents of other processes have more records.
-
-    Raises
-    ------
-    InputError
-        If shapes disagree, a cell is NaN or infinite, a part is empty or out of range, or a row
-        belongs to two parts.
 
     Notes
     -----
@@ -176,12 +159,20 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     checks.positive("record_norm", record_norm)
     indices = _checked_parts(features, targets, parts)
     if persons is not None:
-        indices = _places(persons, indices, len(features))
+        if persons.numbers.shape != targets.shape:
+            raise InputError(
+                f"there are persons of {persons.numbers.size} rows and {len(targets)} rows; give "
+                "one for each"
+            )
+        indices = [persons.places(part) for part in indices]
     longest = max(longest, *(part.size for part in indices))
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    factor = row_factor(enforce, record_norm)
+    factor = 1.0
+    if enforce != "clip":
+        scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
+        factor = record_norm / scale.norm
     flat = rows.reshape(-1, features.shape[1])
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
@@ -196,26 +187,21 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
-    origin = origin_of(parts)
-    origin = dataclasses.replace(
-        origin,
-        reproducible=origin.reproducible or not (persons is None or persons.draw.is_secret),
-        rows_per_person=None if persons is None else persons.rows_per_person,
-        agents_per_person=1 if persons is None else persons.most_agents(list(parts)),
-        rows=tuple(indices),
-    )
+    origin = dataclasses.replace(origin_of(parts), rows=tuple(indices))
+    if persons is not None:
+        origin = dataclasses.replace(
+            origin,
+            reproducible=origin.reproducible or not persons.draw.is_secret,
+            rows_per_person=persons.rows_per_person,
+            agents_per_person=persons.most_agents(list(parts)),
+        )
     return Shards(data, counts, float(record_norm), origin)
 
 
 def check_norms(shard: Shard, record_norm: float) -> None:
-    """Raise unless every row of the shard, or of all agents' shards, has |x|_2 <= R.
+    """Raise `PrivacyError` unless every row of the shard, or of all agents' shards, is within R.
 
     Masked rows are checked too: a mask is no defence for a question that forgets it.
-
-    Raises
-    ------
-    PrivacyError
-        If a row exceeds R or is NaN; the message does not repeat the row.
     """
     features = on_host(shard.features)
     rows = features.reshape(-1, features.shape[-1])
@@ -247,7 +233,17 @@ def _checked_parts(
         )
     if not len(parts):
         raise InputError("there are no parts; give the row indices of at least one agent")
-    indices = [_checked_part(agent, part, len(features)) for agent, part in enumerate(parts)]
+    indices = [np.asarray(part) for part in parts]
+    for agent, part in enumerate(indices):
+        if part.size == 0:
+            raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
+        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+            raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
+        if part.min() < 0 or part.max() >= len(features):
+            raise InputError(
+                f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
+                f"the data has rows 0..{len(features) - 1}"
+            )
     uses = np.bincount(np.concatenate(indices), minlength=len(features))
     if uses.max() > 1:
         raise InputError(
@@ -255,28 +251,6 @@ def _checked_parts(
             "parts must be disjoint, so give each row to one agent"
         )
     return indices
-
-
-def _places(persons: Persons, parts: list[HostArray], rows: int) -> list[HostArray]:
-    if persons.numbers.shape != (rows,):
-        raise InputError(
-            f"there are persons of {persons.numbers.size} rows and {rows} rows; give one for each"
-        )
-    return [persons.places(part) for part in parts]
-
-
-def _checked_part(agent: int, part: HostArray, rows: int) -> HostArray:
-    part = np.asarray(part)
-    if part.size == 0:
-        raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
-    if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-        raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
-    if part.min() < 0 or part.max() >= rows:
-        raise InputError(
-            f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
-            f"the data has rows 0..{rows - 1}"
-        )
-    return part
 
 
 def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
@@ -294,41 +268,82 @@ def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
     return rows
 
 
-def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
-    """Return consecutive blocks of rows; sizes differ by at most one.
+def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
+    """Return |x|_2 of every row, computed in float64 without overflow or underflow."""
+    wide = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("...d,...d->...", wide, wide)
+    norms: HostArray = np.sqrt(squares)
+    # elsewhere a square that matters may be beyond the range of the type
+    beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
+    sizes = np.abs(wide[beyond])
+    largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(invalid="ignore"):  # an infinite cell has no norm
+        scaled = sizes / np.where(largest > 0, largest, 1.0)
+    norms[beyond] = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
+    return norms
 
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, or no agent.
 
-    Examples
-    --------
-    >>> [part.tolist() for part in contiguous_partition(5, 2)]
-    [[0, 1, 2], [3, 4]]
+def within_norm(
+    rows: Float[np.ndarray, "M D"], record_norm: float, precision: Precision
+) -> Float[np.ndarray, "M D"]:
+    """Return each row times min(1, R / |x|_2), in `precision`, of norm at most R after rounding.
+
+    **Guarantee.** The true norm is at most R. A float64 norm of D terms is wrong by at most a
+    factor 1 + (D/2 + 2) u, u = 2^-53, whatever the order of summation; a row is kept only if its
+    computed norm times 1 + 2 (D + 4) u is at most R, so that every other way of computing the
+    norm in float64 agrees. Rows with one non-zero cell have an exact norm and need no margin. For
+    bounds near the smallest or beyond the largest number of the precision, where rounding cannot
+    meet R, it raises `InputError`.
     """
+    shrunk = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0)
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        stored: HostArray = shrunk.astype(precision)
+    spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
+    for _ in range(8):
+        outside = ~(_upper_norms(stored) <= record_norm)  # a norm that is no number, too
+        if not outside.any():
+            return stored
+        exact = stored[outside].astype(np.float64)
+        stored[outside] = _shrunk(exact, record_norm, spare).astype(precision)
+    raise InputError(
+        f"record_norm {record_norm:g} is out of the range of {precision}; rescale the data"
+    )
+
+
+def _slack(rows: HostArray) -> float:
+    return float((rows.shape[-1] + 4) * np.finfo(np.float64).eps)
+
+
+def _upper_norms(rows: HostArray) -> HostArray:
+    wide = np.asarray(rows, np.float64)
+    single = np.count_nonzero(wide, axis=-1) <= 1
+    upper = row_norms(wide) * (1 + _slack(wide))
+    upper[single] = np.abs(wide[single]).max(axis=-1, initial=0.0)
+    return upper
+
+
+def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
+    norms = row_norms(rows)
+    outside = norms > record_norm * spare
+    factors = np.divide(record_norm * spare, norms, out=np.ones_like(norms), where=outside)
+    shrunk: HostArray = rows * factors[:, None]
+    return shrunk
+
+
+def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
+    """Return consecutive blocks of rows; sizes differ by at most one."""
     check_sizes(rows, agents)
     return list(np.array_split(np.arange(rows), agents))
 
 
 def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
-    """Return one part per distinct value, in sorted order of the values.
-
-    Raises
-    ------
-    InputError
-        If there are no values or they are not a vector.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in partition_by(np.array(["b", "a", "b"]))]
-    [[1], [0, 2]]
-    """
+    """Return one part per distinct value, in sorted order of the values."""
     values = np.asarray(values)
     if values.ndim != 1 or not values.size:
         raise InputError(f"values have shape {values.shape}; give one value per row")
     _, owner = np.unique(values, return_inverse=True)
-    return _by_owner(owner, int(owner.max()) + 1)
+    return by_owner(owner, int(owner.max()) + 1)
 
 
 def dirichlet_partition(
@@ -339,12 +354,7 @@ def dirichlet_partition(
     For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
     and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
     2019 draw it per agent instead; per label uses every row once). Then each agent
-    without a row takes one from the agent who holds most.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than agents, no agent, or alpha is not above 0.
+    without a row takes the first one of the agent who holds most.
     """
     labels = np.asarray(labels)
     check_sizes(labels.size, agents)
@@ -356,7 +366,7 @@ def dirichlet_partition(
         owner[draws.permutation(group)] = np.searchsorted(
             cuts, np.arange(group.size) + 0.5, side="right"
         )
-    return _by_owner(_without_empty(owner, agents), agents)
+    return by_owner(_without_empty(owner, agents), agents)
 
 
 def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
@@ -373,11 +383,6 @@ def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
     return owner
 
 
-def _by_owner(owner: np.ndarray, agents: int) -> list[np.ndarray]:
-    order = np.argsort(owner, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
-
-
 def replace_record(
     shards: Shards,
     agent: int,
@@ -387,45 +392,31 @@ def replace_record(
     *,
     enforce: bool = True,
 ) -> Shards:
-    """Return the shards with one record replaced: a `replace_one` neighbour.
+    """Return the shards with an agent's record `index` replaced: a `replace_one` neighbour.
 
-    Parameters
-    ----------
-    index
-        Position among the agent's records, below its count.
-    features, target
-        The new record; it is rounded to the types of the shards.
-    enforce
-        False leaves out the check of the norm, to plant a fault that an audit must find.
-
-    Raises
-    ------
-    InputError
-        If there is no such record, the shape is wrong, or |x|_2 exceeds the record norm.
+    The new record is rounded to the types of the shards. Without `enforce` its norm is not checked,
+    to plant a fault that an audit must find.
     """
     _check_place(shards, agent, index)
     data = shards.stacked
     row = np.asarray(features, np.dtype(data.features.dtype))
     if row.shape != (shards.dimension,):
         raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
+    if enforce and not row_norms(row[None])[0] <= shards.record_norm:
+        raise InputError(
+            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
+            "within_norm"
+        )
     changed = Shard(
         features=data.features.at[agent, index].set(jnp.asarray(row)),
         targets=data.targets.at[agent, index].set(jnp.asarray(target, data.targets.dtype)),
         mask=data.mask.at[agent, index].set(1),
     )
-    if enforce:
-        _check_row(row, shards.record_norm)
     return Shards(changed, shards.counts, shards.record_norm, shards.origin)
 
 
 def zero_record(shards: Shards, agent: int, index: int) -> Shards:
-    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour.
-
-    Raises
-    ------
-    InputError
-        If there is no such record.
-    """
+    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour."""
     _check_place(shards, agent, index)
     mask = shards.stacked.mask.at[agent, index].set(0)
     zeroed: Shards = eqx.tree_at(lambda tree: tree.stacked.mask, shards, mask)
@@ -439,13 +430,3 @@ def _check_place(shards: Shards, agent: int, index: int) -> None:
         raise InputError(
             f"agent {agent} has no record {index}; its records are 0..{shards.counts[agent] - 1}"
         )
-
-
-def _check_row(row: np.ndarray, record_norm: float) -> None:
-    single = Shard(jnp.asarray(row)[None], jnp.zeros(1), jnp.ones(1))
-    try:
-        check_norms(single, record_norm)
-    except PrivacyError as error:
-        raise InputError(
-            f"the new record's norm is not at most {record_norm:g}; bring it there with within_norm"
-        ) from error

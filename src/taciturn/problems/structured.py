@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
+import scipy.sparse
 from jaxtyping import Float, Int
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.problems.losses import Loss
-from taciturn.problems.operators import Identity, Operator, Stack, differences
+from taciturn.problems.operators import Identity, Operator, differences, sparse_rows
 from taciturn.problems.problem import Problem
 from taciturn.problems.regularisers import L1, Regulariser
 from taciturn.problems.sets import ConvexSet, WholeSpace
@@ -27,29 +28,14 @@ class Structured(eqx.Module):
 
     f is that of `Problem` (1/A sum of the agents' means), x of shape `(D,)`. A, B and c are public.
 
-    Attributes
-    ----------
-    loss
-        With one margin.
-    regulariser
-        r, by its proximal map.
-    forward, coupling, target
-        A, B and c; `target` of shape `(A.rows,)`.
-    ridge
-        Weight of (1/2)|x|^2; above 0 the problem is strongly convex.
-
-    Raises
-    ------
-    InputError
-        If A, B and c differ in their number of rows, the ridge is negative, or the loss has more
-        than one margin.
+    With a ridge above 0 the problem is strongly convex.
     """
 
-    loss: Loss
-    regulariser: Regulariser
-    forward: Operator
-    coupling: Operator
-    target: Float[Array, "m"]
+    loss: Loss  # with one margin
+    regulariser: Regulariser  # r, by its proximal map
+    forward: Operator  # A
+    coupling: Operator  # B
+    target: Float[Array, "m"]  # c
     ridge: float = eqx.field(static=True, default=0.0)
 
     def __check_init__(self) -> None:
@@ -71,24 +57,13 @@ class Structured(eqx.Module):
 
     @property
     def composed(self) -> Problem:
-        """The same problem in x alone, where B = -I: r(A x - c) as a regulariser.
-
-        Raises
-        ------
-        InputError
-            If B is not -I, or r not the l1 norm.
-        """
+        """The same problem in x alone, where B = -I and r is the l1 norm: r(A x - c)."""
         if not (isinstance(self.coupling, Identity) and self.coupling.factor == -1):
             raise InputError("only with B = -I does y follow from x; use the constrained form")
         if not isinstance(self.regulariser, L1):
             raise InputError("only the l1 norm of A x - c is known as a regulariser of x")
-        composed = ComposedL1(
-            self.regulariser.weight,
-            self.forward,
-            self.target,
-            self.forward.norm_squared(),
-            self.ridge,
-        )
+        weight, curvature = self.regulariser.weight, self.forward.norm_squared()
+        composed = ComposedL1(weight, self.forward, self.target, curvature, self.ridge)
         return Problem(self.loss, composed, WholeSpace())
 
 
@@ -102,19 +77,15 @@ class ComposedL1(Regulariser):
         x = v' - A'u,    u <- clip(u + (A x - c) / curvature, +-step' weight),
 
     step' = step / (1 + step ridge), v' = v / (1 + step ridge). Public, hence free of privacy.
-
-    Attributes
-    ----------
-    curvature
-        At least the largest eigenvalue of A'A.
     """
 
     weight: float
     forward: Operator
     target: Float[Array, "m"]
-    curvature: float
+    curvature: float  # at least the largest eigenvalue of A'A
     ridge: float = eqx.field(static=True, default=0.0)
     steps: int = eqx.field(static=True, default=200)
+    smoothness = math.inf
 
     @override
     def value(self, x: Vector) -> Float[Array, ""]:
@@ -148,31 +119,17 @@ class ComposedL1(Regulariser):
     def gradient_bound(self, dimension: int) -> float:
         """Return weight sqrt(|A'A| rows), or infinity with a ridge."""
         del dimension
-        if self.ridge:
-            return float("inf")
-        return self.weight * float(np.sqrt(self.forward.norm_squared() * self.forward.rows))
-
-    @property
-    @override
-    def smoothness(self) -> float:
-        """Infinite: kinks."""
-        return float("inf")
+        size = math.sqrt(self.forward.norm_squared() * self.forward.rows)
+        return math.inf if self.ridge else self.weight * size
 
     @property
     @override
     def strong_convexity(self) -> float:
-        """The ridge."""
         return self.ridge
 
 
 def structured_from(problem: Problem) -> Structured:
-    """Return the constrained form of a problem whose regulariser is a structure, or an l1 norm.
-
-    Raises
-    ------
-    InputError
-        If the regulariser is none of a structure's.
-    """
+    """Return the constrained form of a problem whose regulariser is a structure."""
     structure = problem.regulariser
     if not isinstance(structure, ComposedL1):
         raise InputError(
@@ -198,7 +155,8 @@ def fused_lasso(
     loss: Loss, edges: Int[HostArray, "e 2"], size: int, *, weight: float, ridge: float = 0.0
 ) -> Structured:
     """Return f(x) + weight |y|_1 subject to [phi; I] x = y, phi the differences along the edges."""
-    stacked = Stack(differences(edges, size), Identity(size))
+    rows = (differences(edges, size).sparse(), Identity(size).sparse())
+    stacked = sparse_rows(scipy.sparse.csr_array(scipy.sparse.vstack(rows)))
     return generalised_lasso(loss, stacked, weight=weight, ridge=ridge)
 
 

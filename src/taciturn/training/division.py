@@ -10,7 +10,14 @@ from jaxtyping import Int
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.problems import Draw, Persons, check_at_one_agent, hold_out, random_partition
+from taciturn.problems import (
+    Draw,
+    Persons,
+    check_at_agents,
+    check_at_one_agent,
+    hold_out,
+    random_partition,
+)
 from taciturn.proposal import Proposal, Request
 from taciturn.tables import Files
 from taciturn.typing import HostArray
@@ -142,7 +149,7 @@ class Division:
                 f"the records belong to {len(known)} agents already; leave --agents out"
             )
         if persons is not None:
-            persons.check_agents(known, self.agents_per_person)
+            check_at_agents(persons.most_agents(known), self.agents_per_person)
 
     def _shares(self, units: int, what: str) -> tuple[int, ...]:
         """Return how many units each agent has, where these are dealt out."""
