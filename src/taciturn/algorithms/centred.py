@@ -226,7 +226,7 @@ def around_centre(
 def _around(oracle: Oracle, record_norm: float, constant: float) -> Oracle:
     """Return a question about rows around a centre, without forming them if that can be."""
     if type(oracle) is Gradient:
-        return CentredGradient(oracle.loss, oracle.clip, record_norm, constant)
+        return CentredGradient(oracle, record_norm, constant)
     return Recentred(oracle, record_norm, constant)
 
 

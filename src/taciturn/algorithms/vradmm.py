@@ -206,7 +206,7 @@ def variance_reduction(
     share = spread / clip if np.isfinite(spread) and np.isfinite(clip) else 1.0
     relative = float(np.sqrt(share / inner)) / rate
     questions = (
-        MinibatchDifference(loss, clip, spread, rate),
+        MinibatchDifference(loss, clip, rate, spread=spread),
         Snapshot(loss, clip, relative),
     )
     return questions, relative * rate / share

@@ -34,7 +34,6 @@ from taciturn.engine.door import Door, Live, Private, Record, exact_answer, nois
 from taciturn.errors import InputError
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.oracles import (
-    CentredGradient,
     Gradient,
     Oracle,
     ProjectedStep,
@@ -274,7 +273,7 @@ def canary(
     oracle = oracle or Gradient(problem.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
-    if isinstance(oracle, CentredGradient | Recentred):
+    if isinstance(oracle, Recentred):
         rows[:, -1] = 0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     one, other = _saturating(oracle, features)
@@ -326,7 +325,7 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
         return one, one / 2 + math.sqrt(3) / 2 * two
     inner = oracle.inner if isinstance(oracle, Recentred) else oracle
     gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
-    if isinstance(gradient, Gradient | CentredGradient) and gradient.coefficient_bound == 1:
+    if isinstance(gradient, Gradient) and gradient.coefficient_bound == 1:
         return one, one
     raise InputError(
         f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "

@@ -8,21 +8,26 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.claims import coefficients
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import AddedNoise
-from taciturn.oracles.queries import Point
+from taciturn.oracles.oracle import Assumptions, Oracle, Point
 from taciturn.oracles.sampling import Sampling, batches
 from taciturn.oracles.sums import margins, over_rows, record_sum, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from taciturn.problems import Loss, Problem, Shard, clip_coefficient
 from taciturn.spec import Spec
 from taciturn.typing import Array
+
+
+class Pair(NamedTuple):
+    """A question about f_i at two points, both of the model's shape."""
+
+    x: Float[Array, "*shape"]
+    anchor: Float[Array, "*shape"]
 
 
 class Gradient(Oracle):
@@ -52,6 +57,7 @@ class Gradient(Oracle):
         Public bound on the norm of the coefficient; infinity leaves it as it is.
     """
 
+    exact_on_machine: ClassVar[bool] = True
     reads_over_rows: ClassVar[bool] = True
     holds_for_any_loss: ClassVar[bool] = True
 
@@ -68,13 +74,10 @@ class Gradient(Oracle):
     def assumptions(self) -> Assumptions:
         return Assumptions(self.loss, self.coefficient_bound)
 
-    @property
     @override
-    def exact_on_machine(self) -> bool:
-        return True
-
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
+    def exact(
+        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
+    ) -> Float[Array, "..."]:
         bound = self.coefficient_bound
 
         def summed(rows: Shard, x: Array) -> Float[Array, "..."]:
@@ -91,7 +94,57 @@ class Gradient(Oracle):
         return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
 
 
-class MinibatchGradient(Oracle):
+class Snapshot(Gradient):
+    """The full-batch gradient, of a `Pair` that at its first point, at another multiplier."""
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+
+class _OnBatch(Oracle):
+    """What the questions about a batch have in common: its law, and the bound of a sum over it."""
+
+    exact_on_machine: ClassVar[bool] = True
+
+    loss: Loss
+    clip: float = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    records: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        batches(self.rate, self.records)
+
+    @property
+    @override
+    def sampling(self) -> Sampling:
+        return batches(self.rate, self.records)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.full.assumptions
+
+    @property
+    def full(self) -> Gradient:
+        """The question about all records."""
+        return Gradient(self.loss, self.clip)
+
+    @property
+    def part(self) -> float:
+        """How far a record's coefficient can move, over the bound on its size."""
+        return 1.0
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        full = self.full.bound(spec, adjacency, norm=norm)
+        reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
+        if self.part != 1:
+            reason += f"; times {self.part:g}, what a coefficient may change by over its size"
+        value = full.value * self.part / self.sampling.share(spec)[:, None, None]
+        real = dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(real, spec)
+
+
+class MinibatchGradient(_OnBatch):
     r"""The clipped record gradients of a Poisson batch, over the expected batch size.
 
     Every record takes part independently with probability q, afresh for every answer; or, with
@@ -132,97 +185,21 @@ class MinibatchGradient(Oracle):
     records
         None for Poisson batches; for batches of a fixed size n, the least number of records that
         an agent has.
-
-    Raises
-    ------
-    InputError
-        If the rate is not in (0, 1]; from `check`, if the unit is an agent or the relation neither
-        replace_one nor zero_out.
     """
 
     reads_over_rows: ClassVar[bool] = True
 
-    loss: Loss
-    clip: float = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
-    records: int | None = eqx.field(static=True, default=None, kw_only=True)
-
-    def __check_init__(self) -> None:
-        batches(self.rate, self.records)
-
-    @property
-    @override
-    def sampling(self) -> Sampling:
-        return batches(self.rate, self.records)
-
-    @property
-    @override
-    def assumptions(self) -> Assumptions:
-        return self._full.assumptions
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
-
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         """Return the sum over the batch divided by the expected size of one."""
-        return self._full.exact(shard, self.sampling.expected_size(count), query)
-
-    @property
-    def _full(self) -> Gradient:
-        return Gradient(self.loss, self.clip)
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        full = self._full.bound(spec, adjacency, norm=norm)
-        reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
-        value = full.value / self.sampling.share(spec)[:, None, None]
-        real = dataclasses.replace(full, value=value, derivation=reason)
-        return self.sampling.widened(real, spec)
+        return self.full.exact(shard, self.sampling.expected_size(count), query)
 
 
 # of the coefficient bound: what two coefficients lose by rounding stays below the digits of a sum
 LEAST_SPREAD = 2.0**-20
 
 
-class Pair(NamedTuple):
-    """A question about f_i at two points, both of the model's shape."""
-
-    x: Float[Array, "*shape"]
-    anchor: Float[Array, "*shape"]
-
-
-class Snapshot(Gradient):
-    """The full-batch gradient with a separate noise multiplier.
-
-    Attributes
-    ----------
-    relative_multiplier
-        Its multiplier over that of the plan's other questions.
-    """
-
-    reads_over_rows: ClassVar[bool] = True
-
-    relative_multiplier: float = eqx.field(static=True, default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.positive("relative_multiplier", self.relative_multiplier)
-
-    @property
-    @override
-    def noise(self) -> AddedNoise:
-        return AddedNoise(self.relative_multiplier)
-
-    @override
-    def exact(
-        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
-    ) -> Float[Array, "..."]:
-        return super().exact(shard, count, Point(query.x))
-
-
-class MinibatchDifference(Oracle):
+class MinibatchDifference(_OnBatch):
     r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
@@ -253,70 +230,47 @@ class MinibatchDifference(Oracle):
         q, in (0, 1].
     records
         As for `MinibatchGradient`.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range; from `check`, as for `MinibatchGradient`.
     """
 
     reads_over_rows: ClassVar[bool] = True
 
-    loss: Loss
-    clip: float = eqx.field(static=True)
-    spread: float = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
-    records: int | None = eqx.field(static=True, default=None, kw_only=True)
+    spread: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         checks.positive("clip", self.clip, allow_infinity=True)
         checks.positive("spread", self.spread, allow_infinity=True)
-        batches(self.rate, self.records)
-        full = self._full.coefficient_bound
-        if self._bounded and self.spread < LEAST_SPREAD * full:
+        full = self.full.coefficient_bound
+        if np.isfinite(full) and self.spread < LEAST_SPREAD * full:
             raise InputError(
                 f"spread is {self.spread:g}, below 2^-20 of the coefficient bound {full:g}: the "
                 "last digits of a coefficient would count; raise spread, or lower clip"
             )
 
     @property
-    @override
-    def sampling(self) -> Sampling:
-        return batches(self.rate, self.records)
-
-    @property
     def coefficient_bound(self) -> float:
         """The bound that is enforced on the change of a record's coefficient."""
-        return min(self.spread, 2 * self._full.coefficient_bound)
+        return min(self.spread, 2 * self.full.coefficient_bound)
 
     @property
     @override
-    def assumptions(self) -> Assumptions:
-        return self._full.assumptions
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
+    def part(self) -> float:
+        full = self.full.coefficient_bound
+        return self.coefficient_bound / full if np.isfinite(full) else 1.0
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
-        total: Array = over_rows(shard, self._summed, *query, outputs=1)
+        def coefficient(rows: Shard, point: Array) -> Array:
+            found = self.loss.coefficient(margins(rows, point), rows.targets)
+            return clip_coefficient(found, self.full.coefficient_bound)
+
+        def summed(rows: Shard, x: Array, anchor: Array) -> Array:
+            change = coefficient(rows, x) - coefficient(rows, anchor)
+            limited = clip_coefficient(change, self.coefficient_bound)
+            return record_sum(rows, limited, self.coefficient_bound)
+
+        total: Array = over_rows(shard, summed, *query, outputs=1)
         mean: Array = total / self.sampling.expected_size(count)
         return mean
-
-    def _summed(self, shard: Shard, *points: Array) -> Array:
-        here, there = (self._coefficient(shard, point) for point in points)
-        change = clip_coefficient(here - there, self.coefficient_bound)
-        return record_sum(shard, change, self.coefficient_bound)
-
-    def _coefficient(self, shard: Shard, point: Array) -> Array:
-        coefficient = self.loss.coefficient(margins(shard, point), shard.targets)
-        return clip_coefficient(coefficient, self._full.coefficient_bound)
-
-    @property
-    def _full(self) -> Gradient:
-        return Gradient(self.loss, self.clip)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -325,19 +279,7 @@ class MinibatchDifference(Oracle):
                 f"the difference of gradients is asked of losses with one margin, not of "
                 f"{type(self.loss).__name__}"
             )
-        full = self._full.bound(spec, adjacency, norm=norm)
-        one = self.coefficient_bound / self._full.coefficient_bound if self._bounded else 1.0
-        reason = (
-            f"{full.derivation}; times {one:g}, what the coefficient may change by over what it "
-            f"may be, and divided by the expected share of the batch, {self.rate:g}"
-        )
-        value = full.value * one / self.sampling.share(spec)[:, None, None]
-        real = dataclasses.replace(full, value=value, derivation=reason)
-        return self.sampling.widened(real, spec)
-
-    @property
-    def _bounded(self) -> bool:
-        return bool(np.isfinite(self._full.coefficient_bound))
+        return super().bound(spec, adjacency, norm=norm)
 
 
 # larger queries are answered at the neutral one: rounding could exceed a record's part
@@ -426,9 +368,19 @@ class ProjectedStep(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
         gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
-        reach = self._reach(shard, count, wide.point.size)
-        usable = _usable(wide, reach)
-        x, slope, curvature, step = _or_else(usable, wide)
+        reach = jnp.asarray(LARGEST)
+        if shard.grid is not None:  # U; elsewhere answers are not exact
+            term = shard.grid.record_norm * self.gradient.coefficient_bound
+            parts = count * (wide.point.size + 32)
+            reach = jnp.minimum(2.0**43 * term / parts - term, LARGEST)
+        small = _size(wide.point, wide.slope, wide.curvature) <= reach  # false for a NaN
+        positive = (wide.curvature >= 1 / LARGEST) & (wide.curvature <= LARGEST**2)
+        usable = small & positive & (wide.step >= 0) & (wide.step <= LARGEST)
+        zero, one = jnp.zeros_like(wide.point), jnp.ones_like(wide.curvature)
+        x, slope, curvature, step = (
+            jnp.where(usable, part, neutral)
+            for part, neutral in zip(wide, (zero, zero, one, one), strict=True)
+        )
         without_records = self.problem.prox(x - slope / curvature, step)
         usable &= _size(x, slope, curvature) + _size(without_records, 0.0, curvature) <= reach
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
@@ -436,35 +388,12 @@ class ProjectedStep(Oracle):
         answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
         return answer
 
-    def _reach(self, shard: Shard, count: Float[Array, ""], entries: int) -> Float[Array, ""]:
-        """Return U, or the largest query at all where answers are not exact."""
-        if shard.grid is None:
-            return jnp.asarray(LARGEST)
-        term = shard.grid.record_norm * self.gradient.coefficient_bound
-        reach: Array = jnp.minimum(2.0**43 * term / (count * (entries + 32)) - term, LARGEST)
-        return reach
-
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         return with_rounding(self.gradient.bound(spec, adjacency, norm=norm))
-
-
-def _usable(query: Step, reach: Float[Array, ""]) -> Bool[Array, ""]:
-    """Whether all numbers are such that double precision carries the step; false for a NaN."""
-    point, slope, curvature, step = query
-    small = _size(point, slope, curvature) <= reach
-    positive = (curvature >= 1 / LARGEST) & (curvature <= LARGEST**2)
-    usable: Array = small & positive & (step >= 0) & (step <= LARGEST)
-    return usable
 
 
 def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
     """Return c |x| + |s|."""
     size: Array = curvature * jnp.linalg.norm(point) + jnp.linalg.norm(slope)
     return size
-
-
-def _or_else(usable: Bool[Array, ""], query: Step) -> Step:
-    zero, one = jnp.zeros_like(query.point), jnp.ones_like(query.curvature)
-    neutral = Step(zero, zero, one, one)
-    return Step(*(jnp.where(usable, a, b) for a, b in zip(query, neutral, strict=True)))

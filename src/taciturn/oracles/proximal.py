@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,9 +16,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import ObjectiveNoise
-from taciturn.oracles.queries import Centre, Point
+from taciturn.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
 from taciturn.oracles.sums import with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound
 from taciturn.problems import Problem, Shard, WholeSpace
@@ -82,12 +80,6 @@ class ProximalStep(Oracle):
         Curvature of the quadratic.
     tol
         Residual, relative to the largest distance c_1 / rho that the centre can have.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, the loss is not smooth, or a vector of margins would be
-        clipped (its clipped coefficient need not be monotone).
     """
 
     problem: Problem
@@ -102,6 +94,7 @@ class ProximalStep(Oracle):
         checks.positive("record_norm", self.record_norm)
         checks.fraction("tol", self.tol)
         loss = self.problem.loss
+        # the clipped coefficient of several margins need not be monotone
         if loss.outputs is not None and self.clip < loss.lipschitz:
             raise InputError(
                 f"a clip of {self.clip:g} bends the gradients of {type(loss).__name__}, so that "
@@ -111,17 +104,13 @@ class ProximalStep(Oracle):
     @property
     def steps(self) -> int:
         """K."""
-        contraction = 1 / (1 + self._step * self.rho)
+        contraction = 1 / (1 + 2 / self.smoothness * self.rho)
         return max(1, math.ceil(math.log(self.tol) / math.log(contraction)))
 
     @property
     def smoothness(self) -> float:
         """L, the Lipschitz constant of grad f_i: that of the loss times record_norm^2."""
         return self.problem.loss.smoothness * self.record_norm**2
-
-    @property
-    def _step(self) -> float:
-        return 2 / self.smoothness
 
     @property
     def gradient(self) -> Gradient:
@@ -142,11 +131,10 @@ class ProximalStep(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         v = query.v if shard.grid is None else query.v.astype(jnp.float64)
-        step = jnp.asarray(self._step, v.dtype)
+        step = jnp.asarray(2 / self.smoothness, v.dtype)
         exactly, features = shard.grid is not None, shard.features.shape[-1]
-        shard = dataclasses.replace(shard, grid=None)
         targets = self.problem.loss.within_domain(shard.targets)
-        shard = dataclasses.replace(shard, targets=targets)
+        shard = dataclasses.replace(shard, targets=targets, grid=None)
         shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
 
         def forward(_: Int[Array, ""], x: Array) -> Array:
@@ -169,35 +157,26 @@ class ProximalStep(Oracle):
         convexity = self.problem.regulariser.strong_convexity * (1 + 2.0**-20)
         smooth, slack = self.smoothness, 1 + convexity / self.rho
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
-        fixed = (
-            per_size * term / self.rho
-            + 20 * smooth / self.record_norm
-            + (count + entries + 64) * term
-        )
+        fixed = per_size * term / self.rho + 20 * smooth / self.record_norm
+        fixed += (count + entries + 64) * term
         return (2.0**43 * term / (count * slack) - fixed) / per_size
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         gradient = self.gradient.bound(spec, adjacency, norm=norm)
-        curvature = self.rho + self._strong_convexity
+        # of the regulariser, rounded down, whatever precision its weight was cast to
+        weight = np.float32(self.problem.regulariser.strong_convexity)
+        curvature = self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         value = gradient.value / curvature
-        if (
-            np.all(np.isfinite(value))
-            and not self.reach(max(spec.counts), spec.shape[0], spec.dimension) > 0
-        ):
+        reach = self.reach(max(spec.counts), spec.shape[0], spec.dimension)
+        if np.all(np.isfinite(value)) and not reach > 0:
             raise InputError(
                 f"with {max(spec.counts)} records and rho {self.rho:g} rounding could exceed what "
                 "one record does to a proximal step; use more agents, a larger rho, or a method "
                 "that asks for gradients"
             )
         return with_rounding(dataclasses.replace(gradient, value=value, derivation=reason))
-
-    @property
-    def _strong_convexity(self) -> float:
-        """That of the regulariser, rounded down, whatever precision its weight was cast to."""
-        weight = np.float32(self.problem.regulariser.strong_convexity)
-        return max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
 
 
 class PerturbedStep(Oracle):
@@ -230,6 +209,9 @@ class PerturbedStep(Oracle):
         Noise on the output, as a part of what the noise inside does to the output.
     """
 
+    # nothing is known of a computed minimiser with noise inside its objective
+    exact_on_machine: ClassVar[bool] = False
+
     step: ProximalStep
     output_noise: float = eqx.field(static=True, default=1e-3)
 
@@ -245,12 +227,6 @@ class PerturbedStep(Oracle):
                 "noise inside an objective needs a minimiser without constraint; keep the "
                 'constraint at the server (regulariser_at="server")'
             )
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        """False: nothing is known of a computed minimiser with noise inside its objective."""
-        return False
 
     @property
     @override

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -13,8 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.queries import Point
+from taciturn.oracles.oracle import Assumptions, Oracle, Point
 from taciturn.oracles.sums import margins, record_sum
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, ZeroOut, share_text
 from taciturn.problems import Shard, Squared, clip_coefficient
@@ -57,12 +57,9 @@ class Statistics(Oracle):
     ----------
     target_bound
         Y, a public bound on |y|; larger targets are clipped.
-
-    Raises
-    ------
-    InputError
-        If Y is not a positive number; from `bound`, if the model is not a vector.
     """
+
+    exact_on_machine: ClassVar[bool] = True
 
     target_bound: float = eqx.field(static=True)
 
@@ -73,11 +70,6 @@ class Statistics(Oracle):
     @override
     def assumptions(self) -> Assumptions:
         return Assumptions(Squared())
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:
@@ -94,7 +86,14 @@ class Statistics(Oracle):
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        change, reason = self._change(spec.record_norm, adjacency)
+        r, y = spec.record_norm, self.target_bound
+        if isinstance(adjacency.relation, ZeroOut):
+            change, why = r * math.hypot(r, y), "set to zero: R sqrt(R^2 + Y^2)"
+        elif y <= math.sqrt(2) * r:
+            change, why = math.sqrt(2) * (r**2 + y**2 / 2), "replaced: sqrt(2) (R^2 + Y^2/2)"
+        else:
+            change, why = 2 * r * y, "replaced: 2 R Y (Y > sqrt(2) R)"
+        reason = f"mean of m_i pairs (xx', xy) with |x| <= R, |y| <= Y; one is {why}"
         if norm == "l1":
             change *= math.sqrt(statistics_size(_features(spec.shape)))
             reason += ", times the square root of the number of entries"
@@ -102,18 +101,6 @@ class Statistics(Oracle):
         reason += share_text(adjacency)
         value = np.broadcast_to((change * share)[:, None, None], (spec.agents, 1, 1))
         return SensitivityBound(value, norm, adjacency, reason)
-
-    def _change(self, record_norm: float, adjacency: Adjacency) -> tuple[float, str]:
-        """Return the most that one record's (xx', xy) can move, and why."""
-        r, y = record_norm, self.target_bound
-        what = "mean of m_i pairs (xx', xy) with |x| <= R, |y| <= Y"
-        if isinstance(adjacency.relation, ZeroOut):
-            return r * math.hypot(r, y), f"{what}; one is set to zero: R sqrt(R^2 + Y^2)"
-        if y <= math.sqrt(2) * r:
-            most, size = math.sqrt(2) * (r**2 + y**2 / 2), "sqrt(2) (R^2 + Y^2/2)"
-        else:
-            most, size = 2 * r * y, "2 R Y (Y > sqrt(2) R)"
-        return most, f"{what}; one is replaced: {size}"
 
 
 def statistics_size(features: int) -> int:
@@ -165,7 +152,46 @@ def _features(model_shape: tuple[int, ...]) -> int:
 BINS = 10
 
 
-class Tally(Oracle):
+class _Sums(Oracle):
+    """Sums over an agent's records, or persons, of vectors that no query makes longer.
+
+    Attributes
+    ----------
+    rows_per_person
+        How many places in a row a person has, where persons count once each; None where records do.
+    """
+
+    exact_on_machine: ClassVar[bool] = True
+
+    rows_per_person: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        if self.rows_per_person is not None:
+            checks.at_least("rows_per_person", self.rows_per_person, 1)
+
+    @abstractmethod
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
+        """Return how far one term moves the sum, why, and what a person's term is called."""
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        change, reason, of_persons = self._change(adjacency, norm)
+        each, terms = self.rows_per_person, adjacency.changed(spec.counts)
+        if each is not None:
+            if adjacency.unit == "person" and adjacency.rows_per_person != each:
+                raise InputError(
+                    f"a sum over persons with {each} places each says nothing of persons with "
+                    f"{adjacency.rows_per_person}; give both the same number"
+                )
+            persons = tuple(math.ceil(count / each) for count in spec.counts)
+            terms = np.minimum(persons, np.inf if adjacency.unit == "agent" else 1.0)
+            reason = of_persons
+        if adjacency.unit == "agent" or np.max(terms) > 1:
+            reason += ", times the number of terms that change together"
+        return SensitivityBound((change * terms)[:, None, None], norm, adjacency, reason)
+
+
+class Tally(_Sums):
     r"""Counts of an agent's records by label, prediction and bin of the predicted probability.
 
     The query is a model; every record adds 1 to one cell. Of two classes the bins are of the
@@ -198,24 +224,14 @@ class Tally(Oracle):
         K.
     bins
         B; even for two classes, so that 1/2 is a cut.
-    rows_per_person
-        How many places in a row a person has, where persons count once each; None where records do.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two classes, or the bins are not a positive even number.
     """
 
     classes: int = eqx.field(static=True)
     bins: int = eqx.field(static=True, default=BINS)
-    rows_per_person: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         checks.at_least("classes", self.classes, 2)
         checks.at_least("half the number of bins", self.bins / 2, 1)
-        if self.rows_per_person is not None:
-            checks.at_least("rows_per_person", self.rows_per_person, 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -228,11 +244,6 @@ class Tally(Oracle):
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of cells, whatever the model."""
         return (math.prod(self.shape),)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
@@ -257,18 +268,15 @@ class Tally(Oracle):
         return (label * self.classes + guess) * self.bins + place
 
     @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
         if isinstance(adjacency.relation, ZeroOut):
             change, what = 1.0, "one indicator is set to zero: 1"
         elif norm == "l1":
             change, what = 2.0, "one indicator is replaced by another: 2"
         else:
             change, what = math.sqrt(2), "one indicator is replaced by another: sqrt(2)"
-        reason = f"sum of m_i indicators of one cell each; {what}"
-        if self.rows_per_person is not None:
-            reason = f"sum over persons of the mean indicator of a person's rows; {what}"
-        terms = changed_terms(spec, adjacency, self.rows_per_person)
-        return sum_bound(terms, adjacency, norm, change, reason)
+        of_records = f"sum of m_i indicators of one cell each; {what}"
+        return change, of_records, f"sum over persons of the mean indicator of their rows; {what}"
 
 
 def cuts_of_scores(bins: int) -> Float[HostArray, "_c"]:
@@ -284,11 +292,6 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
 
     The mask itself where records count. Shares are cut towards zero to so few digits that their
     sums are exact in any order (`taciturn.problems.grid`): those of a person add up to at most 1.
-
-    Raises
-    ------
-    InputError
-        If the places are not `rows_per_person` for each person.
     """
     if rows_per_person is None:
         return mask
@@ -304,37 +307,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     return cut(shares, 1.0, digits).astype(mask.dtype)
 
 
-def changed_terms(
-    spec: Spec, adjacency: Adjacency, rows_per_person: int | None
-) -> Float[HostArray, " A"]:
-    """Return how many terms of a sum over records, or over persons, change together, at most.
-
-    Raises
-    ------
-    InputError
-        If persons are protected who have another number of places than those that are summed.
-    """
-    if rows_per_person is None:
-        return adjacency.changed(spec.counts)
-    if adjacency.unit == "person" and adjacency.rows_per_person != rows_per_person:
-        raise InputError(
-            f"a sum over persons with {rows_per_person} places each says nothing of persons with "
-            f"{adjacency.rows_per_person}; give both the same number"
-        )
-    persons = tuple(math.ceil(count / rows_per_person) for count in spec.counts)
-    return np.minimum(persons, np.inf if adjacency.unit == "agent" else 1.0)
-
-
-def sum_bound(
-    terms: Float[HostArray, " A"], adjacency: Adjacency, norm: Norm, change: float, reason: str
-) -> SensitivityBound:
-    """Return the bound on a sum of which so many terms change together, each by `change`."""
-    if adjacency.unit == "agent" or np.max(terms) > 1:
-        reason += ", times the number of terms that change together"
-    return SensitivityBound((change * terms)[:, None, None], norm, adjacency, reason)
-
-
-class ClippedErrors(Oracle):
+class ClippedErrors(_Sums):
     r"""Sums over an agent's records of t, t^2 and t^4, t a clipped absolute error.
 
     The query is a model, y a target in [-1, 1], the range of targets as they are encoded, and
@@ -356,29 +329,14 @@ class ClippedErrors(Oracle):
 
     **Persons.** With `rows_per_person` a person adds the mean of these vectors over its rows, which
     is in [0, 1]^3 again: all its rows together move the answer by what one record moves it.
-
-    Attributes
-    ----------
-    rows_per_person
-        How many places in a row a person has, where persons count once each; None where records do.
     """
 
     powers: ClassVar[tuple[int, ...]] = (1, 2, 4)
-    rows_per_person: int | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self) -> None:
-        if self.rows_per_person is not None:
-            checks.at_least("rows_per_person", self.rows_per_person, 1)
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of powers, whatever the model."""
         return (len(self.powers),)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
@@ -392,12 +350,10 @@ class ClippedErrors(Oracle):
         return jnp.sum(terms, axis=0)
 
     @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        powers = len(self.powers)
-        change = float(powers) if norm == "l1" else math.sqrt(powers)
-        size = f"{powers}" if norm == "l1" else f"sqrt({powers})"
-        reason = f"sum of m_i vectors (t, t^2, t^4) with 0 <= t <= 1; one of them changes: {size}"
-        if self.rows_per_person is not None:
-            reason = reason.replace("m_i vectors", "the persons' mean vectors")
-        terms = changed_terms(spec, adjacency, self.rows_per_person)
-        return sum_bound(terms, adjacency, norm, change, reason)
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
+        count = len(self.powers)
+        change, size = (
+            (float(count), f"{count}") if norm == "l1" else (math.sqrt(count), f"sqrt({count})")
+        )
+        tail = f"vectors (t, t^2, t^4) with 0 <= t <= 1; one of them changes: {size}"
+        return change, f"sum of m_i {tail}", f"sum of the persons' mean {tail}"
