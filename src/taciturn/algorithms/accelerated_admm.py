@@ -11,15 +11,8 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import (
-    AnswerMessages,
-    Noise,
-    Turn,
-    batch_variance,
-    radius_of,
-    smoothness_of,
-)
-from taciturn.errors import InputError
+from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn, batch_variance, radius_of
+from taciturn.algorithms.splitting import smoothness_within
 from taciturn.oracles import Point
 from taciturn.problems import Structured, laplacian_smooth, smoothed_share
 from taciturn.spec import Spec
@@ -105,11 +98,6 @@ class AcceleratedSplitting(AnswerMessages):
         v >= 0; 0 for none.
     radius
         Assumed norm of the solution; None for sqrt(d) / R.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range; from `schedule`, if the loss is not smooth.
     """
 
     problem: Structured
@@ -122,27 +110,19 @@ class AcceleratedSplitting(AnswerMessages):
             checks.positive("radius", self.radius)
 
     def steps(self, spec: Spec, count: int, spread: float, rate: float) -> dict[str, HostArray]:
-        """Return the schedules of `count` steps.
+        """Return the schedules of `count` steps on batches of that rate.
 
-        Parameters
-        ----------
-        spread
-            Standard deviation, per coordinate, of the noise on a gradient estimate.
-        rate
-            The share of the records in a batch.
+        `spread` is the standard deviation, per coordinate, of the noise on a gradient estimate.
         """
-        forward = self.problem.forward
-        if spec.dimension != forward.columns:
-            raise InputError(
-                f"A takes {forward.columns} numbers, the model has {spec.dimension}; "
-                "make the structure for as many features"
-            )
-        smoothness = smoothness_of(spec) + self.problem.ridge
+        forward, smoothness = self.problem.forward, smoothness_within(spec, self.problem)
         size = self.radius or radius_of(spec)
         variance = forward.columns * spread**2 or batch_variance(spec, rate)
         variance *= smoothed_share(forward.columns, self.smoothing)
         reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))
-        pull = self._pull(smoothness, size)
+        pull = smoothness  # k
+        bound = self.problem.regulariser.gradient_bound(self.problem.coupling.columns)
+        if bound != 0 and np.isfinite(bound):
+            pull = float(np.sqrt(forward.norm_squared()) * bound / size)
         stiffness = max(2 * smoothness + count * pull, reach)
         t = np.arange(1, count + 1)
         return {
@@ -152,13 +132,6 @@ class AcceleratedSplitting(AnswerMessages):
             "extrapolation": (t - 1) / t,
             "coupling": np.full(count, self.problem.coupling.norm_squared()),
         }
-
-    def _pull(self, smoothness: float, size: float) -> float:
-        """Return k."""
-        bound = self.problem.regulariser.gradient_bound(self.problem.coupling.columns)
-        if bound == 0 or not np.isfinite(bound):
-            return smoothness
-        return float(np.sqrt(self.problem.forward.norm_squared()) * bound / size)
 
     def query(self, at: Accelerated, turn: Turn) -> Vector:
         """Return q, where the gradient is asked for."""
@@ -218,10 +191,6 @@ class AcceleratedADMM(AcceleratedSplitting):
     @override
     def combine(self, public: Accelerated, mean_message: Vector, turn: Turn) -> Accelerated:
         return self.advance(public, mean_message, turn)
-
-    @override
-    def model(self, public: Accelerated) -> Vector:
-        return public.average
 
 
 class AcceleratedRenyiADMM(AcceleratedADMM):

@@ -14,7 +14,7 @@ from taciturn.errors import InputError
 from taciturn.oracles import Centre
 from taciturn.problems import NoRegulariser, Problem, WholeSpace
 from taciturn.spec import Spec
-from taciturn.typing import HostArray, Model
+from taciturn.typing import Model
 
 Placement = Literal["agents", "server"]
 
@@ -79,19 +79,11 @@ class ConsensusADMM(StarAlgorithm):
         return state, DualMessage(state.iterate, state.dual)
 
     @override
-    def first_public(self, template: Model) -> Model:
-        return template
-
-    @override
     def combine(self, public: Model, mean_message: DualMessage, turn: Turn) -> Model:
         centre = mean_message.iterate - mean_message.dual / self.rho
         if self.regulariser_at == "agents":
             return centre
         return self.problem.prox(centre, 1 / self.rho)
-
-    @override
-    def model(self, public: Model) -> Model:
-        return public
 
 
 def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
@@ -146,10 +138,6 @@ class ADMM(ConsensusADMM):
     @override
     def step_rho(self) -> float:
         return self.rho
-
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        return {}
 
     @override
     def ask(self, state: DualState, inbox: Model, turn: Turn) -> Centre:

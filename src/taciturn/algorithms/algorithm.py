@@ -134,12 +134,13 @@ class Algorithm(eqx.Module):
         """Return the oracle's number for every question, `(T, E)`: here oracle 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
-    @abstractmethod
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
+        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`; here none.
 
         T counts the rounds that have a participant; the plan fills in the others.
         """
+        del spec, rounds, noise
+        return {}
 
     @abstractmethod
     def start(self, template: Model) -> PyTree:
@@ -166,17 +167,21 @@ class Algorithm(eqx.Module):
 class StarAlgorithm(Algorithm):
     """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
 
-    @abstractmethod
     def first_public(self, template: Model) -> PyTree:
-        """Return the public value before the first round."""
+        """Return the public value before the first round: here a zero model."""
+        return template
 
     @abstractmethod
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
         """Return the next public value from the mean of all agents' messages."""
 
-    @abstractmethod
     def model(self, public: PyTree) -> Model:
-        """Return the model that a run would release at this public value."""
+        """Return the model that a run would release at this public value: here its `average`.
+
+        A public value without one is the model.
+        """
+        model: Model = public.average if hasattr(public, "average") else public
+        return model
 
 
 class AnswerMessages(StarAlgorithm):

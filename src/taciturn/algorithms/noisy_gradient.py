@@ -79,11 +79,16 @@ class NoisyGradient(AnswerMessages):
         smoothness = smoothness_of(spec)
         radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
         spread = np.sqrt(spec.dimension) * noise.of_mean
-        if spread == 0 and not noise.sampled:
-            return _accelerated(smoothness, rounds)
-        step, momentum = 1 / smoothness, 0.0
+        k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
+        if spread == 0 and not noise.sampled:  # accelerated
+            constant = {"step_size": np.full(rounds, step), "averaging": np.ones(rounds)}
+            return constant | {"momentum": k / (k + 3)}
         if spread > 0:
-            step, momentum = _reach(radius * np.sqrt(rounds) / spread, smoothness, rounds)
+            horizon = radius * np.sqrt(rounds) / spread  # T eta / (1 - beta)
+            if horizon / rounds <= step:
+                step = horizon / rounds
+            else:
+                momentum = 1 - max(min(1.0, 8 / rounds), step * rounds / horizon)
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),
@@ -105,25 +110,3 @@ class NoisyGradient(AnswerMessages):
         query = iterate + turn.values["momentum"] * (iterate - public.iterate)
         average = public.average + turn.values["averaging"] * (iterate - public.average)
         return _Public(query, iterate, average)
-
-    @override
-    def model(self, public: _Public) -> Model:
-        return public.average
-
-
-def _reach(horizon: float, smoothness: float, rounds: int) -> tuple[float, float]:
-    """Return the step size and momentum with the given horizon, T eta / (1 - beta)."""
-    longest = 1 / smoothness
-    if horizon / rounds <= longest:
-        return horizon / rounds, 0.0
-    slowest = min(1.0, 8 / rounds)
-    return longest, 1 - max(slowest, longest * rounds / horizon)
-
-
-def _accelerated(smoothness: float, rounds: int) -> dict[str, HostArray]:
-    k = np.arange(rounds)
-    return {
-        "step_size": np.full(rounds, 1 / smoothness),
-        "momentum": k / (k + 3),
-        "averaging": np.ones(rounds),
-    }

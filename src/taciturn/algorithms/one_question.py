@@ -18,7 +18,15 @@ from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, Vector
 
 
-class OneQuestion(AnswerMessages):
+class _AskedOnce(AnswerMessages):
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        if rounds != 1:
+            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
+        return super().questions(rounds)
+
+
+class OneQuestion(_AskedOnce):
     r"""Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
 
     With the mean (S, b) of the agents' noised statistics, S symmetric by unpacking, and its
@@ -52,12 +60,6 @@ class OneQuestion(AnswerMessages):
         Must have the squared loss; its regulariser and constraint are used.
     steps
         Steps of the proximal gradient method, where it is needed.
-
-    Raises
-    ------
-    InputError
-        If the loss is not squared, or `steps` is not a whole number of at least 1; from
-        `questions`, if more than one round is asked for.
     """
 
     problem: Problem
@@ -72,12 +74,6 @@ class OneQuestion(AnswerMessages):
             )
 
     @override
-    def questions(self, rounds: int) -> HostArray:
-        if rounds != 1:
-            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
-        return super().questions(rounds)
-
-    @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         return {"floor": np.full(rounds, 2 * noise.of_mean * np.sqrt(2 * spec.shape[0]))}
 
@@ -90,39 +86,22 @@ class OneQuestion(AnswerMessages):
         return Point(inbox)
 
     @override
-    def first_public(self, template: Vector) -> Vector:
-        return template
-
-    @override
     def combine(self, public: Vector, mean_message: Float[Array, "S"], turn: Turn) -> Vector:
         matrix, vector = unpacked(mean_message, public.shape[0])
         values, basis = jnp.linalg.eigh(matrix)
         values = jnp.maximum(values, turn.values["floor"])
-        weight = self._ridge
-        if weight is not None:
-            return _ridge(values + weight, basis, vector)
-        return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
-
-    @property
-    def _ridge(self) -> float | Float[Array, ""] | None:
-        """The weight of a purely quadratic regulariser on the whole space; else None."""
-        if not isinstance(self.problem.constraint, WholeSpace):
-            return None
         regulariser = self.problem.regulariser
+        quadratic = isinstance(regulariser, L2 | NoRegulariser)
+        if not quadratic or not isinstance(self.problem.constraint, WholeSpace):
+            return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
         if isinstance(regulariser, L2):
-            return regulariser.weight
-        return 0.0 if isinstance(regulariser, NoRegulariser) else None
-
-    @override
-    def model(self, public: Vector) -> Vector:
-        return public
-
-
-def _ridge(values: Vector, basis: Float[Array, "D D"], vector: Vector) -> Vector:
-    """Return the least-norm minimiser of w'Sw/2 - b'w, S = basis diag(values) basis'."""
-    least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
-    solid = values > least
-    return basis @ (jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1))
+            values = values + regulariser.weight
+        # the minimiser of least norm
+        least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
+        solid = values > least
+        along = jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1)
+        model: Vector = basis @ along
+        return model
 
 
 def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, steps: int) -> Vector:
@@ -144,7 +123,7 @@ def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, ste
     return model
 
 
-class EvaluateModel(AnswerMessages):
+class EvaluateModel(_AskedOnce):
     """One question about a model, and the mean of the agents' noised answers.
 
     Nothing is trained: what a run releases is that mean, of the shape of an answer.
@@ -164,16 +143,6 @@ class EvaluateModel(AnswerMessages):
     answers: int = eqx.field(static=True)
 
     @override
-    def questions(self, rounds: int) -> HostArray:
-        if rounds != 1:
-            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
-        return super().questions(rounds)
-
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        return {}
-
-    @override
     def start(self, template: Model) -> Float[Array, "S"]:
         return jnp.zeros(self.answers, template.dtype)
 
@@ -188,7 +157,3 @@ class EvaluateModel(AnswerMessages):
     @override
     def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
         return mean_message
-
-    @override
-    def model(self, public: Array) -> Array:
-        return public

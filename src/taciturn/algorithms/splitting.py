@@ -74,11 +74,6 @@ class SplittingADMM(AnswerMessages):
         "public" or "published".
     radius
         Assumed norm of the solution; None for sqrt(d) / R.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range; from `schedule`, if the loss is not smooth.
     """
 
     problem: Structured
@@ -98,23 +93,21 @@ class SplittingADMM(AnswerMessages):
     ) -> dict[str, HostArray]:
         """Return `step_size` tau, `rho` and `coupling` |B'B| for `count` steps.
 
-        Parameters
-        ----------
-        spread
-            Standard deviation, per coordinate, of the noise on a gradient estimate.
+        `spread` is the standard deviation, per coordinate, of the noise on a gradient estimate.
         """
-        if spec.dimension != self.problem.forward.columns:
-            raise InputError(
-                f"A takes {self.problem.forward.columns} numbers, the model has {spec.dimension}; "
-                "make the structure for as many features"
-            )
-        norm = self.problem.forward.norm_squared()
-        smoothness = smoothness_of(spec) + self.problem.ridge
+        smoothness, norm = (
+            smoothness_within(spec, self.problem),
+            self.problem.forward.norm_squared(),
+        )
         t = np.arange(1, count + 1)
         if self.step_rule == "published":
             eta = self._published(t)
+        elif spread == 0:
+            eta = self._quiet(smoothness, t, sampled=sampled)
         else:
-            eta = self._public(spec, smoothness, t, spread, sampled)
+            radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+            horizon = radius * np.sqrt(count / spec.dimension) / spread
+            eta = np.full(count, min(horizon / count, 0.5 / smoothness))
         default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
         rho = np.broadcast_to(self.rho or default, count)
         return {
@@ -131,15 +124,6 @@ class SplittingADMM(AnswerMessages):
     def _quiet(self, smoothness: float, t: HostArray, *, sampled: bool) -> HostArray:
         """Return the steps without noise: constant, decaying where batches vary."""
         return 1 / (2 * smoothness * np.sqrt(t)) if sampled else np.full(len(t), 1 / smoothness)
-
-    def _public(
-        self, spec: Spec, smoothness: float, t: HostArray, spread: float, sampled: bool
-    ) -> HostArray:
-        if spread == 0:
-            return self._quiet(smoothness, t, sampled=sampled)
-        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
-        horizon = radius * np.sqrt(len(t) / spec.dimension) / spread
-        return np.full(len(t), min(horizon / len(t), 0.5 / smoothness))
 
     def advance(self, at: Iterate, gradient: Vector, turn: Turn) -> Iterate:
         """Return the iterate after one step on a gradient estimate of the loss at `at.x`."""
@@ -159,6 +143,17 @@ class SplittingADMM(AnswerMessages):
         dtype, problem = template.dtype, self.problem
         y, dual = jnp.zeros(problem.coupling.columns, dtype), jnp.zeros(problem.forward.rows, dtype)
         return Iterate(template, y, dual)
+
+
+def smoothness_within(spec: Spec, problem: Structured) -> float:
+    """Return the smoothness of the loss and the ridge, if A takes as many numbers as the model."""
+    columns = problem.forward.columns
+    if spec.dimension != columns:
+        raise InputError(
+            f"A takes {columns} numbers, the model has {spec.dimension}; "
+            "make the structure for as many features"
+        )
+    return smoothness_of(spec) + problem.ridge
 
 
 def warn_of_rank(problem: Structured) -> None:
@@ -229,13 +224,11 @@ class SADMM(SplittingADMM):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         values = self.steps(spec, rounds, noise.of_mean, sampled=noise.sampled)
-        return values | {"averaging": self._averaging(rounds, noise)}
-
-    def _averaging(self, rounds: int, noise: Noise) -> HostArray:
+        weights = 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
         if self.step_rule == "public":
-            settled = noise.multiplier == 0 and not noise.sampled
-            return np.ones(rounds) if settled else tail_average(rounds)
-        return 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
+            constant = noise.multiplier == 0 and not noise.sampled
+            weights = np.ones(rounds) if constant else tail_average(rounds)
+        return values | {"averaging": weights}
 
     @override
     def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Point:
@@ -250,10 +243,6 @@ class SADMM(SplittingADMM):
         iterate = self.advance(public.iterate, mean_message, turn)
         weight = turn.values["averaging"]
         return _Public(iterate, public.average + weight * (iterate.x - public.average))
-
-    @override
-    def model(self, public: _Public) -> Vector:
-        return public.average
 
 
 class RenyiADMM(SADMM):

@@ -9,30 +9,19 @@ from functools import partial
 from typing import Any, Literal
 
 import jax
-import numpy as np
-from jaxtyping import Float
 
 from taciturn import checks
 from taciturn.algorithms import Value
-from taciturn.audit.epsilon import (
-    CONFIDENCE,
-    LowerBound,
-    check_runs,
-    log_likelihood_ratio,
-    lower_bound,
-    seed_or_fresh,
-)
+from taciturn.audit.epsilon import CONFIDENCE, LowerBound, checked_seed, lower_bound, ratios
 from taciturn.audit.pairwise import DataPair
 from taciturn.audit.randomness import LONG, WIDE, randomness_report
 from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, run_residuals
 from taciturn.audit.subject import (
     AGENTS,
-    BothAnswers,
     Canary,
     Fault,
     Maker,
     Setup,
-    Subject,
     canary,
     canary_of,
     composition_of,
@@ -42,16 +31,13 @@ from taciturn.audit.subject import (
     plant,
 )
 from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live, Pair, Rival
+from taciturn.engine.door import Live
 from taciturn.engine.planning import Plan
-from taciturn.engine.program import Program
-from taciturn.engine.protocol import Trace
 from taciturn.errors import InputError
 from taciturn.network import Network
 from taciturn.oracles import Oracle
 from taciturn.privacy import Messages, Observer, epsilon_of
-from taciturn.problems import Shards
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Key
 
 # false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
@@ -181,8 +167,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
-    check_runs(runs)
-    seed = seed_or_fresh(seed)
+    seed = checked_seed(runs, seed)
     setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
@@ -205,12 +190,14 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
+    if plan.certificate.mu is None:
+        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
     keys = jax.random.split(jax.random.key(seed), 3)
     record = recorded(plan, attacked, keys[0], fault)
     return AuditReport(
         algorithm=name_of(algorithm),
         fault=fault,
-        claimed_mu=_claim(plan),
+        claimed_mu=plan.certificate.mu,
         likelihood=_attack(plan, attacked, keys[1:], runs, fault),
         replay=record[0],
         residuals=record[1],
@@ -289,72 +276,36 @@ def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = Non
 def refuse_without_mu(subject: str | Maker) -> None:
     """Raise `InputError` unless the answers of a named method have a mu."""
     method = method_of(subject)
-    if method is not None and method.sampled:
-        raise InputError(
-            f"{subject} answers on sampled batches, which have no mu to audit; use "
-            "taciturn.audit.audit_sampled, which bounds epsilon"
-        )
-    if method is not None and method.inside:
-        raise InputError(
-            f"{subject} puts its noise inside an objective, which has no mu to audit; use "
-            "taciturn.audit.audit_perturbed, which bounds epsilon"
-        )
-
-
-def _claim(plan: Plan) -> float:
-    if plan.certificate.mu is None:
-        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    return plan.certificate.mu
-
-
-def _faulty(plan: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
-    program = plan.program
-    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
-    # a fault of the method is in its messages, which are not sent where whole steps are added
-    summed = program.summed and subject.algorithm is program.algorithm
-    return dataclasses.replace(program, algorithm=subject.algorithm, summed=summed), subject
+    if method is None or not (method.sampled or method.inside):
+        return
+    what, other = "answers on sampled batches", "audit_sampled"
+    if method.inside:
+        what, other = "puts its noise inside an objective", "audit_perturbed"
+    raise InputError(
+        f"{subject} {what}, which has no mu to audit; use taciturn.audit.{other}, which bounds "
+        "epsilon"
+    )
 
 
 def recorded(
     plan: Plan, pair: Canary, key: Key, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
-    program, subject = _faulty(plan, key, fault)
+    program = plan.program
+    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
+    # a fault of the method is in its messages, which are not sent where whole steps are added
+    summed = program.summed and subject.algorithm is program.algorithm
+    program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
     first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
-    trace: Trace
     _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
-    planned = dataclasses.replace(plan.program, summed=program.summed)
-    plan = dataclasses.replace(plan, program=planned)
+    plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
     seen = replay(plan, subject.oracles, trace, first, second)
     return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
 
 
 def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
     sides = [
-        _ratios(plan, pair, actual, jax.random.split(key, runs), fault)
+        ratios(plan, pair, actual, jax.random.split(key, runs), fault)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
     return lower_bound(*sides, confidence=CONFIDENCE)
-
-
-def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
-    """Return the log likelihood ratio of one run on `actual` for every key."""
-    program = plan.program
-    live = Live(program.oracles, program.mechanism, keys)
-    subject = plant(fault, program.algorithm, live)
-    # message replay covers what is sent: here the algorithm runs as planned
-    door = live if isinstance(subject.door, BothAnswers) else subject.door
-    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
-    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
-    return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
-
-
-@partial(jax.jit, static_argnames=("observer",))
-def _many_runs(
-    program: Program, doors: Rival, behind: Pair, observer: Observer
-) -> Float[Array, "N"]:
-    def one(door: Rival) -> Float[Array, ""]:
-        _, trace = simulate(program, door, behind, keep=frozenset())
-        return log_likelihood_ratio(trace.records, program.mechanism, observer)
-
-    return jax.vmap(one)(doors)

@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,6 @@ from taciturn.audit.subject import (
     AGENTS,
     FEATURES,
     PROBLEM,
-    Canary,
     Maker,
     Setup,
     composition_of,
@@ -52,6 +51,7 @@ UNITS: tuple[Unit, ...] = ("record", "agent", "person")
 # without noise: the share of the first gap that may be left, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
 RECORDS = 40  # of an agent, where convergence is looked at
+_WITHOUT_NOISE: dict[str, Any] = {"epsilon": math.inf, "clip": math.inf}
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,17 @@ class Conformance:
     @property
     def violated(self) -> tuple[str, ...]:
         """The names of the laws that are violated."""
-        return self._named("violated")
+        return tuple(law.name for law in self.laws if law.outcome == "violated")
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """The names of the laws that were not searched well enough."""
-        return self._named("not searched well enough")
+        return tuple(law.name for law in self.laws if law.outcome == "not searched well enough")
 
     @property
     def passes(self) -> bool:
         """Whether no law is violated, and all that apply were searched well enough."""
         return not self.violated and not self.undecided
-
-    def _named(self, outcome: Outcome) -> tuple[str, ...]:
-        return tuple(law.name for law in self.laws if law.outcome == outcome)
 
     def __str__(self) -> str:
         name, outcome = (
@@ -120,7 +117,10 @@ def check_method(
     options
         Of a method by name.
     """
-    setup = Setup(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
+    method, options = method_of(subject), options or {}
+    if method is not None and method.sampled:
+        options = {"sampling_rate": 0.5, **options}  # batches that matter
+    setup = Setup(epsilon=EPSILON, options=options)
     plan, shards = planned(subject, setup), _records(setup)
     laws = (
         _ledger(plan, shards),
@@ -154,11 +154,6 @@ def check_oracle(
         neighbours. Give them where a random search comes nowhere near the bound.
     trials
         Pairs of neighbouring data sets and questions that are tried, of many sizes.
-
-    Raises
-    ------
-    InputError
-        If the oracle is none, or the pair are neighbours under no relation.
 
     Notes
     -----
@@ -199,8 +194,7 @@ def _sensitivity(
         return Law(name, "does not apply", str(error))
     reached = search.largest(unit, length=1.0, trials=trials, seed=seed)
     if pair is not None:
-        of_pair = search.largest_between(pair, unit, trials=trials, seed=seed)
-        reached = max(reached, of_pair)
+        reached = max(reached, search.largest_between(pair, unit, trials=trials, seed=seed))
     seen = f"reached {reached:.3f} of the bound; planted: half the bound, at {2 * reached:.3f}"
     if not reached <= 1 + ROUNDING:
         return Law(name, "violated", seen)
@@ -228,11 +222,9 @@ def _determinism(plan: Plan, shards: Shards) -> Law:
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
-    same, differs = np.array_equal(first, again), not np.array_equal(first, other)
-    seen = "the seed does not decide the run"
-    if same and differs:
-        seen = "same bits with one seed, others with another"
-    return _law("determinism", same and differs, seen)
+    decides = np.array_equal(first, again) and not np.array_equal(first, other)
+    seen = "same bits with one seed, others with another"
+    return _law("determinism", decides, seen if decides else "the seed does not decide the run")
 
 
 def _runtimes(plan: Plan, shards: Shards) -> Law:
@@ -274,8 +266,11 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
-    plan, pair = planned(subject, setup), _pair(subject, seed)
-    key = jax.random.key(seed)
+    plan, key = planned(subject, setup), jax.random.key(seed)
+    try:
+        pair = saturating(composition_of(subject).oracles, seed)
+    except InputError:  # the gradient's, where none is known
+        pair = saturating((), seed)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
     first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
     keep = frozenset({"answers", "messages"})
@@ -290,18 +285,10 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     ]
 
 
-def _pair(subject: str | Maker, seed: int) -> Canary:
-    """Return a pair that saturates one of the oracles, or the gradient where none is known."""
-    try:
-        return saturating(composition_of(subject).oracles, seed)
-    except InputError:
-        return saturating((), seed)
-
-
 def _permutation(subject: str | Maker, setup: Setup) -> Law:
     """Return whether, without noise, the order of the agents of a star does not matter."""
     name = "permuted agents"
-    plan = planned(subject, _exact(setup))
+    plan = planned(subject, dataclasses.replace(setup, **_WITHOUT_NOISE))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
         return Law(name, "does not apply", "on a network agents differ by their place")
     if _sampled(plan.program.oracles):
@@ -317,7 +304,9 @@ def _permutation(subject: str | Maker, setup: Setup) -> Law:
 
 def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
     """Return whether, without noise, the gap to the certified optimum closes."""
-    exact = dataclasses.replace(_exact(setup), records=RECORDS, rounds=_rounds(subject, rounds))
+    method = method_of(subject)
+    rounds = 1 if method is not None and method.rounds == 1 else rounds
+    exact = dataclasses.replace(setup, records=RECORDS, rounds=rounds, **_WITHOUT_NOISE)
     plan, shards = planned(subject, exact), _records(exact)
     problem = getattr(plan.program.algorithm, "problem", PROBLEM)
     problem = problem if hasattr(problem, "objective") else PROBLEM
@@ -335,23 +324,6 @@ def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
 
 def _sampled(oracles: tuple[Oracle, ...]) -> bool:
     return any(oracle.sampling.rate < 1 for oracle in oracles)
-
-
-def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return the options, with batches of half the records unless a rate is given."""
-    method = method_of(subject)
-    if method is None or not method.sampled or "sampling_rate" in options:
-        return options
-    return {**options, "sampling_rate": 0.5}
-
-
-def _rounds(subject: str | Maker, rounds: int) -> int:
-    method = method_of(subject)
-    return 1 if method is not None and method.rounds == 1 else rounds
-
-
-def _exact(setup: Setup) -> Setup:
-    return dataclasses.replace(setup, epsilon=math.inf, clip=math.inf)
 
 
 def _records(setup: Setup) -> Shards:

@@ -51,19 +51,13 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
 
         mu_ij = sqrt(sum of (Delta/sigma)^2 over the answers of i that can have reached j).
 
+    `PrivacyError` if the answers have no mu (`taciturn.privacy.Ledger.mu_per_agent`).
+
     Parameters
     ----------
     released
         Whether agents also learn the released model. It depends on all answers, so every entry is
         then the all-links value.
-
-    Raises
-    ------
-    InputError
-        If the plan has no network, or records are dealt to the agents at random: whose record one
-        is, and with it the pair, is then secret.
-    PrivacyError
-        If its answers have no mu (`taciturn.privacy.Ledger.mu_per_agent`).
 
     Notes
     -----
@@ -98,11 +92,8 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
 def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
     """Return how many of the first rounds' answers of agent i can have reached agent j by the end.
 
-    Raises
-    ------
-    InputError
-        If the plan has no network, or records are dealt to the agents at random: whose record one
-        is, and with it the pair, is then secret.
+    `InputError` if the plan has no network, or records are dealt to the agents at random: whose
+    record one is, and with it the pair, is then secret.
     """
     agents, rounds = plan.spec.agents, plan.rounds
     if plan.spec.dealt:
@@ -127,13 +118,8 @@ def changed_places(pair: DataPair, relation: Relation) -> int | None:
     """Return how many records of one agent differ as the relation allows; None if otherwise.
 
     Under replace_one the same places hold records in both; under zero_out a record of one is absent
-    from the other.
-
-    Raises
-    ------
-    InputError
-        If they differ in counts, dimension, precision or record norm, a row breaks that norm, or
-        they are equal.
+    from the other. `InputError` where they cannot be compared, a row breaks their norm, or they
+    are equal.
     """
     first, second = pair
     same = (

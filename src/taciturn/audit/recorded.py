@@ -78,11 +78,13 @@ def replay(
     key
         The key of that run, if an oracle samples: its batches are then drawn again.
     """
-    answers = trace.records.answer
-    exact, messages = _exact(plan, Replay(oracles, key), answers, first)
-    other, _ = _exact(plan, Replay(oracles, key), answers, second)
-    change = _norms(exact - other, plan.ledger.mechanism.norm)
-    ledger = plan.ledger
+    ledger, recorded = plan.ledger, jnp.moveaxis(trace.records.answer, 2, 0)
+    (exact, messages), (other, _) = (
+        _exact(plan, Replay(oracles, key), Recorded(private, recorded))
+        for private in (first, second)
+    )
+    flat = (exact - other).reshape(*exact.shape[:3], -1)
+    change = np.linalg.norm(flat, ord=1 if ledger.mechanism.norm == "l1" else 2, axis=-1)
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
     asked = np.moveaxis(ledger.asked, 0, -1)
     realised = np.sqrt(np.sum(_quotient(change, scale, asked) ** 2, axis=(0, 1)))
@@ -95,8 +97,7 @@ def replay(
     )
 
 
-def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[HostArray, PyTree]:
-    recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
+def _exact(plan: Plan, door: Replay, recorded: Recorded) -> tuple[HostArray, PyTree]:
     _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
     return np.asarray(trace.records.exact), trace.messages
 
@@ -105,12 +106,6 @@ def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray
     """Return change / size where a question was asked; elsewhere infinity for any change, or 0."""
     unasked = np.where(change > 0, np.inf, 0.0)
     return np.divide(change, size, out=unasked, where=asked)
-
-
-def _norms(change: HostArray, norm: str) -> HostArray:
-    flat = change.reshape(*change.shape[:3], -1)
-    norms: HostArray = np.linalg.norm(flat, ord=1 if norm == "l1" else 2, axis=-1)
-    return norms
 
 
 def _gap(recomputed: PyTree, sent: PyTree) -> float:
@@ -186,6 +181,8 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     resolution
         The largest step of a lattice over the scale of the noise on it.
     """
+    from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
+
     law = _law(mechanism)
     if asked is not None and not np.all(asked):
         answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
@@ -202,9 +199,14 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
         "variance of an agent": _least([law.size(values) for values in by_agent]),
         "variance of a round": _least([law.size(values) for values in by_round]),
         "variance of an entry": _least([law.size(values) for values in by_entry]),
-        "distribution": _distance(flat, law),
-        "rounds": _least(_at_lags(by_round, law.variance)),
-        "agents": _least(_of_pairs(by_agent, law.variance)),
+        "distribution": float(kstest(flat, law.cdf).pvalue),
+        "rounds": _least(
+            [
+                _correlation(by_round[lag:], by_round[:-lag], law.variance)
+                for lag in range(1, len(by_round))
+            ]
+        ),
+        "agents": _least([_correlation(*pair, law.variance) for pair in combinations(by_agent, 2)]),
         "repeats": _repeats(np.abs(flat), resolution),
     }
     return ResidualReport(p_values, level)
@@ -238,28 +240,9 @@ def _of_total(total: float, shape: float) -> float:
     return float(min(1.0, 2 * min(gammainc(shape, total), gammaincc(shape, total))))
 
 
-def _distance(u: HostArray, law: _Law) -> float:
-    """Return the p-value of Kolmogorov and Smirnov's test."""
-    from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
-
-    return float(kstest(u, law.cdf).pvalue)
-
-
 def _least(p_values: list[float]) -> float:
     """Return the p-value of the least of several: times their number, at most 1."""
     return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
-
-
-def _at_lags(by_round: HostArray, variance: float) -> list[float]:
-    """P-values of sum u_t u_(t+lag) over all t, for every lag."""
-    return [
-        _correlation(by_round[lag:], by_round[:-lag], variance) for lag in range(1, len(by_round))
-    ]
-
-
-def _of_pairs(by_agent: HostArray, variance: float) -> list[float]:
-    """P-values of sum u_i u_j for every pair of agents."""
-    return [_correlation(u, v, variance) for u, v in combinations(by_agent, 2)]
 
 
 def _correlation(u: HostArray, v: HostArray, variance: float) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -143,17 +142,14 @@ def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = Fa
     return Composition(result, (Gradient(PROBLEM.loss, clip),))
 
 
-def is_composition(subject: str | Maker) -> bool:
-    """Return whether the subject brings oracles, whose clip must be 1."""
-    return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
-
-
 def planned(subject: str | Maker, setup: Setup) -> Plan:
     """Return the plan of a subject."""
     if isinstance(subject, str) and setup.network is None:
         return proposal_of(subject, setup).plan()
     algorithm, oracles = composition_of(subject, setup.clip)
-    clip = 1.0 if is_composition(subject) else setup.clip
+    # the clip of oracles that a subject brings must be 1
+    brings = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+    clip = 1.0 if brings else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
@@ -173,13 +169,12 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
 def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
     method = method_named(name)
-    relay = method.network == "relay"
-    rounds = setup.rounds or min(ROUNDS, method.rounds)
-    wanted = NetworkRequest()
-    if method.network is not None:
-        wanted = NetworkRequest(
-            network="ring" if relay else "path", walk="random" if relay else None
-        )
+    relay, rounds = method.network == "relay", setup.rounds or min(ROUNDS, method.rounds)
+    epoch = method.epoch(float(setup.options.get("sampling_rate", 0.1)))
+    rounds = epoch * max(1, round(rounds / epoch)) * (setup.agents if relay else 1)
+    wanted = NetworkRequest(network="path") if method.network else NetworkRequest()
+    if relay:
+        wanted = NetworkRequest(network="ring", walk="random")
     request = Request(
         epsilon=setup.epsilon,
         delta=setup.delta,
@@ -189,7 +184,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         algorithm=name,
         regulariser=NONE,
         clip=None if math.isinf(setup.clip) else setup.clip,
-        rounds=_whole_epochs(method, rounds, setup.options) * (setup.agents if relay else 1),
+        rounds=rounds,
         options=setup.options,
         centre=setup.centre,
         network=wanted,
@@ -199,11 +194,6 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
     # a centre takes one column for its constant
     data = DATA.model_copy(update={"columns": setup.features - setup.centre})
     return propose(data, [setup.records] * setup.agents, request, structure)
-
-
-def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:
-    epoch = method.epoch(float(options.get("sampling_rate", 0.1)))
-    return epoch * max(1, round(rounds / epoch))
 
 
 FAR = 1e4
@@ -254,6 +244,8 @@ def canary(
 ) -> Canary:
     """Return the pair: each of the agents holds `records` unit-norm records of `features`.
 
+    `InputError` if no saturating pair is known for the oracle.
+
     Parameters
     ----------
     features
@@ -263,11 +255,6 @@ def canary(
         is given, or `Statistics` of targets clipped at 1.
     adjacency
         What they differ in: a record, or the first places of so many agents.
-
-    Raises
-    ------
-    InputError
-        If no saturating pair is known for the oracle.
     """
     problem = Problem(Squared(), NoRegulariser(), WholeSpace())
     oracle = oracle or Gradient(problem.loss, clip=1.0)
@@ -296,14 +283,7 @@ def canary(
 
 
 def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
-    """Return two data sets of a question's author, checked.
-
-    Raises
-    ------
-    InputError
-        Unless they differ in one record of one agent, which is replaced; all agents have as many
-        records, of norm at most 1, in double precision.
-    """
+    """Return two data sets of a question's author, checked."""
     first, second = pair
     if changed_places(pair, ReplaceOne()) != 1:
         raise InputError(
@@ -335,15 +315,9 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
 
 
 Fault = Literal[
-    "halved-noise",
-    "no-clipping",
-    "reused-noise",
-    "clear-dual",
-    "clear-restart",
-    "short-key",
-    "repeated-noise",
-    "part-noise",
-]
+    "halved-noise", "no-clipping", "reused-noise", "clear-dual",
+    "clear-restart", "short-key", "repeated-noise", "part-noise",
+]  # fmt: skip
 
 
 class Subject(NamedTuple):
@@ -439,7 +413,7 @@ class _Twin(NamedTuple):
 class ClearState(StarAlgorithm):
     """Keep a second, un-noised state and let it out: the dual, or the whole message."""
 
-    base: StarAlgorithm = eqx.field()
+    base: StarAlgorithm
 
     @override
     def questions(self, rounds: int) -> HostArray:
