@@ -34,7 +34,7 @@ class DualMessage(NamedTuple):
 
 
 class ConsensusADMM(StarAlgorithm):
-    r"""Consensus ADMM, with the agents' local step left to subclasses.
+    """Consensus ADMM, with the agents' local step left to subclasses.
 
     With public value w, iterates w_i and duals gamma_i (Huang et al. 2019, Algorithm 1):
 
@@ -110,7 +110,7 @@ def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
 
 
 class ADMM(ConsensusADMM):
-    r"""Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
+    """Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
 
     The agents' step (Huang et al. 2019, Algorithm 1, step 4) is a proximal step of f_i, with the
     regulariser if agents have it, at a public centre:

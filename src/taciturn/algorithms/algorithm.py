@@ -40,10 +40,8 @@ class Turn(NamedTuple):
         The number of the oracle; -1 for a turn without a question.
     agent
         The agent that answers.
-    scale
-        Absolute scale of the noise on the answer.
-    exponent
-        The step of the lattice that answer and noise stand on is 2^exponent.
+    scale, exponent
+        Absolute scale of the noise on the answer; the step of the lattice of both is 2^exponent.
     values
         The algorithm's schedules at this turn.
     """
@@ -229,7 +227,7 @@ class RelayAlgorithm(Algorithm):
 
 
 def radius_of(spec: Spec, ridge: float = 0.0) -> float:
-    r"""Return the norm that a solution is assumed to have when a horizon is chosen.
+    """Return the norm that a solution is assumed to have when a horizon is chosen.
 
     sqrt(d) / R: coordinates of order one for records of norm one. A horizon chosen by it lets the
     noise of the model grow to this norm, and a ridge mu charges mu/2 for the square of all of it,
@@ -242,16 +240,12 @@ def radius_of(spec: Spec, ridge: float = 0.0) -> float:
     to L at most, so k = L / (1 + ln d). After a horizon H those above 1/H have settled. The others
     still gain sum h_i^2 s^2 = k s^2 / H a unit of horizon. The noise, of variance H^2 nu^2 / T in
     each of d directions, costs H nu^2 / T (k + mu d) more: k for the loss, up to a logarithm. Both
-    are equal at
-
-        H = s sqrt(T) / nu / sqrt(1 + mu d / k),
-
-    the horizon of `NoisyGradient` at a radius of sqrt(d) s / sqrt(1 + mu d / k); the larger of the
-    two costs is taken for their sum, so that a ridge changes nothing where it is small.
+    are equal at H = s sqrt(T) / nu / sqrt(1 + mu d / k), the horizon of `NoisyGradient` at a radius
+    of sqrt(d) s / sqrt(1 + mu d / k); the larger of the two costs is taken for their sum, so that a
+    ridge changes nothing where it is small.
 
     What this lowers is the objective, ridge included. Methods on a star take the radius without the
-    ridge: their horizon does not depend on the rounds, and noise that only the ridge charges for
-    leaves predictions as they are.
+    ridge: noise that only the ridge charges for leaves predictions as they are.
     """
     size = np.sqrt(spec.dimension) / spec.record_norm
     bend = ridge * spec.dimension * (1 + np.log(spec.dimension)) / spec.smoothness
@@ -273,7 +267,7 @@ def batch_variance(spec: Spec, rate: float) -> float:
 
 
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
-    r"""Return half of `limit`, or less if the noise asks for it.
+    """Return half of `limit`, or less if the noise asks for it.
 
     A *sweep* asks every agent once. In n of them a direction with little curvature moves by the
     horizon n eta times its gradient; the horizon that the noise allows is derived at

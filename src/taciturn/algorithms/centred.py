@@ -67,8 +67,8 @@ class Centred(StarAlgorithm):
     """A star method, whose questions are about rows around a centre from round 1 on.
 
     **Guarantee.** The centre is a function of noised answers, and the queries are those of the
-    method beside it, so every query is public. Agents send the method's message, or in round 0
-    the answer itself, so that summation is credited where it is for the method.
+    method beside it, so every query is public. Agents send the method's message, or in round 0 the
+    answer itself, so that summation is credited where it is for the method.
 
     Attributes
     ----------
@@ -76,10 +76,8 @@ class Centred(StarAlgorithm):
         The method; its answers have the model's shape.
     centre_question
         The number of the question for the centre.
-    record_norm
-        R of the packed rows.
-    row_norm
-        sqrt(1 + kappa^2) of the rows around the centre.
+    record_norm, row_norm
+        R of the packed rows, and sqrt(1 + kappa^2) of those around the centre.
     """
 
     method: StarAlgorithm

@@ -20,7 +20,7 @@ StepRule = Literal["nonsmooth", "smooth"]
 
 
 class DPADMM(ConsensusADMM):
-    r"""Linearised consensus ADMM whose agents ask for one noised gradient a round.
+    """Linearised consensus ADMM whose agents ask for one noised gradient a round.
 
     With g the answer (the gradient of f_i at the agent's last iterate w_i, plus noise), eta the
     step size, rho the ADMM parameter, dual gamma_i and public value w, a round is (10a) to (10d):

@@ -43,7 +43,7 @@ class Settings(eqx.Module):
 
 
 class PublicSettings(Settings):
-    r"""Constant rho and eta from public facts.
+    """Constant rho and eta from public facts.
 
     Write c = rho + 1/eta, n = T E for the number of updates, nu for the standard deviation, per
     coordinate, of the mean of the agents' noised gradients, R for the record norm and L for the
@@ -116,7 +116,7 @@ class LocalPublic(NamedTuple):
 
 
 class LinearisedADMM(StarAlgorithm):
-    r"""Consensus ADMM on linearised objectives, E noised and constrained updates a round.
+    """Consensus ADMM on linearised objectives, E noised and constrained updates a round.
 
     With z an agent's local solution, w the consensus, lambda the dual, c = rho + 1/eta and a the
     agent's weight, each of the E updates of a round is (3.2), solved in closed form:
@@ -124,8 +124,8 @@ class LinearisedADMM(StarAlgorithm):
         s  = rho (z - w) - lambda                           slope of the public part
         z <- prox_{r/c}(z - (a g + s) / c)                  within the constraint W
 
-    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and
-    w <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
+    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and w
+    <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
     The three arms differ in where the noise is:
 
     - `objective` (ObjG, ObjL): g is asked of `taciturn.oracles.Gradient`, noised, then the step is
@@ -135,14 +135,14 @@ class LinearisedADMM(StarAlgorithm):
     - `projected-output`: the same, and the noised solution is projected.
 
     At equal noise on g and away from the constraint the three are the same. `objective` is not
-    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. As both
-    oracles state their noise in units of the gradient, plans of equal budget have equal gradient
-    noise, and that is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
+    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. Both
+    oracles state their noise in units of the gradient, so plans of equal budget have equal gradient
+    noise, which is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
 
     **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
     public constants: a run is post-processing of the adaptive composition of its T E answers, each
-    of them in the ledger. Projection after noise is post-processing too. The questions depend on
-    the agent's iterate, hence no credit is taken for summation.
+    of them in the ledger. The questions depend on the agent's iterate, hence no credit is taken for
+    summation.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ class _Public(NamedTuple):
 
 
 class NoisyGradient(AnswerMessages):
-    r"""Proximal gradient descent on noised gradients, with momentum and tail averaging.
+    """Proximal gradient descent on noised gradients, with momentum and tail averaging.
 
     With answers g_i at the public query y, step size eta, momentum beta and averaging weight a:
 
@@ -46,10 +46,10 @@ class NoisyGradient(AnswerMessages):
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
     the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On Poisson batches
-    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; the batches' own
-    variance is not public and does not enter H, but without noise it forbids acceleration: eta =
-    1/L, beta = 0, tail averaging.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
+    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; their own variance is
+    not public and does not enter H, but without noise it forbids acceleration: eta = 1/L, beta = 0,
+    tail averaging.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The question
     depends on public state alone and the message is the answer itself, so under summation the

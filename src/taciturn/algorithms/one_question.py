@@ -27,7 +27,7 @@ class _AskedOnce(AnswerMessages):
 
 
 class OneQuestion(_AskedOnce):
-    r"""Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
+    """Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
 
     With the mean (S, b) of the agents' noised statistics, S symmetric by unpacking, and its
     eigenvalues l_k, the aggregator solves a public problem:
@@ -37,13 +37,13 @@ class OneQuestion(_AskedOnce):
     Without noise this is argmin F for the squared loss, since F is that quadratic.
 
     **The floor.** Let nu be the standard deviation of one coordinate of the mean answer, public
-    from the plan. The noise in S is symmetric Gaussian with variance nu^2 on the diagonal and
-    nu^2 / 2 off it (the packing weighs off-diagonal entries by sqrt(2)): the Gaussian orthogonal
-    ensemble, whose largest eigenvalue is at most nu sqrt(2 D) on average (Gordon's comparison).
-    By Weyl's inequality an eigenvalue of S above twice that belongs to a curvature of at least half
+    from the plan. The noise in S is symmetric Gaussian with variance nu^2 on the diagonal and nu^2
+    / 2 off it (the packing weighs off-diagonal entries by sqrt(2)): the Gaussian orthogonal
+    ensemble, whose largest eigenvalue is at most nu sqrt(2 D) on average (Gordon's comparison). By
+    Weyl's inequality an eigenvalue of S above twice that belongs to a curvature of at least half
     its size, and may be divided by; one below may be noise alone, and dividing b's noise by it
-    ruins the estimate. So floor = 2 nu sqrt(2 D), a public number, which also makes S+
-    positive semi-definite in every case. Directions above it are left as they are, without bias.
+    ruins the estimate. So floor = 2 nu sqrt(2 D), a public number, which also makes S+ positive
+    semi-definite in every case. Directions above it are left as they are, without bias.
 
     **Solution.** Without constraint and with no or an l2 regulariser of weight c, in closed form on
     the eigenvectors, w = sum_k v_k (v_k'b) / (l_k+ + c), leaving out directions in which the

@@ -42,8 +42,8 @@ class NoisedRelay(RelayAlgorithm):
     """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`taciturn.algorithms.step_within`); with noise the last half of the models
-    is averaged. Hops that only pass the token on, beyond a cap, count for neither.
+    noise asks for it (`taciturn.algorithms.step_within`); with noise the last half of the models is
+    averaged. Hops that only pass the token on, beyond a cap, count for neither.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class RecalToken(NamedTuple):
 
 
 class RECAL(NoisedRelay):
-    r"""RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
+    """RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
 
     The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
     of the token (x, u), u = sum_j lambda_j, asks for the gradient of f_i at its copy y_i. With g
@@ -200,7 +200,7 @@ class WalkmanToken(NamedTuple):
 
 
 class Walkman(NoisedRelay):
-    r"""Walkman with linearised steps (Mao et al. 2020) on noised gradients.
+    """Walkman with linearised steps (Mao et al. 2020) on noised gradients.
 
     The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
     y_i. With g the noised answer and step size a:

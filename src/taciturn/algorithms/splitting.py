@@ -43,7 +43,7 @@ class Iterate(NamedTuple):
 
 
 class SplittingADMM(AnswerMessages):
-    r"""Stochastic linearised ADMM for f(x) + r(y) subject to A x + B y = c.
+    """Stochastic linearised ADMM for f(x) + r(y) subject to A x + B y = c.
 
     With a gradient estimate g of f at x, noised, one step is (Liu et al. 2022, (5))
 
@@ -54,10 +54,10 @@ class SplittingADMM(AnswerMessages):
     gamma = 1 + eta rho |A'A|, Q_v the Laplacian smoothing of strength v. Where B'B is no multiple
     of I the first line is linearised too: a proximal step of length 1 / (rho |B'B|) from y.
 
-    **Step sizes.** "published": eta_t = 1/sqrt(t), or 2 |Q_v| / (mu t) for a ridge mu > 0, with
-    rho = 1 if none is given. "public": with noise of standard deviation nu on g, the horizon of
-    `NoisyGradient`, T eta = radius sqrt(T / d) / nu, at most 1/(2 L); without noise eta = 1/L,
-    on batches 1 / (2 L sqrt(t)); and rho = 1 / (eta |A'A|), which makes gamma 2.
+    **Step sizes.** "published": eta_t = 1/sqrt(t), or 2 |Q_v| / (mu t) for a ridge mu > 0, with rho
+    = 1 if none is given. "public": with noise of standard deviation nu on g, the horizon of
+    `NoisyGradient`, T eta = radius sqrt(T / d) / nu, at most 1/(2 L); without noise eta = 1/L, on
+    batches 1 / (2 L sqrt(t)); and rho = 1 / (eta |A'A|), which makes gamma 2.
 
     **Guarantee.** Agents are asked at public points and send the answers; all else is a public
     function of the answers: smoothing, proximal steps, averages and restarts are post-processing.
@@ -211,14 +211,14 @@ class _Public(NamedTuple):
 
 
 class SADMM(SplittingADMM):
-    r"""One noised gradient a round, at x; then the step of `SplittingADMM`.
+    """One noised gradient a round, at x; then the step of `SplittingADMM`.
 
     The oracle decides the method: `taciturn.oracles.MinibatchGradient` with noise is DP-SADMM,
     without noise STOC-ADMM; `taciturn.oracles.Gradient` is ADMM, linearised, on all records.
 
     The released model is an average of x: "published", over all rounds, weighted by t if the
-    problem is strongly convex; "public", over the last half. Without noise on all records it is
-    the last x, and the method converges to the optimum for every structure.
+    problem is strongly convex; "public", over the last half. Without noise on all records it is the
+    last x, and the method converges to the optimum for every structure.
     """
 
     @override
@@ -246,16 +246,16 @@ class SADMM(SplittingADMM):
 
 
 class RenyiADMM(SADMM):
-    r"""Stochastic ADMM for x = y with an exact x-step (Chen and Lee 2020), A = I and B = -I.
+    """Stochastic ADMM for x = y with an exact x-step (Chen and Lee 2020), A = I and B = -I.
 
         x    <- argmin g'x + (rho/2) |x - y + dual|^2 + |x - x_t|^2 / (2 eta)
              =  (x_t / eta + rho (y - dual) - g) / (1/eta + rho)
         y    <- prox_{r / rho}(x + dual)
         dual <- dual + x - y.
 
-    The formulas are a reconstruction from the description in Liu et al. 2022; noise and
-    composition are those of this library, not the Renyi bounds of the paper. `step_size` is here
-    eta / (1 + eta rho |A'A|), from which eta follows.
+    The formulas are a reconstruction from the description in Liu et al. 2022; noise and composition
+    are those of this library, not the Renyi bounds of the paper. `step_size` is here eta / (1 + eta
+    rho |A'A|), from which eta follows.
     """
 
     @override

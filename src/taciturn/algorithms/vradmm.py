@@ -30,14 +30,10 @@ DIFFERENCE, SNAPSHOT = 0, 1
 
 
 class _Epochs(AnswerMessages):
-    """Epochs of one snapshot gradient and m mini-batch differences.
+    """Epochs of one snapshot gradient p and m mini-batch differences d.
 
-    Attributes
-    ----------
-    inner
-        m.
-    snapshot_noise
-        Standard deviation of the noise on p over that on d; public, from `variance_reduction`.
+    `inner` is m; `snapshot_noise` the standard deviation of the noise on p over that on d, public,
+    from `variance_reduction`.
     """
 
     inner: int = eqx.field(static=True, kw_only=True)
@@ -72,7 +68,7 @@ class _Public(NamedTuple):
 
 
 class VRADMM(_Epochs, SplittingADMM):
-    r"""Epochs of one snapshot gradient and m mini-batch differences.
+    """Epochs of one snapshot gradient and m mini-batch differences (Liu et al. 2022).
 
     An epoch starts with the full-batch gradient p at the anchor, the mean of the last epoch's x.
     Then, m times, the difference d from the anchor to x is asked for (`MinibatchDifference`) and a
@@ -90,13 +86,6 @@ class VRADMM(_Epochs, SplittingADMM):
     afresh before every difference: the sum of the two answers then has the law of the paper's (6),
     one answer on gradient at the anchor plus difference with noise of both variances added, and
     costs what the two cost.
-
-    Attributes
-    ----------
-    restart
-        Whether epochs restart.
-    fused
-        Whether p is asked again before every difference.
     """
 
     restart: bool = eqx.field(static=True, default=False, kw_only=True)
@@ -233,20 +222,16 @@ class _AcceleratedPublic(NamedTuple):
 
 
 class AcceleratedVRADMM(_Epochs, AcceleratedSplitting):
-    r"""Epochs of one snapshot gradient and m mini-batch differences, with momentum.
+    """The epochs of `VRADMM`, the form that Liu et al. 2022 print, with momentum.
 
-    An epoch starts with the full-batch gradient p at the anchor, which is then the averaged model.
-    Then, m times, the difference d from the anchor to the query q is asked for and a step of
-    `AcceleratedSplitting` is taken on g = d + p. The questions are those of
-    `taciturn.algorithms.VRADMM`, the form that Liu et al. 2022 print, and so are their bounds.
+    The anchor is the averaged model, and each difference, from the anchor to the query q, is
+    followed by a step of `AcceleratedSplitting` on g = d + p.
 
     **Settings from public facts.** Those of `AcceleratedSplitting` for as many steps as there are
     differences. The noise of one p is in m steps: m z^2 is added to the variance of d, z
     `snapshot_noise`, as if it were drawn anew in each.
 
-    **Guarantee.** Both questions are asked at public points and each is charged for by itself: the
-    difference on a Poisson batch, amplified; the snapshot on all records, not. That the snapshot is
-    used m times is post-processing.
+    **Guarantee.** As for `VRADMM`.
     """
 
     @override

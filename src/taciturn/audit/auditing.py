@@ -126,6 +126,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
+    The attacker knows both data sets, every other record and all settings, and sees what the
+    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+
     Parameters
     ----------
     algorithm
@@ -141,29 +144,22 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Of data and noise; None for one of the operating system's. What is drawn without a seed is
         tested in any case, on a run of its own.
     fault
-        A fault to plant; the report must then say `violated`. The question is one of
-        the library's: what is audited is the algorithm, the door and the accounting.
+        A fault to plant; the report must then say `violated`. The question is one of the library's:
+        what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
     network
         Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the rounds. If
         none is given for a named method that needs one, a random walk on a ring or gossip on a
         path.
-    options
-        Of a named method.
+    options, centre
+        Of a named method: its options, and whether it asks about rows around a private centre.
     rows_per_person, agents_per_person
         Attack a person with so many rows, at so many of the agents, and not a record.
-    centre
-        Whether a named method asks about rows around a private centre.
     pair
         Two packed data sets, of record norm 1 and in double precision, that differ in one record:
-        those which your question moves furthest between. None for a pair that saturates a
-        question of the library.
-
-    Notes
-    -----
-    The attacker knows both data sets, every other record and all settings, and sees what the
-    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+        those which your question moves furthest between. None for a pair that saturates a question
+        of the library.
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
@@ -251,10 +247,7 @@ def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Pla
 def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:
     """Return the pair that saturates the first oracle for which one is known.
 
-    Raises
-    ------
-    InputError
-        If none is known for any of them; for no oracles at all it is the gradient's.
+    `InputError` if none is known for any of them; for no oracles at all it is the gradient's.
     """
     setup = setup or Setup(epsilon=1.0)
     pair_for = partial(

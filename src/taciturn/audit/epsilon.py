@@ -54,10 +54,10 @@ def log_likelihood_ratio(
     """Return log p(view | first) - log p(view | second) of one run.
 
     Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
-    sum of the agents' answers and takes away what it knows, the other agents' exact answers and
-    the noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over
-    the honest ones is left. (Where summation is credited, messages are affine in answers, so the
-    sum of messages says the same.) The two data sets must differ at agent 0.
+    sum of the agents' answers and takes away what it knows, the other agents' exact answers and the
+    noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over the
+    honest ones is left. (Where summation is credited, messages are affine in answers, so the sum of
+    messages says the same.) The two data sets must differ at agent 0.
 
     Parameters
     ----------
@@ -251,8 +251,8 @@ def audit_sampled(
     """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
 
     One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
-    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out.
-    So what an answer tells is its first coordinate, on both data sets a mixture over whether the
+    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out. So
+    what an answer tells is its first coordinate, on both data sets a mixture over whether the
     record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
     attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
 

@@ -26,8 +26,8 @@ class Pairwise:
     Attributes
     ----------
     mu
-        `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for
-        i = j, since agents know their own records.
+        `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for i =
+        j, since agents know their own records.
     all_links
         `(A,)`: the same for an observer of all links, the certificate's value.
     reason
@@ -118,8 +118,8 @@ def changed_places(pair: DataPair, relation: Relation) -> int | None:
     """Return how many records of one agent differ as the relation allows; None if otherwise.
 
     Under replace_one the same places hold records in both; under zero_out a record of one is absent
-    from the other. `InputError` where they cannot be compared, a row breaks their norm, or they
-    are equal.
+    from the other. `InputError` where they cannot be compared, a row breaks their norm, or they are
+    equal.
     """
     first, second = pair
     same = (

@@ -176,8 +176,8 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     scale
         `(T, E, A)`, as recorded.
     asked
-        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not
-        asked, the answers are taken one after the other, as if one agent had given them all.
+        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not asked,
+        the answers are taken one after the other, as if one agent had given them all.
     resolution
         The largest step of a lattice over the scale of the noise on it.
     """

@@ -32,10 +32,10 @@ class Search:
     """A search over neighbouring data sets and questions for the largest change of an answer.
 
     One record of `RECORDS` is changed as the relation allows, every one if the unit is an agent,
-    and half of them if it is a person:
-    replaced by another one (by its negative, and by one with the opposite target, as often as by a
-    random one), set to zero, or moved by beta, in its row or in its target. An answer that is not
-    finite counts as an infinite change: whether it is may depend on a record.
+    and half of them if it is a person: replaced by another one (by its negative, and by one with
+    the opposite target, as often as by a random one), set to zero, or moved by beta, in its row or
+    in its target. An answer that is not finite counts as an infinite change: whether it is may
+    depend on a record.
 
     Parameters
     ----------

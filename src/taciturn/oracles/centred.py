@@ -46,20 +46,13 @@ class Around(NamedTuple):
 
 
 class RowMean(Oracle):
-    r"""The mean of an agent's rows, in the first column of an answer of the model's shape.
+    """The mean of an agent's rows, in the first column of an answer of the model's shape.
 
-    The query is ignored. Of several columns the others are 0, and get noise as the first does.
+    The query is ignored. Of several columns (`outputs`; None for a vector) the others are 0.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, so one record's term has norm at
     most R / m_i; `mean_gradient_bound` derives the sensitivity from that. The sum is exact
     (`taciturn.oracles.sums`).
-
-    Attributes
-    ----------
-    relative_multiplier
-        Its noise multiplier over that of the plan's other questions.
-    outputs
-        How many columns the model has; None for a vector.
     """
 
     exact_on_machine: ClassVar[bool] = True
@@ -103,10 +96,10 @@ _SHRINK = 1 - 2.0**-48
 
 
 class Recentred(Oracle):
-    r"""Another question, asked of the rows around a centre.
+    """Another question, asked of the rows around a centre.
 
-    With the query (q, c), x without its last column, c limited to |c| <= R and
-    n_j = max(|x_j - c|, R / 64), the question q is asked of the records
+    With the query (q, c), x without its last column, c limited to |c| <= R and n_j = max(|x_j - c|,
+    R / 64), the question q is asked of the records
 
         x~_j = ((x_j - c) / n_j, kappa),        |x~_j| <= sqrt(1 + kappa^2).
 
@@ -203,10 +196,9 @@ class Recentred(Oracle):
 
 
 class CentredGradient(Recentred):
-    r"""The mean of the clipped record gradients around a centre: `Recentred` for `Gradient`.
+    """The mean of the clipped record gradients around a centre: `Recentred` for `Gradient`.
 
-    With the query (w, c), w a `Point`, x without its last column, c limited to |c| <= R,
-    n_j = max(|x_j - c|, R / 64), a last column of kappa, margins
+    With the query (w, c), w a `Point`, n_j that of `Recentred`, margins
 
         z_j = (x_j - c)' w / n_j + kappa w_last
 
@@ -223,12 +215,11 @@ class CentredGradient(Recentred):
     is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
 
     **Rounding.** Rows have p <= 26 digits below the power of two above R, and c is cut to 18 below
-    it, which `margins` keeps in up to 2^16 columns; more are refused. Then, with R =
-    1: then |x_j|^2, x_j'c and |c|^2 are exact but for 2^-50 in their sum (R = 1), which n_j has
-    on top; the sums of a_j, cut to q digits of 64 C / R, of b_j, and of their products with rows
-    are exact. What remains, the quotients by n_j and one difference of two sums of m terms, moves
-    an answer by less than m 2^-44 of one record's term: 2^-9 of the bound covers it
-    (`with_rounding`) up to 2^34 records.
+    it, which `margins` keeps in up to 2^16 columns; more are refused. Then |x_j|^2, x_j'c and |c|^2
+    are exact but for 2^-50 in their sum (R = 1), which n_j has on top; the sums of a_j, cut to q
+    digits of 64 C / R, of b_j, and of their products with rows are exact. What remains, the
+    quotients by n_j and one difference of two sums of m terms, moves an answer by less than m 2^-44
+    of one record's term: 2^-9 of the bound covers it (`with_rounding`) up to 2^34 records.
     """
 
     inner: Gradient

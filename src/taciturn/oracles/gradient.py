@@ -37,22 +37,19 @@ class Gradient(Oracle):
 
         g_i(w) = (1/m_i) sum_j x_j c_j'                                              shape of w.
 
-    Clipping acts on the coefficient (a record's gradient is its outer product with the record), so
-    no per-record gradient is ever formed; the cost is two matrix products.
+    A record's gradient is the outer product of record and coefficient, so that clipping the
+    coefficient bounds it and no per-record gradient is ever formed.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, and |c_j| <= min(lipschitz, clip)
-    is enforced here, whatever the targets: the Lipschitz constant is a bound too, not a belief. A
-    coefficient is a function of its record alone, whatever the loss (`coefficients`).
-    Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz, clip), whatever
-    the query. `mean_gradient_bound` derives the sensitivity from that for every relation and unit.
-    Sums are exact (`taciturn.oracles.sums`), so what is computed moves by no more than that; the
-    one rounding of the division is paid for with the lattice of the noise
+    is enforced here, whatever the targets and the loss, as a function of the record alone
+    (`coefficients`). Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz,
+    clip), whatever the query; `mean_gradient_bound` derives the sensitivity from that for every
+    relation and unit. Sums are exact (`taciturn.oracles.sums`), so what is computed moves by no
+    more; the one rounding of the division is paid for with the lattice of the noise
     (`taciturn.privacy.mechanisms`).
 
     Attributes
     ----------
-    loss
-        The loss whose coefficient is used.
     clip
         Public bound on the norm of the coefficient; infinity leaves it as it is.
     """
@@ -145,17 +142,18 @@ class _OnBatch(Oracle):
 
 
 class MinibatchGradient(_OnBatch):
-    r"""The clipped record gradients of a Poisson batch, over the expected batch size.
+    """The clipped record gradients of a Poisson batch, over the expected batch size.
 
     Every record takes part independently with probability q, afresh for every answer; or, with
     `records`, the batch is of a fixed size b, which takes the place of q m_i below
-    (`FixedSizeBatches`).
-    With z_j = x_j' w and the coefficient c_j = loss'(z_j, y_j) limited to |c_j| <= clip,
+    (`FixedSizeBatches`). With the coefficients c_j of `Gradient`,
 
         g_i(w) = 1/(q m_i) sum_{j in batch} x_j c_j'                             shape of w,
 
-    whose expectation over the batch is the full-batch answer of `Gradient`. The divisor q m_i is
-    public; the size of the batch is not, and is never used.
+    whose expectation over the batch is the answer of `Gradient`. The divisor q m_i is public; the
+    size of the batch is not, and is never used. Batches save computation, hardly noise: over many
+    rounds amplification makes up for the divisor q and little more, and the batch's variance comes
+    on top.
 
     **Guarantee.** One record's term has norm at most c_1 / (q m_i), c_1 = R min(lipschitz, clip),
     whatever the query, so on any one batch the answer moves by
@@ -163,28 +161,20 @@ class MinibatchGradient(_OnBatch):
         Delta_i = 2 c_1 / (q m_i)  (replace_one),      c_1 / (q m_i)  (zero_out),
 
     and under replace_one that is twice the bound of one term, as `Sampled` requires. The door draws
-    the batch with a separate key, independent of the data and of the noise, and the batch leaves
-    no trace but the noised answer. So an answer of scale s is the event
-    `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
-    The probability of taking part is q, to within 2^-52; `poisson_draw` says how.
-    The sum is exact whatever slots the records stand in; what gathering can do to the coefficients
-    is added to the bound (`taciturn.problems.grid.gathering_slack`).
-    If all records of an agent may change, sampling hides nothing, and for a bounded change no
-    accountant is known here: both are refused.
-
-    Batches save computation, hardly noise: over many rounds
-    amplification makes up for the divisor q and little more. In gradient units the noise of a
-    given budget is about that of the full batch, and the variance of the batch comes on top.
+    the batch with a separate key, independent of data and noise, and it leaves no trace but the
+    noised answer. So an answer of scale s is the event `Sampled(GaussianAnswer(s / Delta_i), q)` in
+    ledger, certificate and calibration, q right to within 2^-52 (`poisson_draw`). The sum is exact
+    whatever slots the records stand in; what gathering can do to the coefficients is added to the
+    bound (`taciturn.problems.grid.gathering_slack`). If all records of an agent may change,
+    sampling hides nothing, and for a bounded change no accountant is known here: both are refused.
 
     Attributes
     ----------
-    loss, clip
-        As for `Gradient`.
     rate
         q, in (0, 1].
     records
-        None for Poisson batches; for batches of a fixed size n, the least number of records that
-        an agent has.
+        None for Poisson batches; for batches of a fixed size n, the least number of records that an
+        agent has.
     """
 
     reads_over_rows: ClassVar[bool] = True
@@ -200,36 +190,29 @@ LEAST_SPREAD = 2.0**-20
 
 
 class MinibatchDifference(_OnBatch):
-    r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
+    """The change of the gradient from an anchor a to a point x, on a batch of `MinibatchGradient`.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
 
         d_i(x, a) = 1/(q m_i) sum_{j in batch} x_j (c_j(x) - c_j(a))',    |c_j(x) - c_j(a)| <= s,
 
     the second bound enforced by clipping as well. While s does not bite, the expectation over the
-    batch is the full-batch gradient at x minus that at a. At rate 1 all records take part.
+    batch is the full-batch gradient at x minus that at a.
 
     **Guarantee.** One record's term has norm at most R s / (q m_i), at every pair of points and
     whatever the targets, so on any one batch the answer moves by
 
         Delta_i = 2 R s / (q m_i)  (replace_one),      R s / (q m_i)  (zero_out);
 
-    batches are drawn and accounted for as in `MinibatchGradient`. The anchor and the point are
-    public, so it does not matter that both follow from earlier answers. A gradient at the anchor
-    is another question and is charged for by itself.
+    batches are drawn and accounted for as in `MinibatchGradient`. Anchor and point are public, even
+    where both follow from earlier answers. A gradient at the anchor is a question of its own.
 
     Attributes
     ----------
-    loss, clip
-        As for `Gradient`.
     spread
-        s. Coefficients that always have one sign, as those of the logistic loss, differ by at most
-        `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise. At least
-        2^-20 of the bound on a coefficient.
-    rate
-        q, in (0, 1].
-    records
-        As for `MinibatchGradient`.
+        s, at least 2^-20 of the bound on a coefficient. Coefficients that always have one sign, as
+        those of the logistic loss, differ by at most `clip`; others by at most 2 `clip`. Less clips
+        the change, and needs less noise.
     """
 
     reads_over_rows: ClassVar[bool] = True
@@ -287,17 +270,11 @@ LARGEST = 1e7
 
 
 class Step(NamedTuple):
-    """A question about a step from `point`: with g the gradient of f_i there, it goes to
+    """A question about prox_{step r}(point - (g + slope) / curvature) within the constraint.
 
-        prox_{step r}(point - (g + slope) / curvature)        within the constraint.
-
-    Attributes
-    ----------
-    point, slope
-        Of the model's shape; `slope` is the gradient of everything public that is minimised too.
-    curvature, step
-        Above 0; the step of the proximal map need not be 1 / curvature.
-    """  # noqa: D400 - the sentence ends in its equation
+    g is the gradient of f_i at `point`, `slope` that of everything public that is minimised too, of
+    the model's shape; curvature and step are above 0, and the step need not be 1 / curvature.
+    """
 
     point: Float[Array, "..."]
     slope: Float[Array, "..."]
@@ -306,43 +283,34 @@ class Step(NamedTuple):
 
 
 class ProjectedStep(Oracle):
-    r"""The gradient mapping of a constrained step, in units of the gradient.
+    """The gradient mapping of a constrained step, in units of the gradient.
 
     With g the clipped mean gradient of `Gradient` at the query's point x, slope s, curvature c and
     v = x - (g + s) / c, the answer is
 
         G_i = c (x - prox_{step r}(v))                               shape of w,
 
-    so that x - G_i / c is the projected step. Without constraint and regulariser G_i = g + s.
-    Noise of scale sigma on G_i is noise of scale sigma / c on the projected point: this is the
-    output perturbation (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity
-    Delta_g / (rho + 1/eta). Stated in units of the gradient the bound is free of the schedule, and
-    its scales can be compared with those of `Gradient`.
+    so that x - G_i / c is the projected step, and G_i = g + s without constraint and regulariser.
+    Noise of scale sigma on G_i is noise of scale sigma / c on the point: the output perturbation
+    (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity Delta_g / (rho +
+    1/eta). In units of the gradient the bound does not depend on the schedule.
 
-    **Guarantee.** A proximal map of a convex function within a convex set does not expand:
-    |prox(v) - prox(v')| <= |v - v'|. Hence |G - G'| <= c |v - v'| = |g - g'|, for *every* point,
-    slope, curvature and step, and the sensitivity is that of `Gradient`, derived in
-    `mean_gradient_bound`. In the 1-norm a projection may expand, but |G - G'|_1 <= sqrt(d)
-    |G - G'|_2, which is how that bound arises in the first place.
+    **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
+    |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
+    is that of `Gradient`, derived in `mean_gradient_bound`. In the 1-norm a projection may expand,
+    but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first place.
 
-    **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision,
-    u = 2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one
-    of at most (d + 24) u of the norm of its argument or of its result, whichever is larger. With
-    P = prox_{step r}(x - s / c), which is public, the result is within c_1 / c of P, so that G is
-    wrong by at most (d + 32) u (c |x| + |s| + c |P| + c_1). That is at most Delta / 2^10 as long as
+    **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision, u =
+    2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one of
+    at most (d + 24) u of the norm of its argument or of its result, whichever is larger. With P =
+    prox_{step r}(x - s / c), which is public, the result is within c_1 / c of P, so that G is wrong
+    by at most (d + 32) u (c |x| + |s| + c |P| + c_1). That is at most Delta / 2^10 as long as
 
         c |x| + |s| + c |P| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
 
     since Delta >= c_1 / m; both sides of a comparison together add 2^-9, which the bound has. A
     query beyond U, or 1e7, or that is not a number, is answered with 0: a rule that sees the query
     and public numbers only.
-
-    Attributes
-    ----------
-    problem
-        Loss, regulariser and constraint.
-    clip
-        As for `Gradient`.
     """
 
     problem: Problem

@@ -154,7 +154,7 @@ class AddedNoise(NoisePlacement):
 
 
 class ObjectiveNoise(NoisePlacement):
-    r"""A noised linear term b'w in what is minimised, and a little noise on the minimiser.
+    """A noised linear term b'w in what is minimised, and a little noise on the minimiser.
 
     The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
     rho)^2 I) on top, which covers its residual. All of it is computed in double precision.
@@ -255,8 +255,8 @@ class Oracle(eqx.Module):
         `margins` and `record_sum` (`taciturn.oracles.sums`) are exact.
     reads_over_rows
         Whether the methods that this class defines read rows through `over_rows` or in gathered
-        batches alone: rows may then be kept in single precision, where that holds all digits. It
-        is not inherited by a class that defines one of them anew.
+        batches alone: rows may then be kept in single precision, where that holds all digits. It is
+        not inherited by a class that defines one of them anew.
     holds_for_any_loss
         Whether `bound` rests on no property of the loss, because the question enforces what it
         needs of it.

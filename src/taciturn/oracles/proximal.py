@@ -25,7 +25,7 @@ from taciturn.typing import Array
 
 
 class ProximalStep(Oracle):
-    r"""The minimiser of an agent's function near a public centre.
+    """The minimiser of an agent's function near a public centre.
 
     With f_i the mean of the agent's clipped losses, r and C those of `problem`,
 
@@ -37,12 +37,11 @@ class ProximalStep(Oracle):
 
     I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the coefficient of a
     scalar margin stays monotone; targets for which the loss is steeper are clipped to its domain),
-    P contracts by q = 1 / (1 + s rho). So after K steps
+    P contracts by q = 1 / (1 + s rho). So after K steps, K the least number for which q^K <= tol,
 
         |x_K - w_i(v)| <= q^K c_1 / rho,    c_1 = record_norm min(lipschitz, clip),
 
-    at every centre and on all data: K is the least number for which q^K <= tol. That is the
-    certificate of the residual; there is nothing to check while running.
+    at every centre and on all data: there is nothing to check while running.
 
     **Guarantee.** Let a record change, so that grad f_i moves by at most D_g at every point
     (`mean_gradient_bound`), and let m be the strong convexity of r. The two runs start at the same
@@ -60,15 +59,15 @@ class ProximalStep(Oracle):
         e = u (L (D + 20) W + 20 L_s R + (m + 40) c_1),
 
     and a step by (d + 24) u (W + s c_1 + s rho |v|), d the entries of the model, beside q s e. As
-    errors contract by q = 1 / (1 + s rho), a run ends within
+    errors contract by q, a run ends within
 
         E = (e + (d + 24) u (W L / 2 + c_1 + rho |v|)) / rho
 
     of the exact iterate. Both runs together add 2 E <= 2^-9 Delta, which the bound has, as long as
-    |v| and the norm of the start P(v) are at most V, the number with which this holds for
-    W = V + c_1 / rho (iterates stay within c_1 / rho of the start, as P contracts towards it) and
-    Delta >= c_1 / (m (rho + m_r)). A centre beyond V is answered with the start, which is public:
-    a rule that sees the centre and public numbers only.
+    |v| and the norm of the start P(v) are at most V (`reach`), the number with which this holds for
+    W = V + c_1 / rho (iterates stay within c_1 / rho of the start) and Delta >= c_1 / (m (rho +
+    m_r)). A centre beyond V is answered with the start: a rule that sees the centre and public
+    numbers only.
 
     Attributes
     ----------
@@ -180,13 +179,12 @@ class ProximalStep(Oracle):
 
 
 class PerturbedStep(Oracle):
-    r"""The minimiser of an agent's function near a centre, with a noised linear term.
+    """The minimiser of an agent's function near a centre, with a noised linear term.
 
         w_i(v) = argmin_w f_i(w) + r(w) + b'w + (rho/2) |w - v|^2,     b ~ N(0, scale^2 I),
 
     that is the proximal step at the centre v - b / rho. It is computed like that of `ProximalStep`
-    and released with N(0, (output_noise scale / rho)^2 I) on top, which covers the residual.
-    Everything up to that release is computed in double precision, whatever the run's.
+    and released with N(0, (output_noise scale / rho)^2 I) on top (`ObjectiveNoise`).
 
     **Guarantee.** The exact minimiser follows the curve of `taciturn.privacy.objective_deltas` with
     Delta = D_g the sensitivity of grad f_i and J = log(1 + s R^2 / (m_i rho)), s the smoothness of

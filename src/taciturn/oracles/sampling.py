@@ -76,7 +76,7 @@ _MOST_GATHERED = 2**14
 
 
 def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
-    r"""Return which of so many rows are in a Poisson batch: each independently with probability q.
+    """Return which of so many rows are in a Poisson batch: each independently with probability q.
 
     Where that is shorter, their places are drawn, in K = `capacity(M, rate)` slots, at a cost that
     does not grow with M; else a coin is thrown for every row.
@@ -94,11 +94,11 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     A batch that needs more than K slots loses its last records. Which batches do is decided by the
     draw and the public M alone, and happens with probability p <= 1e-40. Two runs with the same
     draws, one with room for every batch, differ with probability at most T p over T answers, on
-    either data set; so if the one is (epsilon, delta)-private the other is
-    (epsilon, delta + (1 + e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per
-    answer aside, of which its rounding was measured to use less than a quarter; for epsilon up to
-    50 the cost above is below 1e-18 per answer, within what is set aside. Plans beyond that are
-    refused (`taciturn.engine.program.check_noise`).
+    either data set; so if the one is (epsilon, delta)-private the other is (epsilon, delta + (1 +
+    e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of which
+    its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above is
+    below 1e-18 per answer, within what is set aside. Plans beyond that are refused
+    (`taciturn.engine.program.check_noise`).
     """
     draws = words >> jnp.uint64(1)
     if not poisson_slots(rate, rows):
@@ -172,7 +172,7 @@ def gaps(draws: UInt[Array, "K"], ends: HostArray, rate: float) -> Int[Array, "K
 
 
 def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
-    r"""Return b different numbers below m, every set of b equally likely (Floyd).
+    """Return b different numbers below m, every set of b equally likely (Floyd).
 
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
     set, or j if t is in it already. Costs b^2 comparisons, whatever m.
@@ -323,13 +323,11 @@ class AllRecords(Sampling):
 
 
 class PoissonBatches(Sampling):
-    r"""Every record takes part independently with probability q; sums are divided by q m_i.
+    """Every record takes part independently with probability q in (0, 1]; sums are over q m_i.
 
     **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
     `Sampled` at rate q. Under replace_one that accountant takes an answer for a sum whose terms
     have norm at most Delta / 2; `Oracle.check` compares the oracle's bounds under both relations.
-
-    `probability` is q, in (0, 1].
     """
 
     probability: float = eqx.field(static=True)
@@ -369,20 +367,16 @@ class PoissonBatches(Sampling):
 
 
 class FixedSizeBatches(Sampling):
-    r"""Batches of b records out of an agent's m_i >= n, every set equally likely; divided by b.
+    """Batches of b records out of an agent's m_i >= n, every set equally likely; divided by b.
 
-    If b = n, nothing is drawn: the answer is the mean over all m_i.
+    `batch_size` is b, `records` the least number n of records that an agent has. If b = n, nothing
+    is drawn: the answer is the mean over all m_i.
 
     **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
     `FixedSize(b, n)`. An agent with m_i > n records spends no more: the Renyi bound
     (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
     replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
     the draws, are the same on both data sets. Under zero_out no bound is known here: refused.
-
-    Attributes
-    ----------
-    batch_size, records
-        b, and n, the least number of records that an agent has.
     """
 
     batch_size: int = eqx.field(static=True)

@@ -24,22 +24,22 @@ from taciturn.typing import Array, HostArray
 
 
 class Statistics(Oracle):
-    r"""An agent's (X'X / m_i, X'y / m_i) as one vector; the query is ignored.
+    """An agent's (X'X / m_i, X'y / m_i) as one vector; the query is ignored.
 
     The upper triangle of the symmetric matrix comes first, row by row, its off-diagonal entries
     times sqrt(2), so that the Euclidean norm of the vector is the norm of the matrix; then the D
     entries of X'y / m_i. In all D(D + 1)/2 + D numbers. `unpacked` undoes it.
 
-    **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to
-    [-Y, Y] here. Replacing (x, y) by (z, w) moves the vector by 1/m_i times the square root of
+    **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to [-Y, Y]
+    here. Replacing (x, y) by (z, w) moves the vector by 1/m_i times the square root of
 
         |xx' - zz'|^2 + |xy - zw|^2 = |x|^4 + |z|^4 - 2 c^2 + |x|^2 y^2 + |z|^2 w^2 - 2 y w c,
 
     with c = x'z. By Cauchy and Schwarz the last three terms are a convex quadratic form in (y, w),
     hence largest at corners y, w = +-Y; the sign of y w can be absorbed in z, so take y w = -Y^2.
-    For fixed c what remains grows with |x| and |z|, which also allow more values of c, so that
-    |x| = |z| = R: it is 2 R^4 + 2 R^2 Y^2 - 2 c^2 + 2 Y^2 c with |c| <= R^2, largest at
-    c = min(R^2, Y^2 / 2). Hence, exactly (and attained if D >= 2),
+    For fixed c what remains grows with |x| and |z|, which also allow more values of c, so that |x|
+    = |z| = R: it is 2 R^4 + 2 R^2 Y^2 - 2 c^2 + 2 Y^2 c with |c| <= R^2, largest at c = min(R^2,
+    Y^2 / 2). Hence, exactly (and attained if D >= 2),
 
         Delta_i = sqrt(2) (R^2 + Y^2 / 2) / m_i   if Y <= sqrt(2) R,     2 R Y / m_i   otherwise,
 
@@ -47,11 +47,11 @@ class Statistics(Oracle):
     Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If all records of an
     agent may change, it is m_i times that, by the triangle inequality, and K times for the K places
     of a person. A bounded change is a special case of replacing; so is a place that is filled or
-    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is
-    sqrt(D(D + 1)/2 + D) times as large.
-    The answer depends on no query, so all of this holds for every query. Both sums are exact
-    (`taciturn.problems.grid`: rows have at most half of the digits, so that 2 p + log2 m <= 53);
-    the roundings of the root of 2 and of the division are paid for with the lattice of the noise.
+    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is sqrt(D(D + 1)/2 +
+    D) times as large. The answer depends on no query, so all of this holds for every query. Both
+    sums are exact (`taciturn.problems.grid`: rows have at most half of the digits, so that 2 p +
+    log2 m <= 53); the roundings of the root of 2 and of the division are paid for with the lattice
+    of the noise.
 
     Attributes
     ----------
@@ -192,38 +192,29 @@ class _Sums(Oracle):
 
 
 class Tally(_Sums):
-    r"""Counts of an agent's records by label, prediction and bin of the predicted probability.
+    """Counts of an agent's records by label, prediction and bin of the predicted probability.
 
-    The query is a model; every record adds 1 to one cell. Of two classes the bins are of the
-    probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says which class is
-    predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest probability p,
-    B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in all. For a loss
-    whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing more.
+    The query is a model; every record adds 1 to one cell. Of two classes the B bins, an even
+    number, are of the probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says
+    which class is predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest
+    probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in
+    all. For a loss whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing
+    more.
 
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
     exact, whatever the other records are (`taciturn.oracles.sums`), and what follows is computed
     for each record by itself. So the answer is a sum of m_i indicators e_c of cells, whole numbers
-    that are added exactly. Replacing a record moves it by e_c - e_c', of norm
-
-        sqrt(2)  (2 in the 1-norm),
-
-    and setting one to zero by 1. Asking for the counts of labels, of predictions and of bins apart
-    would move several indicators at once: by 2 for two of them. If all records of an agent may
-    change, it is m_i times that, by the triangle inequality. A bounded change is a special case of
-    replacing.
+    that are added exactly. Replacing a record moves it by e_c - e_c', of norm sqrt(2) (2 in the
+    1-norm), and setting one to zero by 1. Asking for the counts of labels, of predictions and of
+    bins apart would move several indicators at once: by 2 for two of them. If all records of an
+    agent may change, it is m_i times that, by the triangle inequality. A bounded change is a
+    special case of replacing.
 
     **Persons.** With `rows_per_person` a person adds p, the shares of its rows in the cells:
     entries of at least 0 whose sum is at most 1 (`shares_of_persons`). Whatever its rows are
     replaced by, |p - p'|_2^2 <= |p|_2^2 + |p'|_2^2 <= 2, so all of them together move the answer by
     what one record moves it, and setting them to zero by |p|_2 <= 1. One row of several moves p by
     less.
-
-    Attributes
-    ----------
-    classes
-        K.
-    bins
-        B; even for two classes, so that 1/2 is a cut.
     """
 
     classes: int = eqx.field(static=True)
@@ -317,15 +308,11 @@ class ClippedErrors(_Sums):
     in units of half the range. The first two give the mean absolute and squared errors, and with
     the third their variances over records, t^2 - and t^4 - less the square of the mean.
 
-    **Guarantee.** t lies in [0, 1] for every record, and so do its powers: a record adds a vector
-    of [0, 1]^3 and moves the answer, replaced or set to zero, by at most
-
-        sqrt(3)  (3 in the 1-norm),
-
-    which a change from t = 0 to t = 1 attains. If all records of an agent may change, it is m_i
-    times that. t depends on its record and the public model alone (`taciturn.oracles.sums`), and is
-    cut towards zero to so few digits that the sums are exact in any order
-    (`taciturn.problems.grid`).
+    **Guarantee.** t and its powers lie in [0, 1]: a record adds a vector of [0, 1]^3 and moves the
+    answer, replaced or set to zero, by at most sqrt(3) (3 in the 1-norm), which a change from t = 0
+    to t = 1 attains. If all records of an agent may change, it is m_i times that. t depends on its
+    record and the public model alone (`taciturn.oracles.sums`), and is cut towards zero to so few
+    digits that the sums are exact in any order (`taciturn.problems.grid`).
 
     **Persons.** With `rows_per_person` a person adds the mean of these vectors over its rows, which
     is in [0, 1]^3 again: all its rows together move the answer by what one record moves it.

@@ -93,9 +93,9 @@ def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, output
     """Return the sum of `term(rows, *public)` over blocks of rows; of few rows that of them all.
 
     A block stays in the processor's cache between its margins and its sum, so that many rows are
-    read from memory once and not twice. With several outputs products take longer than reading,
-    and those of short blocks longest: blocks are longer then, and only bound the memory. Narrow
-    rows are widened a block at a time; mapped over agents, as many agents at once as fill a block.
+    read from memory once and not twice. With several outputs products take longer than reading, and
+    those of short blocks longest: blocks are longer then, and only bound the memory. Narrow rows
+    are widened a block at a time; mapped over agents, as many agents at once as fill a block.
 
     **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
     blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and

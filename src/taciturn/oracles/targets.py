@@ -76,14 +76,14 @@ class TargetQuestion(Oracle):
 
 
 class TargetGradient(TargetQuestion):
-    r"""X'(Xz - y), the gradient of sum_j (x_j'z - y_j)^2 / 2.
+    """X'(Xz - y), the gradient of sum_j (x_j'z - y_j)^2 / 2.
 
     **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|, whatever z: at most
     beta R in Euclidean norm, since packing enforces |x_k| <= R, and at most beta R sqrt(D) in the
     1-norm. Reached by the longest row. (For the sum of squares without the half, Ryu and Kim's
-    (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.)
-    Noise is added to -X'y, whose sum over m targets of size at most Y is wrong by at most
-    (m + 2) 2^-53 m R Y: twice that is in the bound.
+    (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.) Noise is
+    added to -X'y, whose sum over m targets of size at most Y is wrong by at most (m + 2) 2^-53 m R
+    Y: twice that is in the bound.
 
     Attributes
     ----------
@@ -188,19 +188,14 @@ class Targets(_PerRecord):
 class TargetsAt(_PerRecord):
     """The targets of the step that the query names, 0 in padded places; each step to be asked once.
 
-    A shard holds T blocks of M places, one block for each step; the place within a block says whose
-    target it is, and is the same in every block.
+    A shard holds T blocks of M places, one block for each of the T `steps`; the place within a
+    block says whose target it is, and is the same in every block.
 
     **Guarantee.** Units have as many targets in every block: a person with K places has K / T, an
     agent with m targets m / T. So at most that many coordinates of an answer move, each by beta:
     sqrt(K / T) beta in Euclidean norm. What moves at the other steps is in the answers about them,
     which are answers of their own in the ledger. For a unit whose targets cannot lie so (their
     number is no multiple of T), all of them count as standing in the block that is asked for.
-
-    Attributes
-    ----------
-    steps
-        T.
     """
 
     steps: int = eqx.field(static=True)
