@@ -45,46 +45,15 @@ class AcceleratedSplitting(AnswerMessages):
     primal-dual method of Chen, Lan, Ouyang (2014, Algorithm 2). Where B'B is no multiple of I the
     line of y is a proximal step of length 1 / (rho_t |B'B|) from y, for which nothing is proved.
 
-    **Settings from public facts.** tau_t = t / (s + T k) and rho_t = t k / (T |A'A|). A direction
-    of little curvature has the *horizon* (`NoisyGradient`) H = T^2 / (4 (s + T k)), and collects
-    noise of standard deviation 1.1 H nu / sqrt(T), nu that of g per coordinate. So, with the
-    horizon that the noise allows, H* = radius sqrt(T / d) / nu,
+    **Settings from public facts.** tau_t = t / (s + T k) and rho_t = t k / (T |A'A|), with k = |A|
+    U / radius, U a bound on the (sub)gradients of r (L where r has none), and
 
-        s = max(2 L, T^2 / (4 H*) - T k).
+        s = max(2 L, T^2 / (4 H*) - T k),        H* = radius sqrt(T / d) / nu,
 
-    Under smoothing tr(Q_v^-1) stands for d. k balances the two terms of the constraint below: k =
-    |A| U / radius, U a bound on the (sub)gradients of r, and L where r has none. Without noise on
-    batches their variance takes the place of d nu^2, bounded from public facts
-    (`taciturn.algorithms.algorithm.batch_variance`), and beside noise it is left out.
-
-    **Rate.** With B = -I, E g the gradient at q, E|g - E g|^2 = V (in the norm of Q_v^-1) and F(x)
-    = f(x) + r(A x - c), for every x*,
-
-        E F(xbar) - F(x*) <= (s + T k) |x*|^2 / (T (T + 1))      (in the norm of Q_v)
-                             + |A'A| U^2 / (k (T + 1)) + (2 T + 1) V / (3 s).
-
-    Proof. Let Q(z) = F's Lagrangian at (xbar, u*) less that at (x*, ubar), ubar averaged like xbar.
-    By convexity and smoothness of f and the proximal steps in y and x,
-
-        (1/a_t) Q_t+1 - (1/a_t - 1) Q_t <= (|x* - x_t|^2 - |x* - x_t+1|^2) / (2 tau_t)
-            + (|u* - u_t|^2 - |u* - u_t+1|^2) / (2 rho_t) + <A (dx_t+1 - b_t dx_t), u* - u_t+1>
-            + <g - E g, x* - x_t+1> - (1 / tau_t - L a_t) |dx_t+1|^2 / 2
-            - |u_t+1 - u_t|^2 / (2 rho_t).
-
-    Times t, the left-hand side telescopes to T (T + 1) Q / 2, as t (1/a_t - 1) = (t - 1) / a_(t-1),
-    and so do the distances, since t / tau_t = s + T k and t / rho_t = T |A'A| / k do not depend on
-    t. What is left of the bilinear terms is at most the quadratic ones, since 1 / tau_t - L a_t >=
-    rho_t |A'A| for s >= 2 L. The noise: x_t+1 is within tau_t (g - E g) of a step without it, so
-    its mean is at most tau_t V; sum_t t tau_t V <= T (T + 1) (2 T + 1) V / (6 s). The terms with u*
-    do not meet the noise, so the largest of them, |u*| <= U, gives F.
-
-    **When smoothing pays.** It lowers the noise from d nu^2 to tr(Q_v^-1) nu^2, about d nu^2 /
-    sqrt(1 + 4 v), and replaces |x*|^2 by x*'Q_v x* = |x*|^2 + v sum_j (x*_j+1 - x*_j)^2. The best s
-    gives a bound proportional to the root of the product of the two, so it pays if
-
-        1 + v sum_j (x*_j+1 - x*_j)^2 / |x*|^2 < d / tr(Q_v^-1),
-
-    that is only if the best weights of neighbouring columns are alike all the way round.
+    the horizon that the noise allows, nu that of g per coordinate. Under smoothing tr(Q_v^-1)
+    stands for d. Without noise on batches their variance takes the place of d nu^2
+    (`batch_variance`), beside noise it is left out. The rate, its proof and when smoothing pays:
+    docs/explanation/step-sizes.md.
 
     **Guarantee.** Agents are asked at public points and send the answers; all else is a public
     function of the answers: momentum, smoothing, proximal steps and averages are post-processing.

@@ -94,16 +94,10 @@ def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
 
 
 def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
-    """Return a public rho under which noise on exact steps moves a margin by about one unit.
+    """Return max(0.4 L, sqrt(T) nu R): noise on exact steps then moves a margin by about one unit.
 
-    Averaged over the agents, a round moves the public value by 1 / rho times the mean gradient at
-    the new iterates and adds noise of standard deviation nu / rho per coordinate, nu that of the
-    mean answer in gradient units: T rounds have the horizon H = T / rho of `NoisyGradient`, and
-    collect H nu / sqrt(T). Its rule H = radius sqrt(T / d) / nu, radius = sqrt(d) / R, gives
-
-        rho = sqrt(T) nu R.
-
-    At least 0.4 L is returned: the paper's 0.1 for the logistic loss and unit records.
+    nu is the standard deviation of the mean answer in gradient units. Derived in
+    docs/explanation/step-sizes.md.
     """
     margin = math.sqrt(rounds) * noise.of_mean * facts.record_norm
     return max(0.4 * facts.smoothness, margin)

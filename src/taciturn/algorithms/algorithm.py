@@ -229,23 +229,11 @@ class RelayAlgorithm(Algorithm):
 def radius_of(spec: Spec, ridge: float = 0.0) -> float:
     """Return the norm that a solution is assumed to have when a horizon is chosen.
 
-    sqrt(d) / R: coordinates of order one for records of norm one. A horizon chosen by it lets the
-    noise of the model grow to this norm, and a ridge mu charges mu/2 for the square of all of it,
-    in directions that the records do not bend, too. So with a ridge it is
+    sqrt(d) / R: coordinates of order one for records of norm one; with a ridge mu
 
         sqrt(d) / R min(1, sqrt(L / (mu d (1 + ln d)))).
 
-    Derivation. Let the solution's coordinates be s = 1/R along the eigenvectors of the loss's
-    Hessian, with eigenvalues h_i = k / i, as those of images and of counts nearly are; they add up
-    to L at most, so k = L / (1 + ln d). After a horizon H those above 1/H have settled. The others
-    still gain sum h_i^2 s^2 = k s^2 / H a unit of horizon. The noise, of variance H^2 nu^2 / T in
-    each of d directions, costs H nu^2 / T (k + mu d) more: k for the loss, up to a logarithm. Both
-    are equal at H = s sqrt(T) / nu / sqrt(1 + mu d / k), the horizon of `NoisyGradient` at a radius
-    of sqrt(d) s / sqrt(1 + mu d / k); the larger of the two costs is taken for their sum, so that a
-    ridge changes nothing where it is small.
-
-    What this lowers is the objective, ridge included. Methods on a star take the radius without the
-    ridge: noise that only the ridge charges for leaves predictions as they are.
+    Derived in docs/explanation/step-sizes.md. Methods on a star take the radius without the ridge.
     """
     size = np.sqrt(spec.dimension) / spec.record_norm
     bend = ridge * spec.dimension * (1 + np.log(spec.dimension)) / spec.smoothness
@@ -267,25 +255,11 @@ def batch_variance(spec: Spec, rate: float) -> float:
 
 
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
-    """Return half of `limit`, or less if the noise asks for it.
+    """Return half of `limit`, or less if the noise asks for it: min(limit / 2, min(H, H') / n).
 
-    A *sweep* asks every agent once. In n of them a direction with little curvature moves by the
-    horizon n eta times its gradient; the horizon that the noise allows is derived at
-    `taciturn.algorithms.NoisyGradient`: H = radius sqrt(n / d) / nu, with the radius of `radius_of`
-    and nu the standard deviation of the mean answer of a sweep. So eta = min(limit / 2, H / n).
-
-    At a fixed total nu grows as sqrt(n) and H is the same for every n, but a short run does not get
-    so far. A longer one is never worse if what it moves beyond a shorter one pays for its noise, up
-    to H. In many columns H is therefore at most
-
-        H' = 4 (L / d) n / (R nu)^2.
-
-    Derivation. On records alike in every direction the loss has curvature L / d in each, and
-    targets that a margin decides give it a gradient at 0 of squared norm 4 L^2 / (d R^2), about
-    what the logistic loss has (its slope at 0 is 1/2 = 2 L, 2/pi of its square is left). A unit of
-    horizon gains that, and costs L H nu^2 / n in noise: equal at H'. Records that differ in their
-    directions gain more at first, so that H' is the least of them. H' < H where d > 4 L H, that is
-    where even the noise's own horizon is too short for a typical direction to settle.
+    n sweeps, in each of which every agent is asked once, may reach the horizon H = radius sqrt(n /
+    d) / nu (`NoisyGradient`), nu the standard deviation of the mean answer of a sweep; in many
+    columns no more than H' = 4 (L / d) n / (R nu)^2. Derived in docs/explanation/step-sizes.md.
     """
     if noise.of_mean == 0:
         return limit / 2

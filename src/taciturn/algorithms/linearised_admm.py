@@ -43,24 +43,14 @@ class Settings(eqx.Module):
 
 
 class PublicSettings(Settings):
-    """Constant rho and eta from public facts.
+    """Constant rho and eta from public facts, derived in docs/explanation/step-sizes.md.
 
-    Write c = rho + 1/eta, n = T E for the number of updates, nu for the standard deviation, per
-    coordinate, of the mean of the agents' noised gradients, R for the record norm and L for the
-    smoothness. With one update a round and no active constraint the mean of the agents' iterates
-    makes gradient steps of length 1/c, so n updates reach the horizon H = n / c, and the argument
-    of `NoisyGradient` (stop when the noise moves a record's margin by one unit) asks for H =
-    sqrt(n) / (nu R). There is no momentum, and 1/eta must be at least L. Hence
+    With n = T E updates, nu the noise on the mean gradient per coordinate and R the record norm,
 
-        c = max((1 + k) L, sqrt(n) nu R),   rho = k c / (1 + k),   k = `consensus` / E,
+        rho + 1/eta = c = max((1 + k) L, sqrt(n) nu R),  rho = k c / (1 + k),  k = `consensus` / E,
 
     so that E updates pull an agent towards the consensus by a fixed factor, whatever E. With noise
     the last half of the rounds is averaged, without it nothing is.
-
-    Attributes
-    ----------
-    consensus
-        E times rho eta: how strongly one round pulls towards the consensus.
     """
 
     consensus: float = eqx.field(static=True, default=0.5)

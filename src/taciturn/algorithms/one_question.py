@@ -34,16 +34,9 @@ class OneQuestion(_AskedOnce):
 
         w = argmin_{w in C} w' S+ w / 2 - b'w + r(w),      S+ = S with l_k raised to the floor.
 
-    Without noise this is argmin F for the squared loss, since F is that quadratic.
-
-    **The floor.** Let nu be the standard deviation of one coordinate of the mean answer, public
-    from the plan. The noise in S is symmetric Gaussian with variance nu^2 on the diagonal and nu^2
-    / 2 off it (the packing weighs off-diagonal entries by sqrt(2)): the Gaussian orthogonal
-    ensemble, whose largest eigenvalue is at most nu sqrt(2 D) on average (Gordon's comparison). By
-    Weyl's inequality an eigenvalue of S above twice that belongs to a curvature of at least half
-    its size, and may be divided by; one below may be noise alone, and dividing b's noise by it
-    ruins the estimate. So floor = 2 nu sqrt(2 D), a public number, which also makes S+ positive
-    semi-definite in every case. Directions above it are left as they are, without bias.
+    Without noise this is argmin F for the squared loss, since F is that quadratic. The floor is 2
+    nu sqrt(2 D), nu the standard deviation of one coordinate of the mean answer: an eigenvalue
+    below may be noise alone (docs/explanation/step-sizes.md). It makes S+ positive semi-definite.
 
     **Solution.** Without constraint and with no or an l2 regulariser of weight c, in closed form on
     the eigenvectors, w = sum_k v_k (v_k'b) / (l_k+ + c), leaving out directions in which the
@@ -53,13 +46,6 @@ class OneQuestion(_AskedOnce):
     **Guarantee.** One round, one question, asked at public state (its answer does not even depend
     on the query), and the message is the answer itself: under summation the observer sees the mean
     answer and the noises of honest agents add up. Everything after it is post-processing.
-
-    Attributes
-    ----------
-    problem
-        Must have the squared loss; its regulariser and constraint are used.
-    steps
-        Steps of the proximal gradient method, where it is needed.
     """
 
     problem: Problem

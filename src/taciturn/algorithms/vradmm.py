@@ -192,12 +192,10 @@ def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
 def variance_reduction(
     loss: Loss, *, clip: float, spread: float, rate: float, inner: int
 ) -> tuple[tuple[MinibatchDifference, Snapshot], float]:
-    r"""Return VRADMM's two questions, and its `snapshot_noise`.
+    """Return VRADMM's two questions, and its `snapshot_noise`.
 
-    The multipliers z_d and z_s of difference and snapshot share the budget. With k = spread / clip,
-    an epoch's noise moves x by a variance proportional to m z_d^2 k^2 / q^2 + m^2 z_s^2, and costs
-    about m q^2 / z_d^2 + 1 / z_s^2 (amplification to first order). The product of the two is least
-    at z_s / z_d = sqrt(k / m) / q.
+    Their multipliers z_d and z_s share the budget as z_s / z_d = sqrt(k / m) / q, k = spread / clip
+    (docs/explanation/step-sizes.md).
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
+from taciturn import problems
 from taciturn.algorithms import (
     VRADMM,
     Algorithm,
@@ -41,25 +42,13 @@ from taciturn.oracles import (
     Statistics,
 )
 from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
-from taciturn.problems import (
-    NoRegulariser,
-    Origin,
-    Problem,
-    Shards,
-    Squared,
-    WholeSpace,
-    facts_from,
-    pack,
-    public_facts,
-    replace_record,
-)
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
-Maker = Callable[[Problem], Algorithm | Composition]
+Maker = Callable[[problems.Problem], Algorithm | Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
-PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
+PROBLEM = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
 DATA = DataFacts(
     name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0, table=None
 )
@@ -157,7 +146,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
         network = metropolis(path(setup.agents))
     if network is not None:
         rounds = network.fixed_rounds or rounds
-    facts = facts_from(
+    facts = problems.facts_from(
         PROBLEM, [setup.records] * setup.agents, features=setup.features, record_norm=1.0, clip=clip
     )
     terms = Terms(setup.epsilon, setup.delta, setup.adjacency, setup.observer)
@@ -226,11 +215,11 @@ class Canary:
     `taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
     """
 
-    problem: Problem
+    problem: problems.Problem
     oracle: Oracle
     spec: Spec
-    first: Shards
-    second: Shards
+    first: problems.Shards
+    second: problems.Shards
 
 
 def canary(
@@ -256,7 +245,7 @@ def canary(
     adjacency
         What they differ in: a record, or the first places of so many agents.
     """
-    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    problem = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
     oracle = oracle or Gradient(problem.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
@@ -273,13 +262,13 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    packed = problems.pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
     # every place is full, so whose it is need not be drawn
-    first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
+    first = replace(packed, origin=problems.Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
-        second = replace_record(second, agent, place, other, FAR)
-    return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
+        second = problems.replace_record(second, agent, place, other, FAR)
+    return Canary(problem, oracle, problems.public_facts(problem, first, clip=1.0), first, second)
 
 
 def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
@@ -295,7 +284,7 @@ def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
             "the data sets of an audit have as many records at every agent, of record norm 1, in "
             'double precision; pack them so (record_norm=1.0, precision="float64")'
         )
-    return Canary(PROBLEM, oracle, public_facts(PROBLEM, first, clip=1.0), first, second)
+    return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
 
 def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:

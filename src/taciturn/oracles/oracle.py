@@ -18,19 +18,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from taciturn import checks
+from taciturn import checks, privacy
 from taciturn.errors import InputError
 from taciturn.oracles.claims import from_library, name_of_class, own_parts
 from taciturn.oracles.sampling import LAWS, AllRecords, Drawn, Exact, PoissonBatches, Sampling
-from taciturn.privacy import (
-    Adjacency,
-    Inside,
-    Norm,
-    ReplaceOne,
-    SensitivityBound,
-    TargetChange,
-    ZeroOut,
-)
 from taciturn.problems import Loss, Shard
 from taciturn.spec import Spec
 from taciturn.typing import Array
@@ -115,7 +106,7 @@ class NoisePlacement(eqx.Module):
         """Return the shape of the noise of one answer."""
 
     @abstractmethod
-    def law(self, spec: Spec, adjacency: Adjacency) -> Inside | None:
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
         """Return what decides the law; None if it is that of the added noise."""
 
     @abstractmethod
@@ -143,7 +134,7 @@ class AddedNoise(NoisePlacement):
         return answer_shape
 
     @override
-    def law(self, spec: Spec, adjacency: Adjacency) -> None:
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> None:
         return None
 
     @override
@@ -187,7 +178,7 @@ class ObjectiveNoise(NoisePlacement):
         return (2, *answer_shape)
 
     @override
-    def law(self, spec: Spec, adjacency: Adjacency) -> Inside:
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside:
         if adjacency.unit != "record":
             raise InputError(
                 "the law of noise inside an objective is known here for one record, not for all "
@@ -196,7 +187,7 @@ class ObjectiveNoise(NoisePlacement):
             )
         counts = np.asarray(spec.counts, dtype=np.float64)
         jacobian = np.log1p(self.smoothness / (counts * self.rho))
-        return Inside(jacobian, 2 * counts * self.tol / self.output_noise)
+        return privacy.Inside(jacobian, 2 * counts * self.tol / self.output_noise)
 
     @override
     def answer(
@@ -288,7 +279,9 @@ class Oracle(eqx.Module):
         """
 
     @abstractmethod
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+    def bound(
+        self, spec: Spec, adjacency: privacy.Adjacency, *, norm: privacy.Norm
+    ) -> privacy.SensitivityBound:
         """Return how far the answer can move between neighbouring data sets, `(A, 1, 1)`.
 
         It must hold at every query and on every batch: queries follow from earlier answers.
@@ -417,9 +410,9 @@ class Oracle(eqx.Module):
     def check(
         self,
         spec: Spec,
-        adjacency: Adjacency,
+        adjacency: privacy.Adjacency,
         *,
-        norm: Norm,
+        norm: privacy.Norm,
         loss: Loss | None = None,
         rho: float | None = None,
     ) -> None:
@@ -451,10 +444,10 @@ class Oracle(eqx.Module):
         _check_law(self, adjacency)
         self.sampling.check(spec, adjacency)
         poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
-        if poisson and isinstance(adjacency.relation, ReplaceOne):
+        if poisson and isinstance(adjacency.relation, privacy.ReplaceOne):
             replaced, zeroed = (
-                self.bound(spec, Adjacency(relation, "record"), norm=norm).value
-                for relation in (ReplaceOne(), ZeroOut())
+                self.bound(spec, privacy.Adjacency(relation, "record"), norm=norm).value
+                for relation in (privacy.ReplaceOne(), privacy.ZeroOut())
             )
             if not np.all(replaced >= 2 * zeroed * (1 - 1e-12)):
                 raise InputError(
@@ -464,7 +457,7 @@ class Oracle(eqx.Module):
                 )
 
 
-def _check_law(oracle: Oracle, adjacency: Adjacency) -> None:
+def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
     """Raise unless batches and noise are drawn, and used, as they are accounted for."""
     kind = type(oracle)
     changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
@@ -486,7 +479,7 @@ def _check_law(oracle: Oracle, adjacency: Adjacency) -> None:
             f"{names}"
         )
     elif kind.public_part is not Oracle.public_part and not isinstance(
-        adjacency.relation, TargetChange
+        adjacency.relation, privacy.TargetChange
     ):
         wrong = (
             f"adds its public_part after the noise, and under {adjacency.relation.name} records "
