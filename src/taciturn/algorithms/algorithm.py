@@ -116,14 +116,9 @@ class Algorithm(eqx.Module):
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with the constants that it takes from the network; here unchanged.
 
-        Called once, before planning. Raises `InputError` if a setting does not suit the network,
-        for example a step size that is not stable on it.
-
-        Parameters
-        ----------
-        network
-            None for a method with an aggregator, a `taciturn.network.Mixing` for one by gossip, a
-            `taciturn.network.Walk` for one on a relay.
+        Called once, before planning. `InputError` if a setting does not suit the network, for
+        example a step size that is not stable on it. The network is None for a method with an
+        aggregator, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay.
         """
         del spec, network
         return self
@@ -244,8 +239,7 @@ def batch_variance(spec: Spec, rate: float) -> float:
     """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
 
     An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
-    independently. Where c_1 is infinite, L / R stands for it, the gradient at a margin of order
-    one; it is then an estimate.
+    independently. Where c_1 is infinite, L / R stands for it: it is then an estimate.
     """
     slope = spec.gradient_bound
     if not np.isfinite(slope):
@@ -269,14 +263,13 @@ def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: fl
     return float(min(limit / 2, min(horizon, even) / sweeps))
 
 
-def checked_step(name: str, step: float, limit: float, why: str) -> float:
-    """Return the step size if it is below its limit, else raise `InputError` with the limit."""
-    if not 0 < step < limit:
+def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str) -> None:
+    """Raise `InputError` unless a step size that was given is below its limit."""
+    if step is not None and not 0 < step < limit:
         raise InputError(
-            f"{name} has step size {step:g}; it must be above 0 and below {limit:.4g} = {why}, "
-            "beyond which it may diverge"
+            f"{type(algorithm).__name__} has step size {step:g}; it must be above 0 and below "
+            f"{limit:.4g} = {why}, beyond which it may diverge"
         )
-    return step
 
 
 def smoothness_of(spec: Spec) -> float:

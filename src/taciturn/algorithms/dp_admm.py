@@ -67,7 +67,12 @@ class DPADMM(ConsensusADMM):
         radius = self.radius or np.sqrt(spec.agents * spec.dimension) / spec.record_norm
         k = np.arange(1, rounds + 1)
         spread = np.sqrt(spec.dimension) * noise.gradient_scale[:, None]  # sqrt(d) s, (A, 1)
-        slope, curvature = self._at_agents(spec)
+        slope, curvature = spec.gradient_bound, spec.smoothness  # c_1 and c_3
+        if self.regulariser_at == "agents":
+            slope, curvature = (
+                slope + spec.regulariser_bound,
+                curvature + spec.regulariser_smoothness,
+            )
         step = 1 / (curvature + spread * np.sqrt(2 * k) / radius)
         if self.step_rule == "nonsmooth":
             step = radius / np.sqrt(2 * k * (slope**2 + spread**2))
@@ -76,15 +81,6 @@ class DPADMM(ConsensusADMM):
                 f"no {self.step_rule} step size exists for this regulariser; use the other rule"
             )
         return {"step_size": step}
-
-    def _at_agents(self, spec: Spec) -> tuple[float, float]:
-        """Return c_1 + c_2 and c_3 + c_4 of the function that the agents linearise."""
-        if self.regulariser_at == "server":
-            return spec.gradient_bound, spec.smoothness
-        return (
-            spec.gradient_bound + spec.regulariser_bound,
-            spec.smoothness + spec.regulariser_smoothness,
-        )
 
     @override
     def ask(self, state: DualState, inbox: Model, turn: Turn) -> Point:

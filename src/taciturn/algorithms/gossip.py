@@ -15,7 +15,7 @@ from taciturn.algorithms.algorithm import (
     Noise,
     Turn,
     averaging,
-    checked_step,
+    check_step,
     smoothness_of,
     step_within,
 )
@@ -80,9 +80,7 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def on_network(self, spec: Spec, network: Mixing) -> NoisedGossip:
         planned = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
-        if self.step is not None:
-            name = type(self).__name__
-            checked_step(name, self.step, *planned.limit(smoothness_of(spec)))
+        check_step(self, self.step, *planned.limit(smoothness_of(spec)))
         return planned
 
     @override

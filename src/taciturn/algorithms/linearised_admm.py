@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
@@ -97,7 +96,7 @@ class LocalMessage(NamedTuple):
 
 
 class LocalPublic(NamedTuple):
-    """The aggregator's value: w and the mean dual; the averages of solutions and of w."""
+    """The aggregator's value: w, the mean dual, and averages: of solutions (the model) and of w."""
 
     consensus: Model
     dual: Model
@@ -164,7 +163,9 @@ class LinearisedADMM(StarAlgorithm):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        weight = self._weight(spec)
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        by_records = self.weighting == "records"
+        weight = counts / np.mean(counts) if by_records else np.ones_like(counts)
         size = (rounds, self.local_updates)
         facts = dataclasses.replace(spec, smoothness=float(np.max(weight)) * spec.smoothness)
         weighted = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
@@ -176,11 +177,6 @@ class LinearisedADMM(StarAlgorithm):
             "averaging": self.settings.averaging(rounds, weighted),
             "weight": np.tile(weight[:, None], rounds),
         }
-
-    def _weight(self, spec: Spec) -> HostArray:
-        """Return a, `(A,)`."""
-        counts = np.asarray(spec.counts, dtype=np.float64)
-        return counts / np.mean(counts) if self.weighting == "records" else np.ones_like(counts)
 
     @override
     def start(self, template: Model) -> LocalState:
@@ -196,18 +192,18 @@ class LinearisedADMM(StarAlgorithm):
     def ask(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> Point | Step:
         if self.arm == "objective":
             return Point(state.iterate)
-        curvature, weight = _curvature(turn), turn.values["weight"]
-        slope = _slope(state, inbox, turn)
+        curvature, slope = _curvature_and_slope(state, inbox, turn)
+        weight = turn.values["weight"]
         return Step(state.iterate, slope / weight, curvature / weight, 1 / curvature)
 
     @override
     def tell(self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Model) -> LocalState:
-        curvature, move = _curvature(turn), turn.values["weight"] * answer
+        curvature, slope = _curvature_and_slope(state, inbox, turn)
+        move = turn.values["weight"] * answer
         if self.arm == "objective":
-            move = move + _slope(state, inbox, turn)
-        solution = state.iterate - move / curvature
-        if self.arm == "objective":
-            solution = self.problem.prox(solution, 1 / curvature)
+            solution = self.problem.prox(state.iterate - (move + slope) / curvature, 1 / curvature)
+        else:
+            solution = state.iterate - move / curvature
         if self.arm == "projected-output":
             solution = self.problem.constraint.project(solution)
         return LocalState(
@@ -241,15 +237,7 @@ class LinearisedADMM(StarAlgorithm):
             consensus_average=average + values["averaging"] * (public.consensus - average),
         )
 
-    @override
-    def model(self, public: LocalPublic) -> Model:
-        """Return the average over agents and rounds of the local solutions."""
-        return public.average
 
-
-def _curvature(turn: Turn) -> Float[Array, ""]:
-    return turn.values["rho"] + turn.values["inverse_step"]
-
-
-def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Model:
-    return turn.values["rho"] * (state.iterate - inbox.consensus) - state.dual
+def _curvature_and_slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> tuple[Array, Model]:
+    rho = turn.values["rho"]
+    return rho + turn.values["inverse_step"], rho * (state.iterate - inbox.consensus) - state.dual

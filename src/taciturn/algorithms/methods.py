@@ -263,12 +263,8 @@ def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
 
 def _dp_admm(setting: Setting) -> Composition:
     rho = setting.number("rho")
-    return _on_gradients(
-        lambda problem: DPADMM(
-            problem, rho, radius=None, step_rule="smooth", regulariser_at="server"
-        ),
-        setting,
-    )
+    kind = partial(DPADMM, rho=rho, radius=None, step_rule="smooth", regulariser_at="server")
+    return _on_gradients(kind, setting)
 
 
 def _exact_step(setting: Setting, *, inside: bool) -> Composition:
@@ -292,9 +288,8 @@ def _one_question(setting: Setting) -> Composition:
 def _sadmm(setting: Setting) -> Composition:
     structured, rule = structured_from(setting.problem), setting.step_rule
     smoothing = setting.number("smoothing")
-    if rule is None:
-        return _on_batches(AcceleratedADMM(structured, smoothing), setting)
-    return _on_batches(SADMM(structured, smoothing, step_rule=rule), setting)
+    kind = AcceleratedADMM if rule is None else partial(SADMM, step_rule=rule)
+    return _on_batches(kind(structured, smoothing), setting)
 
 
 def _renyi_admm(setting: Setting) -> Composition:
@@ -320,17 +315,10 @@ def _vradmm(setting: Setting) -> Composition:
         loss, clip=clip, spread=spread, rate=rate, inner=inner
     )
     structured, rule = structured_from(setting.problem), setting.step_rule
-    algorithm: Algorithm = AcceleratedVRADMM(
+    kind = AcceleratedVRADMM if rule is None else partial(VRADMM, step_rule=rule)
+    algorithm: Algorithm = kind(
         structured, setting.number("smoothing"), inner=inner, snapshot_noise=noise
     )
-    if rule is not None:
-        algorithm = VRADMM(
-            structured,
-            setting.number("smoothing"),
-            inner=inner,
-            snapshot_noise=noise,
-            step_rule=rule,
-        )
     return Composition(algorithm, (dataclasses.replace(batch, records=setting.records), snapshot))
 
 
@@ -391,27 +379,21 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             options=(*_SAMPLED, STEP_RULE),
             structure="required",
         ),
-        "recal": Method(
-            build=partial(_on_gradients, RECAL),
-            summary="a token on a walk, sound form (Wang et al. 2024)",
-            network="relay",
-        ),
-        "walkman": Method(
-            build=partial(_on_gradients, Walkman), summary="another token method", network="relay"
-        ),
-        "nids": Method(
-            build=partial(_on_gradients, NIDS),
-            summary="gossip with gradient correction",
-            network="gossip",
-        ),
-        "ic-admm": Method(
-            build=partial(_on_gradients, LinearisedGossipADMM),
-            summary="linearised ADMM by gossip",
-            network="gossip",
-        ),
-        "extra": Method(
-            build=partial(_on_gradients, EXTRA), summary="PG-EXTRA by gossip", network="gossip"
-        ),
+        **{
+            name: Method(build=partial(_on_gradients, kind), summary=summary, network="relay")
+            for name, kind, summary in (
+                ("recal", RECAL, "a token on a walk, sound form (Wang et al. 2024)"),
+                ("walkman", Walkman, "another token method"),
+            )
+        },
+        **{
+            name: Method(build=partial(_on_gradients, kind), summary=summary, network="gossip")
+            for name, kind, summary in (
+                ("nids", NIDS, "gossip with gradient correction"),
+                ("ic-admm", LinearisedGossipADMM, "linearised ADMM by gossip"),
+                ("extra", EXTRA, "PG-EXTRA by gossip"),
+            )
+        },
     }
 )
 

@@ -16,7 +16,7 @@ from taciturn.algorithms.algorithm import (
     RelayAlgorithm,
     Turn,
     averaging,
-    checked_step,
+    check_step,
     smoothness_of,
     step_within,
 )
@@ -71,8 +71,7 @@ class NoisedRelay(RelayAlgorithm):
 
     @override
     def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:
-        if self.step is not None:
-            checked_step(type(self).__name__, self.step, *self.limit(spec))
+        check_step(self, self.step, *self.limit(spec))
         return dataclasses.replace(self, agents=spec.agents)
 
     @override

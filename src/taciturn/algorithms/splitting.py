@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
@@ -178,31 +178,23 @@ def least_norm(problem: Structured, gradient: Vector) -> Float[Array, "m"]:
     least = float(np.finfo(gradient.dtype).tiny)
     goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
 
-    def unfinished(at: _Search) -> Array:
-        going: Array = (at.size > goal) & (at.steps < 4 * forward.columns)
+    # u, its residual, the direction, the squared norm of the slope, and the steps so far
+    def unfinished(at: tuple[Array, ...]) -> Array:
+        going: Array = (at[3] > goal) & (at[4] < 4 * forward.columns)
         return going
 
-    def step(at: _Search) -> _Search:
-        image = forward.adjoint(at.direction)
-        length = at.size / jnp.maximum(jnp.vdot(image, image), least)
-        residual = at.residual - length * image
+    def step(at: tuple[Array, ...]) -> tuple[Array, ...]:
+        u, residual, direction, size, steps = at
+        image = forward.adjoint(direction)
+        length = size / jnp.maximum(jnp.vdot(image, image), least)
+        residual = residual - length * image
         slope = forward.apply(residual)
-        size = jnp.vdot(slope, slope)
-        direction = slope + size / at.size * at.direction
-        return _Search(at.u + length * at.direction, residual, direction, size, at.steps + 1)
+        new = jnp.vdot(slope, slope)
+        return u + length * direction, residual, slope + new / size * direction, new, steps + 1
 
-    begin = _Search(
-        jnp.zeros_like(start), -gradient, start, jnp.vdot(start, start), jnp.zeros((), int)
-    )
-    return jax.lax.while_loop(unfinished, step, begin).u
-
-
-class _Search(NamedTuple):
-    u: Float[Array, "m"]
-    residual: Vector
-    direction: Float[Array, "m"]
-    size: Float[Array, ""]
-    steps: Int[Array, ""]
+    size = jnp.vdot(start, start)
+    first: tuple[Array, ...] = (jnp.zeros_like(start), -gradient, start, size, jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, step, first)[0]
 
 
 class _Public(NamedTuple):

@@ -57,7 +57,7 @@ class AuditReport:
     claimed_mu
         What the certificate says.
     likelihood
-        Lower bound from `runs` runs on each of two neighbouring data sets.
+        Lower bound from runs on each of two neighbouring data sets.
     replay, residuals
         Of one recorded run.
     drawn
@@ -189,15 +189,13 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
     keys = jax.random.split(jax.random.key(seed), 3)
-    record = recorded(plan, attacked, keys[0], fault)
     return AuditReport(
-        algorithm=name_of(algorithm),
-        fault=fault,
-        claimed_mu=plan.certificate.mu,
-        likelihood=_attack(plan, attacked, keys[1:], runs, fault),
-        replay=record[0],
-        residuals=record[1],
-        drawn=_drawn(algorithm, setup, plan.rounds > 1, seed, fault),
+        name_of(algorithm),
+        fault,
+        plan.certificate.mu,
+        _attack(plan, attacked, keys[1:], runs, fault),
+        *recorded(plan, attacked, keys[0], fault),
+        _drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
 
 

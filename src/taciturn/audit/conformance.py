@@ -228,9 +228,8 @@ def _determinism(plan: Plan, shards: Shards) -> Law:
 
 
 def _runtimes(plan: Plan, shards: Shards) -> Law:
-    vectorised = run(plan, shards, runtime="simulate", seed=1).model
-    serial = run(plan, shards, runtime="serial", seed=1).model
-    gap = _relative(vectorised, serial)
+    runtimes: tuple[Literal["simulate", "serial"], ...] = ("simulate", "serial")
+    gap = _relative(*(run(plan, shards, runtime=one, seed=1).model for one in runtimes))
     return _law("runtimes", gap <= EQUAL, f"simulate and serial differ by {gap:.1e}")
 
 
@@ -244,9 +243,8 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
         method is not None and method.structure == "required"
     ):
         return _replayed(subject, setup, seed)
-    options = dict(setup.options)
     honest, faulty = (
-        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=options)
+        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=dict(setup.options))
         for fault in (None, "halved-noise")
     )
     seen = {

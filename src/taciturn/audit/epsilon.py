@@ -161,7 +161,7 @@ MOST_RUNS = 1_000_000
 class EpsilonBound:
     """What an attack proves: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
 
-    `claimed` is what was certified; `consistent` says whether the two can both be true.
+    `claimed` is what was certified.
     """
 
     epsilon: float
@@ -307,17 +307,14 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
         program = dataclasses.replace(program, oracles=oracles)
 
     # records are an argument: a program that is kept may hold none
-    @jax.jit
-    def all_of(keys: Key, private: Private) -> Float[Array, "N T"]:
-        def one(key: Key) -> Float[Array, "T"]:
-            door = Live(oracles, program.mechanism, key)
-            _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
-            answers: Array = trace.records.answer[:, 0, 0, 0]
-            return answers
+    def one(key: Key, private: Private) -> Float[Array, "T"]:
+        door = Live(oracles, program.mechanism, key)
+        _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
+        answers: Array = trace.records.answer[:, 0, 0, 0]
+        return answers
 
-        return jax.vmap(one)(keys)
-
-    return np.asarray(all_of(keys, behind_the_door(plan, shards)))
+    runs = jax.jit(jax.vmap(one, in_axes=(0, None)))
+    return np.asarray(runs(keys, behind_the_door(plan, shards)))
 
 
 def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> HostArray:

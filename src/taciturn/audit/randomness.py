@@ -89,8 +89,7 @@ class _Repeated(_InBlocks):
 
     @override
     def block(self, first: int, last: int) -> Any:
-        if self._first is None:
-            self._first = super().block(first, last)
+        self._first = super().block(first, last) if self._first is None else self._first
         return jax.tree.map(lambda leaf: leaf[: last - first], self._first)
 
 

@@ -109,9 +109,8 @@ def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray
 
 
 def _gap(recomputed: PyTree, sent: PyTree) -> float:
-    pairs = zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True)
     difference, size = 0.0, 1e-300
-    for ours, theirs in pairs:
+    for ours, theirs in zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True):
         difference = max(difference, float(jnp.max(jnp.abs(ours - theirs))))
         size = max(size, float(jnp.max(jnp.abs(theirs))))
     return difference / size
@@ -125,29 +124,23 @@ class ResidualReport:
     level: float
 
     @property
-    def passes(self) -> bool:
-        """Whether no test rejects at level / (number of tests)."""
-        return all(p >= self.level / len(self.p_values) for p in self.p_values.values())
-
-    @property
     def failed(self) -> tuple[str, ...]:
-        """Names of the tests that reject."""
+        """Names of the tests that reject, at level / (number of tests)."""
         cut = self.level / len(self.p_values)
         return tuple(name for name, p in self.p_values.items() if not p >= cut)
+
+    @property
+    def passes(self) -> bool:
+        """Whether no test rejects."""
+        return not self.failed
 
 
 def run_residuals(plan: Plan, trace: Trace, exact: HostArray, *, level: float) -> ResidualReport:
     """Return the tests of a run that kept its answers, with the exact ones of its replay."""
-    records = trace.records
+    records, law, finest = trace.records, plan.program.mechanism, 1 / plan.ledger.finest()
     answers, scale, kind = map(np.asarray, (records.answer, records.scale, records.kind))
     return residual_report(
-        answers,
-        exact,
-        scale,
-        plan.program.mechanism,
-        level=level,
-        asked=kind >= 0,
-        resolution=1 / plan.ledger.finest(),
+        answers, exact, scale, law, level=level, asked=kind >= 0, resolution=finest
     )
 
 
@@ -183,7 +176,9 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     """
     from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
 
-    law = _law(mechanism)
+    law = _LAWS.get(type(mechanism))
+    if law is None:
+        raise InputError(f"{type(mechanism).__name__} has no law to test against")
     if asked is not None and not np.all(asked):
         answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
     wide = scale.reshape(scale.shape + (1,) * (answers.ndim - scale.ndim))
@@ -220,19 +215,14 @@ class _Law(NamedTuple):
     size: Callable[[HostArray], float]
 
 
-def _law(mechanism: Mechanism) -> _Law:
-    """Return the law: sum u^2 is chi-squared, sum |u| gamma, of as many degrees as residuals."""
-    if isinstance(mechanism, Gaussian):
-        return _Law(ndtr, 1.0, lambda u: _of_total(np.sum(u**2) / 2, u.size / 2))
-    if isinstance(mechanism, Laplace):
-        return _Law(_laplace, 2.0, lambda u: _of_total(np.sum(np.abs(u)), u.size))
-    raise InputError(f"{type(mechanism).__name__} has no law to test against")
-
-
-def _laplace(u: HostArray) -> HostArray:
-    """Return the distribution function of Laplace's law of scale 1."""
-    tail = np.exp(-np.abs(u)) / 2
-    return np.where(u < 0, tail, 1 - tail)
+_LAWS: dict[type[Mechanism], _Law] = {  # sum u^2 is chi-squared, sum |u| gamma
+    Gaussian: _Law(ndtr, 1.0, lambda u: _of_total(np.sum(u**2) / 2, u.size / 2)),
+    Laplace: _Law(
+        lambda u: np.where(u < 0, np.exp(-np.abs(u)) / 2, 1 - np.exp(-np.abs(u)) / 2),
+        2.0,
+        lambda u: _of_total(np.sum(np.abs(u)), u.size),
+    ),
+}
 
 
 def _of_total(total: float, shape: float) -> float:

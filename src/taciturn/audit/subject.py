@@ -57,7 +57,7 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """On what terms a subject is planned, with least squares to solve.
+    """On what terms a subject is planned, with least squares to solve; see `audit`.
 
     Attributes
     ----------
@@ -65,16 +65,8 @@ class Setup:
         Bound on the coefficient of a record; infinite for a run without noise.
     rounds
         None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
-    network
-        None for the usual one: gossip on a path, a random walk on a ring.
-    options
-        Of a method by name.
     rows_per_person, agents_per_person
         Where a person is attacked and not a record; an agent then has two persons.
-    centre
-        Whether the first round of a named method learns a private centre of the rows.
-    pair
-        Two data sets that are attacked; None for those that saturate a question.
     """
 
     epsilon: float
@@ -262,7 +254,9 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    packed = problems.pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    packed = problems.pack(
+        rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip"
+    )
     # every place is full, so whose it is need not be drawn
     first = replace(packed, origin=problems.Origin(rows_per_person=adjacency.rows_per_person))
     second = first
@@ -330,10 +324,9 @@ _FAR = 1e9
 
 def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
-    if fault == "halved-noise":
-        return Subject(algorithm, live.oracles, HalvedNoise(live))
-    if fault == "reused-noise":
-        return Subject(algorithm, live.oracles, ReusedNoise(live))
+    if fault in ("halved-noise", "reused-noise"):
+        door = HalvedNoise(live) if fault == "halved-noise" else ReusedNoise(live)
+        return Subject(algorithm, live.oracles, door)
     if fault == "no-clipping":
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
         return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))

@@ -108,13 +108,9 @@ class Recentred(Oracle):
     norm of x~_j is bounded whatever record and centre are, so the bound of the inner question,
     derived from that norm, holds for all of them.
 
-    **Rounding.** Rows are cut to 24 binary digits below the power of two U above R, centres to 18:
-    the differences are exact, their squares are whole multiples of U^2 2^-48 and their sum is at
-    most 4 U^2, so it is exact in any order. A root and a quotient, each rounded once, make the norm
-    larger by a factor of less than 1 + 2^-50, for which rows are shrunk by 1 - 2^-48; then they are
-    cut towards zero to the digits of the grid, of which single precision keeps all. So a row has
-    the same bits in every slot of every batch, and what the inner question proves for rows on a
-    grid holds for these.
+    **Rounding.** Rows are cut to 24 binary digits and centres to 18, so that differences and their
+    squares are exact, and rows are shrunk by 1 - 2^-48 for two roundings; a row has the same bits
+    in every slot of every batch (docs/explanation/rounding.md).
 
     Attributes
     ----------
@@ -214,12 +210,8 @@ class CentredGradient(Recentred):
     is not below |x_j - c|. `mean_gradient_bound` derives the sensitivity from that. A centre that
     is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
 
-    **Rounding.** Rows have p <= 26 digits below the power of two above R, and c is cut to 18 below
-    it, which `margins` keeps in up to 2^16 columns; more are refused. Then |x_j|^2, x_j'c and |c|^2
-    are exact but for 2^-50 in their sum (R = 1), which n_j has on top; the sums of a_j, cut to q
-    digits of 64 C / R, of b_j, and of their products with rows are exact. What remains, the
-    quotients by n_j and one difference of two sums of m terms, moves an answer by less than m 2^-44
-    of one record's term: 2^-9 of the bound covers it (`with_rounding`) up to 2^34 records.
+    **Rounding.** Less than 2^-9 of the bound, which has that on top, up to 2^34 records and in up
+    to 2^16 columns; more are refused (docs/explanation/rounding.md).
     """
 
     inner: Gradient

@@ -300,17 +300,10 @@ class ProjectedStep(Oracle):
     is that of `Gradient`, derived in `mean_gradient_bound`. In the 1-norm a projection may expand,
     but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first place.
 
-    **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision, u =
-    2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one of
-    at most (d + 24) u of the norm of its argument or of its result, whichever is larger. With P =
-    prox_{step r}(x - s / c), which is public, the result is within c_1 / c of P, so that G is wrong
-    by at most (d + 32) u (c |x| + |s| + c |P| + c_1). That is at most Delta / 2^10 as long as
-
-        c |x| + |s| + c |P| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
-
-    since Delta >= c_1 / m; both sides of a comparison together add 2^-9, which the bound has. A
-    query beyond U, or 1e7, or that is not a number, is answered with 0: a rule that sees the query
-    and public numbers only.
+    **Rounding.** A query with c |x| + |s| + c |P| beyond U = 2^43 c_1 / (m (d + 32)) - c_1, P =
+    prox_{step r}(x - s / c), or beyond 1e7, or that is not a number, is answered with 0: a rule
+    that sees the query and public numbers only. Within it rounding adds less than 2^-9 of the
+    bound, which has that on top (docs/explanation/rounding.md).
     """
 
     problem: Problem

@@ -98,7 +98,7 @@ class NoisePlacement(eqx.Module):
 
     @property
     def relative_multiplier(self) -> float:
-        """The noise multiplier of these answers over that of the plan."""
+        """The noise multiplier of these answers over that of the plan: in ledger and scales."""
         return 1.0
 
     @abstractmethod
@@ -117,10 +117,7 @@ class NoisePlacement(eqx.Module):
 
 
 class AddedNoise(NoisePlacement):
-    """The noise is added to the exact answer.
-
-    `relative_multiplier` is in ledger, scales and calibration.
-    """
+    """The noise is added to the exact answer."""
 
     adds: ClassVar[bool] = True
 
@@ -148,22 +145,12 @@ class ObjectiveNoise(NoisePlacement):
     """A noised linear term b'w in what is minimised, and a little noise on the minimiser.
 
     The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
-    rho)^2 I) on top, which covers its residual. All of it is computed in double precision.
+    rho)^2 I) on top, which covers its residual, all of it in double precision. `tol` is that
+    residual, relative to c_1 / rho, and `smoothness` s R^2, that of one record's loss.
 
     **Guarantee.** See `taciturn.oracles.PerturbedStep`, which derives the law: a curve, decided by
     J = log(1 + s R^2 / (m_i rho)) and the ratio 2 m_i tol / output_noise. It is known for the unit
     record only.
-
-    Attributes
-    ----------
-    rho
-        Strong convexity of what is minimised, but for one record's term.
-    smoothness
-        s R^2: that of one record's loss.
-    tol
-        Residual of the minimiser, relative to c_1 / rho.
-    output_noise
-        Noise on the output, as a part of what the noise inside does to the output.
     """
 
     adds: ClassVar[bool] = False
@@ -217,13 +204,13 @@ class Assumptions(NamedTuple):
     loss
         The loss of the question: the method must minimise the same one.
     coefficient_bound
-        If the question is about the mean of record gradients: the bound that it enforces on the
-        norm of a record's coefficient, min(lipschitz, clip). The public facts must have the record
-        gradients and the smoothness that follow from it and from the loss.
+        Of a question about the mean of record gradients: the bound that it enforces on a record's
+        coefficient, min(lipschitz, clip). Record gradients and smoothness in the public facts must
+        follow from it and from the loss.
     record_norm
         The bound on a record's norm that the question uses.
     rho
-        If the question is a proximal step: its curvature, which is the method's ADMM parameter.
+        Of a proximal step: its curvature, which is the method's ADMM parameter.
     """
 
     loss: Loss | None = None
@@ -268,14 +255,8 @@ class Oracle(eqx.Module):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
         """Return the answer without noise; on batches it must be a sum over the records.
 
-        Parameters
-        ----------
-        shard
-            One agent's padded records, or those of a batch. Only a door may pass one.
-        count
-            The agent's public number of records m_i.
-        query
-            The algorithm's query; public.
+        The shard holds one agent's padded records, or those of a batch; only a door may pass one.
+        `count` is the agent's public number of records m_i, `query` the algorithm's, public.
         """
 
     @abstractmethod
@@ -418,15 +399,9 @@ class Oracle(eqx.Module):
     ) -> None:
         r"""Raise `InputError` unless the question suits method, public facts and accountant.
 
-        Parameters
-        ----------
-        loss
-            What the method minimises; None if it does not say.
-        rho
-            The curvature of the proximal steps that the method asks for; None if it does not say.
+        The loss is what the method minimises, rho the curvature of the proximal steps that it asks
+        for; None where it does not say.
 
-        Notes
-        -----
         **Guarantee.** `bound` is a number of this question, whatever the public facts say. But
         schedules follow from the public facts: with others the run would optimise something else.
         A model with more columns than the loss has margins would be worse: the coefficient of a

@@ -51,23 +51,10 @@ class ProximalStep(Oracle):
 
     the sensitivity of the exact minimiser: stopping early costs no privacy, whatever K is.
 
-    **Rounding.** All of it is computed in double precision, u = 2^-53, on plain sums: the iterates
-    of two runs differ, and with them all terms. Let W bound the norm of every iterate. Margins are
-    wrong by D u R W, coefficients by 16 u (c + L_s (1 + R W)), L_s = L / R^2, and a sum of m terms
-    by m u of its size, so that the gradient is wrong by
-
-        e = u (L (D + 20) W + 20 L_s R + (m + 40) c_1),
-
-    and a step by (d + 24) u (W + s c_1 + s rho |v|), d the entries of the model, beside q s e. As
-    errors contract by q, a run ends within
-
-        E = (e + (d + 24) u (W L / 2 + c_1 + rho |v|)) / rho
-
-    of the exact iterate. Both runs together add 2 E <= 2^-9 Delta, which the bound has, as long as
-    |v| and the norm of the start P(v) are at most V (`reach`), the number with which this holds for
-    W = V + c_1 / rho (iterates stay within c_1 / rho of the start) and Delta >= c_1 / (m (rho +
-    m_r)). A centre beyond V is answered with the start: a rule that sees the centre and public
-    numbers only.
+    **Rounding.** All of it is computed in double precision, on plain sums. A centre v is answered
+    with the start P(v) if either is longer than V (`reach`): a rule that sees the centre and public
+    numbers only. Within it rounding adds less than 2^-9 of the bound, which has that on top
+    (docs/explanation/rounding.md).
 
     Attributes
     ----------

@@ -81,8 +81,6 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     Where that is shorter, their places are drawn, in K = `capacity(M, rate)` slots, at a cost that
     does not grow with M; else a coin is thrown for every row.
 
-    Notes
-    -----
     **Guarantee.** A coin compares a uniform 63-bit integer with q 2^63, rounded down. Places follow
     from drawing how many records are passed over before the next one that takes part. The gap
     follows from comparing one uniform 63-bit integer with integers T_k, T_0 = 2^63 and T_k+1 =
@@ -177,8 +175,6 @@ def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Ar
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
     set, or j if t is in it already. Costs b^2 comparisons, whatever m.
 
-    Notes
-    -----
     **Guarantee.** Say that after the step for j - 1 every set of k numbers below j is equally
     likely. A set S of k + 1 numbers below j + 1 then arises in one step only: if j is not in S,
     from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or one

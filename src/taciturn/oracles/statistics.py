@@ -53,10 +53,7 @@ class Statistics(Oracle):
     log2 m <= 53); the roundings of the root of 2 and of the division are paid for with the lattice
     of the noise.
 
-    Attributes
-    ----------
-    target_bound
-        Y, a public bound on |y|; larger targets are clipped.
+    `target_bound` is Y; larger targets are clipped.
     """
 
     exact_on_machine: ClassVar[bool] = True
