@@ -280,10 +280,7 @@ def smoothness_of(spec: Spec) -> float:
 
 
 def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
-    """Return the weights a_t of xbar <- xbar + a_t (x - xbar).
-
-    With noise it is the mean over the last half of the rounds; without, the last iterate.
-    """
+    """Return the weights of a mean of the last half of the rounds with noise, else the last one."""
     return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 

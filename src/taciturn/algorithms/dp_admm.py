@@ -37,10 +37,7 @@ class DPADMM(ConsensusADMM):
 
     Our regulariser weight is the paper's lambda / n, so c_2 and c_4 carry it already.
 
-    **Guarantee.** State, message and public value are functions of noised answers and public
-    constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's iterate, hence no credit is taken for summation (`sum` is
-    certified as `messages`).
+    **Guarantee.** As for `ADMM`.
 
     Attributes
     ----------

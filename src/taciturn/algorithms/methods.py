@@ -91,13 +91,11 @@ class Option:
     Attributes
     ----------
     name
-        As in Python; the command line writes - for _.
-    kind
-        float, int or str.
+        As in Python; `title`, as the command line writes it, has - for _.
     default
         A value, or a function of the setting, whose `options` are then empty.
     check
-        Returns the value as it is used, or raises `InputError`; it is given the title too.
+        From the title and what was given to the value as it is used; raises `InputError`.
     help
         A few words for help texts.
     """
@@ -215,11 +213,9 @@ class Method:
     structure
         "required" for methods that solve problems with a structure only, "allowed" for those to
         which it is a regulariser with a prox.
-    minimises
-        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
-        several margins is then not clipped.
-    inside
-        Whether the noise stands inside what is minimised: then there is no mu.
+    minimises, inside
+        Whether the question is about a minimiser, not a gradient (the coefficient of a loss with
+        several margins is then not clipped), and whether the noise stands inside: there is no mu.
     epoch
         From the sampling rate to the number of rounds that belong together.
     """

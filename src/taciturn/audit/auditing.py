@@ -14,8 +14,15 @@ from taciturn import checks
 from taciturn.algorithms import Value
 from taciturn.audit.epsilon import CONFIDENCE, LowerBound, checked_seed, lower_bound, ratios
 from taciturn.audit.pairwise import DataPair
-from taciturn.audit.randomness import LONG, WIDE, randomness_report
-from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, run_residuals
+from taciturn.audit.recorded import (
+    LONG,
+    WIDE,
+    ReplayReport,
+    ResidualReport,
+    randomness_report,
+    replay,
+    run_residuals,
+)
 from taciturn.audit.subject import (
     AGENTS,
     Canary,

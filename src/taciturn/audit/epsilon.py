@@ -51,18 +51,13 @@ class LowerBound:
 def log_likelihood_ratio(
     record: RivalRecord, mechanism: Mechanism, observer: Observer
 ) -> Float[Array, ""]:
-    """Return log p(view | first) - log p(view | second) of one run.
+    """Return log p(view | first) - log p(view | second) of one run; they differ at agent 0.
 
     Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
     sum of the agents' answers and takes away what it knows, the other agents' exact answers and the
     noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over the
     honest ones is left. (Where summation is credited, messages are affine in answers, so the sum of
-    messages says the same.) The two data sets must differ at agent 0.
-
-    Parameters
-    ----------
-    record
-        Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
+    messages says the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
     """
     scale, first, second = record.scale, record.first, record.second
     if isinstance(observer, Messages):  # 1 where an agent gave no answer
@@ -335,16 +330,14 @@ def audit_perturbed(
 ) -> EpsilonBound:
     """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
 
-    The plan's delta is 1e-5, the relation replace_one. The claim under attack is what the same
-    ledger certifies at delta 0.05, where an attack of some thousand runs is strongest. On the
-    audit's pair of data sets (`canary`) the gradient of f_i is constant wherever a run goes, so the
-    minimiser is the exact step plus -b / rho, and the log likelihood ratio of the answers is that
-    of Gaussian noise of standard deviation scale sqrt(1 + output_noise^2) / rho: the score of a
-    run. Its threshold, a quarter of the claimed epsilon, is fixed beforehand. What the certificate
-    pays for a Hessian that depends on the record does not show here, so the bound stays further
-    below it than for plain noise.
-
-    `runs` are on each of the two data sets.
+    The plan's delta is 1e-5, the relation replace_one; `runs` are on each of the two data sets. The
+    claim under attack is what the same ledger certifies at delta 0.05, where an attack of some
+    thousand runs is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is
+    constant wherever a run goes, so the minimiser is the exact step plus -b / rho, and the log
+    likelihood ratio of the answers, the score of a run, is that of Gaussian noise of standard
+    deviation scale sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon,
+    is fixed before the runs. What the certificate pays for a Hessian that depends on the record
+    does not show here, so the bound stays further below it than for plain noise.
     """
     seed = checked_seed(runs, seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)

@@ -1,7 +1,13 @@
-"""What one recorded run says: exact answers by replay, and whether its residuals are the noise."""
+"""What recorded runs say: exact answers by replay, whether residuals are the noise, and keys.
+
+Seeded runs of small answers, and the supply of a run without a seed as it is used: a fresh key,
+several blocks of rounds, answers of hundreds of numbers.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,12 +17,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr, pdtrc
+from typing_extensions import override
 
-from taciturn.engine import simulate
-from taciturn.engine.door import Private, Recorded, Replay
+from taciturn.audit.subject import Canary, Fault
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live, Private, Recorded, Replay
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
+from taciturn.engine.runtimes import streamed
+from taciturn.engine.supply import Supply
 from taciturn.errors import InputError
+from taciturn.noise import Stream
 from taciturn.oracles import Oracle
 from taciturn.privacy import Gaussian, Laplace, Mechanism
 from taciturn.typing import HostArray, Key, PyTree
@@ -166,11 +177,10 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     ----------
     answers, exact
         `(T, E, A, *shape)`, from the run and from its replay.
-    scale
-        `(T, E, A)`, as recorded.
-    asked
-        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not asked,
-        the answers are taken one after the other, as if one agent had given them all.
+    scale, asked
+        `(T, E, A)`, as recorded, and where there was a question (None for everywhere). If some
+        agents were not asked, the answers are taken one after the other, as if one agent had given
+        them all.
     resolution
         The largest step of a lattice over the scale of the noise on it.
     """
@@ -255,3 +265,82 @@ def _repeats(sizes: HostArray, resolution: float) -> float:
     gap = max(1e-4 / sizes.size**2, 2 * resolution)
     close = int(np.sum(np.diff(np.sort(sizes)) < gap))
     return float(pdtrc(close - 1, sizes.size**2 * gap)) if close else 1.0
+
+
+# features and rounds of the run (three times those of an audit), and rounds that are drawn at once
+WIDE, LONG = 200, 30
+BLOCK = 5
+KEYS = 2048
+_PART = 64
+
+
+def randomness_report(
+    plan: Plan, pair: Canary, *, level: float, fault: Fault | None = None
+) -> ResidualReport:
+    """Return the tests of a run of `plan` without a seed, on the first data set of the pair.
+
+    Those of `residual_report`, and two of `KEYS` fresh keys: repeated ones, and how often each of
+    the 256 bits is set.
+    """
+    fresh = _short_stream if fault == "short-key" else Stream.fresh
+    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    kind = {"repeated-noise": _Repeated, "part-noise": _Part}.get(fault or "", _InBlocks)
+    supply = kind(program, fresh(), sides[0].shard.mask.shape[-1])
+    door = Live(program.oracles, program.mechanism, None)
+    keep = frozenset({"answers", "messages"})
+    _, trace = streamed(program, door, sides[0], supply, keep=keep)
+    exact = replay(plan, program.oracles, trace, *sides).exact
+    residuals = run_residuals(plan, trace, exact, level=level)
+    return ResidualReport(residuals.p_values | key_tests(fresh), level)
+
+
+def key_tests(fresh: Callable[[], Stream]) -> dict[str, float]:
+    """Return the p-values of repeated keys, and of the counts of their bits.
+
+    Two of n independent keys of 256 bits are equal with probability below n^2 2^-257; the squares
+    of the 256 whitened counts add to chi-squared.
+    """
+    keys = [fresh().secret for _ in range(KEYS)]
+    bits = np.unpackbits(np.frombuffer(b"".join(keys), np.uint8).reshape(KEYS, -1), axis=1)
+    whitened = (bits.sum(axis=0) - KEYS / 2) / np.sqrt(KEYS / 4)
+    total, freedom = float(np.sum(whitened**2)) / 2, whitened.size / 2
+    repeated = len(set(keys)) < KEYS
+    return {
+        "repeated keys": 2.0**-200 if repeated else 1.0,
+        "bits of keys": float(2 * min(gammaincc(freedom, total), gammainc(freedom, total))),
+    }
+
+
+def _short_stream() -> Stream:
+    """Return a stream whose key has 8 bits of entropy, spread over all of its bits."""
+    return Stream(hashlib.sha256(secrets.token_bytes(1)).digest())
+
+
+class _InBlocks(Supply):
+    """The supply of a run, in blocks of a few rounds."""
+
+    @override
+    def length(self) -> int:
+        return min(BLOCK, self.rounds)
+
+
+class _Repeated(_InBlocks):
+    """Gives the first block of rounds again."""
+
+    _first: Any = None
+
+    @override
+    def block(self, first: int, last: int) -> Any:
+        self._first = super().block(first, last) if self._first is None else self._first
+        return jax.tree.map(lambda leaf: leaf[: last - first], self._first)
+
+
+class _Part(_InBlocks):
+    """Gives noise for the first numbers of an answer only."""
+
+    @override
+    def block(self, first: int, last: int) -> Any:
+        raw = super().block(first, last)
+        steps = raw.steps.reshape(*raw.steps.shape[:3], -1)
+        steps[..., _PART:] = 0
+        return raw._replace(steps=steps.reshape(raw.steps.shape))

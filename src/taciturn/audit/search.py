@@ -35,12 +35,8 @@ class Search:
     and half of them if it is a person: replaced by another one (by its negative, and by one with
     the opposite target, as often as by a random one), set to zero, or moved by beta, in its row or
     in its target. An answer that is not finite counts as an infinite change: whether it is may
-    depend on a record.
-
-    Parameters
-    ----------
-    query
-        From a vector of `FEATURES` numbers to a question; a `Point` if none is given.
+    depend on a record. `query` goes from a vector of `FEATURES` numbers to a question; a `Point` if
+    none is given.
     """
 
     def __init__(

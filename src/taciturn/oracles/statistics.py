@@ -279,7 +279,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     """Return what each place counts: 1 over how many rows its person has; 0 in empty places.
 
     The mask itself where records count. Shares are cut towards zero to so few digits that their
-    sums are exact in any order (`taciturn.problems.grid`): those of a person add up to at most 1.
+    sums are exact in any order: those of a person add up to at most 1.
     """
     if rows_per_person is None:
         return mask
