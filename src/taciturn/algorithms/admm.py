@@ -19,18 +19,14 @@ from taciturn.typing import Model
 Placement = Literal["agents", "server"]
 
 
-class DualState(NamedTuple):
-    """An agent's noised iterate w_i and its dual gamma_i."""
-
-    iterate: Model
-    dual: Model
-
-
 class DualMessage(NamedTuple):
-    """An agent's noised iterate, and its dual at the start of the round."""
+    """An agent's noised iterate w_i, and its dual gamma_i at the start of the round."""
 
     iterate: Model
     dual: Model
+
+
+DualState = DualMessage
 
 
 class ConsensusADMM(StarAlgorithm):
@@ -44,8 +40,6 @@ class ConsensusADMM(StarAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint.
     rho
         The ADMM parameter.
     regulariser_at
@@ -125,7 +119,7 @@ class ADMM(ConsensusADMM):
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's dual, hence no credit is taken for summation.
+    question depends on the agent's dual or iterate, hence no credit is taken for summation.
     """
 
     @property

@@ -61,12 +61,7 @@ class NoisedGossip(GossipAlgorithm):
     **Guarantee.** State and messages are functions of noised answers and public constants alone: a
     run is post-processing of the adaptive composition of its answers.
 
-    Attributes
-    ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    step
-        tau; None for the public choice.
+    `problem` supplies the regulariser and the constraint; `step` is tau; None: from public facts.
     """
 
     problem: Problem

@@ -57,8 +57,6 @@ class NoisyGradient(AnswerMessages):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
     radius
         Assumed norm of the solution; None for sqrt(d) / R.
     averaged

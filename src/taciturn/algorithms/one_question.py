@@ -110,9 +110,7 @@ def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, ste
 
 
 class EvaluateModel(_AskedOnce):
-    """One question about a model, and the mean of the agents' noised answers.
-
-    Nothing is trained: what a run releases is that mean, of the shape of an answer.
+    """One question about a model: what a run releases is the mean of the agents' noised answers.
 
     **Guarantee.** One round, one question, asked at a model that is fixed in the plan, and the
     message is the answer itself: under summation the noises of honest agents add up.

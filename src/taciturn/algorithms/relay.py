@@ -47,8 +47,6 @@ class NoisedRelay(RelayAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
     step
         The step size; None for the public choice.
     agents

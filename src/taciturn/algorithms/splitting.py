@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -154,17 +153,6 @@ def smoothness_within(spec: Spec, problem: Structured) -> float:
             "make the structure for as many features"
         )
     return smoothness_of(spec) + problem.ridge
-
-
-def warn_of_rank(problem: Structured) -> None:
-    """Warn if A is not known to have full row rank, which restarts rely on."""
-    if not problem.forward.full_row_rank():
-        warnings.warn(
-            "A does not have full row rank, so the linear rate of the strongly convex method with "
-            "restarts is not proven for this structure; the privacy is not affected",
-            RateWarning,
-            stacklevel=2,
-        )
 
 
 def least_norm(problem: Structured, gradient: Vector) -> Float[Array, "m"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from taciturn.algorithms.algorithm import (
     running_mean,
     tail_average,
 )
-from taciturn.algorithms.splitting import Iterate, SplittingADMM, least_norm, warn_of_rank
+from taciturn.algorithms.splitting import Iterate, RateWarning, SplittingADMM, least_norm
 from taciturn.errors import InputError
 from taciturn.oracles import MinibatchDifference, Pair, Snapshot
 from taciturn.problems import Loss
@@ -102,8 +103,13 @@ class VRADMM(_Epochs, SplittingADMM):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        if self.restart:
-            warn_of_rank(self.problem)
+        if self.restart and not self.problem.forward.full_row_rank():
+            warnings.warn(
+                "A does not have full row rank, so the linear rate of the strongly convex method "
+                "with restarts is not proven for this structure; the privacy is not affected",
+                RateWarning,
+                stacklevel=2,
+            )
         count = int(np.sum(self.questions(rounds) == DIFFERENCE))
         spread = self.spread(noise, 1 if self.fused else self.inner)
         values = self.steps(spec, count, spread, sampled=noise.sampled)

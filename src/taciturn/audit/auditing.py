@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -36,13 +35,13 @@ from taciturn.audit.subject import (
     name_of,
     planned,
     plant,
+    saturated,
 )
 from taciturn.engine import behind_the_door, simulate
 from taciturn.engine.door import Live
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.network import Network
-from taciturn.oracles import Oracle
 from taciturn.privacy import Messages, Observer, epsilon_of
 from taciturn.typing import Key
 
@@ -246,29 +245,10 @@ def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Pla
     oracles = composition_of(subject, centre=setup.centre).oracles
     if setup.pair is not None:
         return canary_of(setup.pair, oracles[0]), planned(subject, setup)
-    return saturating(oracles, seed, setup), planned(subject, setup)
-
-
-def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:
-    """Return the pair that saturates the first oracle for which one is known.
-
-    `InputError` if none is known for any of them; for no oracles at all it is the gradient's.
-    """
-    setup = setup or Setup(epsilon=1.0)
-    pair_for = partial(
-        canary,
-        agents=AGENTS,
-        records=setup.records,
-        features=setup.features,
-        seed=seed,
-        adjacency=setup.adjacency,
-    )
-    for oracle in oracles[:-1]:
-        try:
-            return pair_for(oracle=oracle)
-        except InputError:
-            continue
-    return pair_for(oracle=oracles[-1] if oracles else None)
+    size: dict[str, int] = {"agents": AGENTS, "records": setup.records, "features": setup.features}
+    question = saturated(oracles) or oracles[-1]
+    pair = canary(**size, seed=seed, oracle=question, adjacency=setup.adjacency)
+    return pair, planned(subject, setup)
 
 
 def refuse_without_mu(subject: str | Maker) -> None:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import StarAlgorithm, Value
-from taciturn.audit.auditing import audit, saturating
+from taciturn.audit.auditing import audit
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.audit.recorded import replay
 from taciturn.audit.search import Search
@@ -31,10 +31,12 @@ from taciturn.audit.subject import (
     PROBLEM,
     Maker,
     Setup,
+    canary,
     composition_of,
     method_of,
     name_of,
     planned,
+    saturated,
 )
 from taciturn.engine import Live, Plan, behind_the_door, run, simulate
 from taciturn.errors import InputError, PrivacyError
@@ -265,15 +267,13 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
     plan, key = planned(subject, setup), jax.random.key(seed)
-    try:
-        pair = saturating(composition_of(subject).oracles, seed)
-    except InputError:  # the gradient's, where none is known
-        pair = saturating((), seed)
+    known = saturated(composition_of(subject).oracles)  # else the gradient's pair
+    size: dict[str, int] = {"agents": AGENTS, "records": setup.records, "features": setup.features}
+    pair = canary(**size, seed=seed, oracle=known)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
-    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
-    keep = frozenset({"answers", "messages"})
-    _, trace = simulate(plan.program, door, first, keep=keep)
-    seen = replay(plan, plan.program.oracles, trace, first, second, key=key)
+    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    _, trace = simulate(plan.program, door, sides[0], keep=frozenset({"answers", "messages"}))
+    seen = replay(plan, plan.program.oracles, trace, *sides, key=key)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(

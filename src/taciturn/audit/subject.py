@@ -192,19 +192,16 @@ class Canary:
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
     gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
-    only half of its bound at ordinary iterates.
-
-    *Projected step.* Without constraint its answer is the gradient plus a public slope.
-
-    *Proximal step.* The gradient being constant, the step moves by its change over rho.
+    only half of its bound at ordinary iterates. A *projected step* without constraint answers that
+    plus a public slope; a *proximal step* moves by its change over rho.
 
     *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
     row is the same around every centre, of the full norm, and its gradient moves as above. The
     first answer, the mean of the rows, does not move.
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
-    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
-    `taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y
+    (`taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
     """
 
     problem: problems.Problem
@@ -244,7 +241,14 @@ def canary(
     if isinstance(oracle, Recentred):
         rows[:, -1] = 0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    one, other = _saturating(oracle, features)
+    known = _saturating(oracle, features)
+    if known is None:
+        raise InputError(
+            f"no pair is known that saturates {oracle}; audit the gradient of the squared loss "
+            "clipped at 1 or statistics of targets clipped at 1, give a pair of data sets of your "
+            "own (pair=), or search its sensitivity with check_oracle"
+        )
+    one, other = known
     targets = np.sign(draw.standard_normal(agents * records)) * FAR
     parts = np.split(np.arange(agents * records), agents)
     places = [
@@ -281,20 +285,20 @@ def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
     return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
 
-def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
+def saturated(oracles: tuple[Oracle, ...]) -> Oracle | None:
+    """Return the first oracle for which a saturating pair is known; None if there is none."""
+    return next((oracle for oracle in oracles if _saturating(oracle, 2) is not None), None)
+
+
+def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | None:
     """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
     inner = oracle.inner if isinstance(oracle, Recentred) else oracle
     gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
-    if isinstance(gradient, Gradient) and gradient.coefficient_bound == 1:
-        return one, one
-    raise InputError(
-        f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
-        "at 1 or statistics of targets clipped at 1, give a pair of data sets of your own (pair=), "
-        "or search its sensitivity with check_oracle"
-    )
+    known = isinstance(gradient, Gradient) and gradient.coefficient_bound == 1
+    return (one, one) if known else None
 
 
 Fault = Literal[
