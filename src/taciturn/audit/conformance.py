@@ -268,8 +268,8 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
     plan, key = planned(subject, setup), jax.random.key(seed)
     known = saturated(composition_of(subject).oracles)  # else the gradient's pair
-    size: dict[str, int] = {"agents": AGENTS, "records": setup.records, "features": setup.features}
-    pair = canary(**size, seed=seed, oracle=known)
+    records, features = setup.records, setup.features
+    pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
     sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
     _, trace = simulate(plan.program, door, sides[0], keep=frozenset({"answers", "messages"}))
