@@ -94,11 +94,9 @@ AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
 class Algorithm(eqx.Module):
     """The agent's side of a method.
 
-    Attributes
-    ----------
-    tells_neighbours
-        On a relay, whether the holder sends its results to all its neighbours. The token is then
-        simulated: its parts stay with the agents, and neighbours learn of the answer at that hop.
+    `tells_neighbours`: on a relay, whether the holder sends its results to all its neighbours. The
+    token is then simulated: its parts stay with the agents, and neighbours learn of the answer at
+    that hop.
     """
 
     tells_neighbours: ClassVar[bool] = False

@@ -106,18 +106,11 @@ def check_method(
 ) -> Conformance:
     """Return what becomes of the laws under a method.
 
-    Parameters
-    ----------
-    subject
-        The name of a method, or a function from a problem to an algorithm (which then asks for the
-        library's gradient) or to a `Composition` of an algorithm and its oracles.
-    runs
-        Runs on each of two data sets, for the likelihood ratio.
-    rounds
-        Rounds without noise after which the gap to the optimum must be a hundredth of the first one
-        (three tenths on batches).
-    options
-        Of a method by name.
+    The subject is the name of a method, or a function from a problem to an algorithm (which then
+    asks for the library's gradient) or to a `Composition` of an algorithm and its oracles. `runs`
+    are on each of two data sets, for the likelihood ratio; after `rounds` without noise the gap to
+    the optimum must be a hundredth of the first one (three tenths on batches); the options are
+    those of a named method.
     """
     method, options = method_of(subject), options or {}
     if method is not None and method.sampled:
@@ -145,6 +138,12 @@ def check_oracle(
 ) -> Conformance:
     """Return what becomes of the law of sensitivity under an oracle, for each relation and unit.
 
+    The search, over `trials` pairs of neighbouring data sets and questions of many sizes, is a
+    fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both norms are
+    measured. The planted fault, which the same search must catch, is half the bound: where nothing
+    was found that moves an answer by more than that, a bound that is half of the truth would not
+    have been seen either, and the verdict is *not searched well enough*.
+
     Parameters
     ----------
     query
@@ -154,15 +153,6 @@ def check_oracle(
         Two packed data sets of one agent that differ in one unit and move the answer as far as you
         know: they are tried, beside random ones, under every relation and unit for which they are
         neighbours. Give them where a random search comes nowhere near the bound.
-    trials
-        Pairs of neighbouring data sets and questions that are tried, of many sizes.
-
-    Notes
-    -----
-    The search is a fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both
-    norms are measured. The planted fault, which the same search must catch, is half the bound:
-    where nothing was found that moves an answer by more than that, a bound that is half of the
-    truth would not have been seen either, and the verdict is *not searched well enough*.
     """
     if not isinstance(oracle, Oracle):
         raise InputError(

@@ -250,15 +250,8 @@ def audit_sampled(
     what an answer tells is its first coordinate, on both data sets a mixture over whether the
     record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
     attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
-
-    Parameters
-    ----------
-    adjacency
-        Of records: replace_one or zero_out.
-    runs
-        On each of the two data sets.
-    fault
-        "full-batch": the oracle claims the amplification but answers on all records.
+    `runs` are on each of the two data sets. The fault "full-batch" claims the amplification of a
+    batch and answers on all records.
     """
     keys = jax.random.split(jax.random.key(checked_seed(runs, seed)), (2, runs))
     rows = np.zeros((RECORDS, FEATURES))

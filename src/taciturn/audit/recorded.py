@@ -78,16 +78,10 @@ def replay(
     *,
     key: Key | None = None,
 ) -> ReplayReport:
-    """Return the replay of a run that kept its answers and messages.
+    """Return the replay of a run on `first` that kept its answers and messages.
 
-    Parameters
-    ----------
-    oracles
-        The questions as they were really answered (a broken one, if that is what is audited).
-    trace
-        Of a run on `first`.
-    key
-        The key of that run, if an oracle samples: its batches are then drawn again.
+    The oracles are the questions as they were really answered (a broken one, if that is what is
+    audited), the key that of the run, if an oracle samples: its batches are then drawn again.
     """
     ledger, recorded = plan.ledger, jnp.moveaxis(trace.records.answer, 2, 0)
     (exact, messages), (other, _) = (

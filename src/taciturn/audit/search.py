@@ -74,10 +74,7 @@ class Search:
     def largest(self, unit: Unit, *, length: float, trials: int, seed: int) -> float:
         """Return the largest |exact(D) - exact(D')| / bound that was found, in either norm.
 
-        Parameters
-        ----------
-        length
-            Norm of the changed records; the bound holds for 1.
+        `length` is the norm of the changed records; the bound holds for 1.
         """
         changed = jnp.arange(RECORDS) < CHANGED[unit]
         keys = jax.random.split(jax.random.key(seed), trials)

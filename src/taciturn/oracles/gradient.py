@@ -48,10 +48,7 @@ class Gradient(Oracle):
     more; the one rounding of the division is paid for with the lattice of the noise
     (`taciturn.privacy.mechanisms`).
 
-    Attributes
-    ----------
-    clip
-        Public bound on the norm of the coefficient; infinity leaves it as it is.
+    `clip`: public bound on the norm of the coefficient; infinity leaves it as it is.
     """
 
     exact_on_machine: ClassVar[bool] = True
@@ -207,12 +204,9 @@ class MinibatchDifference(_OnBatch):
     batches are drawn and accounted for as in `MinibatchGradient`. Anchor and point are public, even
     where both follow from earlier answers. A gradient at the anchor is a question of its own.
 
-    Attributes
-    ----------
-    spread
-        s, at least 2^-20 of the bound on a coefficient. Coefficients that always have one sign, as
-        those of the logistic loss, differ by at most `clip`; others by at most 2 `clip`. Less clips
-        the change, and needs less noise.
+    `spread`: s, at least 2^-20 of the bound on a coefficient. Coefficients that always have one
+    sign, as those of the logistic loss, differ by at most `clip`; others by at most 2 `clip`. Less
+    clips the change, and needs less noise.
     """
 
     reads_over_rows: ClassVar[bool] = True

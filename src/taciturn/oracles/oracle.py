@@ -87,11 +87,8 @@ class OnLattice(NamedTuple):
 class NoisePlacement(eqx.Module):
     """Where the noise stands, and what decides the law of the noised answer.
 
-    Attributes
-    ----------
-    adds
-        Whether the noised answer is the exact one plus noise: only then can the noises of several
-        agents add up in a sum.
+    `adds`: whether the noised answer is the exact one plus noise: only then can the noises of
+    several agents add up in a sum.
     """
 
     adds: ClassVar[bool]

@@ -152,10 +152,8 @@ BINS = 10
 class _Sums(Oracle):
     """Sums over an agent's records, or persons, of vectors that no query makes longer.
 
-    Attributes
-    ----------
-    rows_per_person
-        How many places in a row a person has, where persons count once each; None where records do.
+    `rows_per_person`: how many places in a row a person has, where persons count once each; None
+    where records do.
     """
 
     exact_on_machine: ClassVar[bool] = True

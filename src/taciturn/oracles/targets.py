@@ -85,10 +85,7 @@ class TargetGradient(TargetQuestion):
     added to -X'y, whose sum over m targets of size at most Y is wrong by at most (m + 2) 2^-53 m R
     Y: twice that is in the bound.
 
-    Attributes
-    ----------
-    target_bound
-        Y, a public bound on |y|; larger targets are clipped.
+    `target_bound`: Y, a public bound on |y|; larger targets are clipped.
     """
 
     target_bound: float = eqx.field(static=True, default=1e4)
