@@ -1,11 +1,6 @@
 """Methods, one per file: they ask, are told, and send; they never see data."""
 
-from taciturn.algorithms.accelerated_admm import (
-    AcceleratedADMM,
-    AcceleratedRenyiADMM,
-    AcceleratedSplitting,
-)
-from taciturn.algorithms.admm import ADMM, ConsensusADMM, DualMessage, at_agents
+from taciturn.algorithms.admm import ADMM, DPADMM, ConsensusADMM, DualMessage, at_agents
 from taciturn.algorithms.algorithm import (
     Algorithm,
     AnswerMessages,
@@ -28,7 +23,6 @@ from taciturn.algorithms.centred import (
     check_centre,
     noise_share,
 )
-from taciturn.algorithms.dp_admm import DPADMM
 from taciturn.algorithms.gossip import (
     EXTRA,
     NIDS,
@@ -57,7 +51,15 @@ from taciturn.algorithms.methods import (
 from taciturn.algorithms.noisy_gradient import NoisyGradient
 from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
 from taciturn.algorithms.relay import RECAL, NoisedRelay, Walkman
-from taciturn.algorithms.splitting import SADMM, RateWarning, RenyiADMM, SplittingADMM
+from taciturn.algorithms.splitting import (
+    SADMM,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    AcceleratedSplitting,
+    RateWarning,
+    RenyiADMM,
+    SplittingADMM,
+)
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 
 __all__ = [

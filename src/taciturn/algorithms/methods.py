@@ -17,16 +17,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from taciturn import checks, oracles
-from taciturn.algorithms.accelerated_admm import AcceleratedADMM, AcceleratedRenyiADMM
-from taciturn.algorithms.admm import ADMM, at_agents, steady_rho
+from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, Noise
-from taciturn.algorithms.dp_admm import DPADMM
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
 from taciturn.algorithms.noisy_gradient import NoisyGradient
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
-from taciturn.algorithms.splitting import SADMM, RenyiADMM, StepRule
+from taciturn.algorithms.splitting import (
+    SADMM,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    RenyiADMM,
+    StepRule,
+)
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 from taciturn.errors import InputError
 from taciturn.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
@@ -271,16 +275,6 @@ def _exact_step(setting: Setting, *, inside: bool) -> Composition:
     return Composition(algorithm, (oracles.PerturbedStep(step) if inside else step,))
 
 
-def _linearised_admm(setting: Setting) -> Composition:
-    updates = int(setting.options["local_updates"])
-    return _on_gradients(lambda problem: LinearisedADMM(problem, updates), setting)
-
-
-def _one_question(setting: Setting) -> Composition:
-    question = oracles.Statistics(min(setting.clip, TARGET_BOUND))
-    return Composition(OneQuestion(setting.problem), (question,))
-
-
 def _sadmm(setting: Setting) -> Composition:
     structured, rule = structured_from(setting.problem), setting.step_rule
     smoothing = setting.number("smoothing")
@@ -345,7 +339,10 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             inside=True,
         ),
         "linearised-admm": Method(
-            build=_linearised_admm,
+            build=lambda setting: _on_gradients(
+                partial(LinearisedADMM, local_updates=int(setting.options["local_updates"])),
+                setting,
+            ),
             summary="linearised ADMM with local updates (Ryu and Kim 2023)",
             options=(LOCAL_UPDATES,),
         ),
@@ -356,7 +353,12 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             structure="allowed",
         ),
         "one-question": Method(
-            build=_one_question, summary="X'X and X'y, asked once (squared loss)", rounds=1
+            build=lambda setting: Composition(
+                OneQuestion(setting.problem),
+                (oracles.Statistics(min(setting.clip, TARGET_BOUND)),),
+            ),
+            summary="X'X and X'y, asked once (squared loss)",
+            rounds=1,
         ),
         "sadmm": Method(
             build=_sadmm,

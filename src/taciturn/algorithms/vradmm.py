@@ -12,7 +12,6 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.accelerated_admm import Accelerated, AcceleratedSplitting
 from taciturn.algorithms.algorithm import (
     AnswerMessages,
     Noise,
@@ -20,7 +19,14 @@ from taciturn.algorithms.algorithm import (
     running_mean,
     tail_average,
 )
-from taciturn.algorithms.splitting import Iterate, RateWarning, SplittingADMM, least_norm
+from taciturn.algorithms.splitting import (
+    Accelerated,
+    AcceleratedSplitting,
+    Iterate,
+    RateWarning,
+    SplittingADMM,
+    least_norm,
+)
 from taciturn.errors import InputError
 from taciturn.oracles import MinibatchDifference, Pair, Snapshot
 from taciturn.problems import Loss
