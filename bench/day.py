@@ -22,9 +22,9 @@ import numpy as np
 
 import taciturn_power as power
 from taciturn.typing import HostArray
-from taciturn_power.dispatch.results import DayReport, day_results
+from taciturn_power.dispatch.results import DayReport
 from taciturn_power.dispatch.series import Series, clock
-from taciturn_power.dispatch.study import DayProposal, DayStudy, solve_day
+from taciturn_power.dispatch.study import DayProposal, OpfStudy, solve_opf
 from taciturn_power.grids.network import Network
 from taciturn_power.models.cost import costs
 
@@ -55,8 +55,8 @@ def csv(network: Network, series: Series) -> str:
     return "\n".join(lines) + "\n"
 
 
-def row(study: DayStudy, network: Network, series: Series) -> list[float]:
-    true = day_results(DayReport(study, network, series, True, ()), None)["true"]
+def row(study: OpfStudy, case: power.Case, series: Series) -> list[float]:
+    true = DayReport(study, (), case, series.demand).values()["true"]
     return [
         true["planned_error_mw"],
         true["planned_total_error_mw"],
@@ -85,9 +85,9 @@ def main(draws: int) -> None:
                     step_hours=24 / STEPS, weights=tuple(weights.tolist()), smooth=smooth,
                 )  # fmt: skip
                 began = time.perf_counter()
-                studies = [solve_day(network, proposal, series, seed=k) for k in range(draws)]
+                studies = [solve_opf(network, proposal, series, seed=k) for k in range(draws)]
                 seconds = (time.perf_counter() - began) / draws
-                mean = np.mean([row(study, network, series) for study in studies], axis=0)
+                mean = np.mean([row(study, case, series) for study in studies], axis=0)
                 noise = studies[0].noise[:, 0] * network.base_mva
                 print(
                     f"| {epsilon:g} | {name} | {'yes' if smooth else 'no'} | {noise.min():.3g} to "

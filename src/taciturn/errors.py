@@ -78,8 +78,7 @@ def no_bounds(table: str, target: str) -> str:
 def install_with(part: str) -> str:
     """Return the command that installs a part of this repository, a folder with its extra if any.
 
-    It names the clone and no package index: there `taciturn` is the name of somebody else's
-    package.
+    It names the clone, since no package index has the parts yet.
 
     Examples
     --------

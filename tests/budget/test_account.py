@@ -26,12 +26,11 @@ from taciturn.budget import (
     Purpose,
     accounts_in,
     open_account,
+    store,
 )
 from taciturn.budget import balance as balances
-from taciturn.budget import reservation as reservations
 from taciturn.budget.balance import balance_of
-from taciturn.budget.places import head_file, place_file
-from taciturn.budget.store import connected, entries_of, locked, read_head
+from taciturn.budget.store import connected, entries_of, head_file, locked, place_file, read_head
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
 from taciturn.report.accounts import account_text
@@ -143,14 +142,14 @@ def test_a_fork_pays_for_no_run_with_the_reservation_of_its_parent(account):
 
 
 def test_of_two_threads_with_one_reservation_only_one_runs(account, monkeypatch):
-    write, writing = reservations.write_head, threading.Event()
+    write, writing = store.write_head, threading.Event()
 
     def slow(file, last):
         writing.set()
         time.sleep(0.1)
         write(file, last)
 
-    monkeypatch.setattr(reservations, "write_head", slow)
+    monkeypatch.setattr(store, "write_head", slow)
     reservation = account.reserve(charge(), PURPOSE)
     first = threading.Thread(target=reservation.use, args=(charge(),))
     first.start()
@@ -282,7 +281,7 @@ def test_copies_write_their_head_one_after_the_other(account, tmp_path, monkeypa
     both = [
         one.reserve(charge(0.2), PURPOSE) for one in (account, Account("one", tmp_path / "copy"))
     ]
-    opened, write, reading = [], reservations.write_head, threading.Event()
+    opened, write, reading = [], store.write_head, threading.Event()
 
     def slow(file, last):
         reading.set()
@@ -294,7 +293,7 @@ def test_copies_write_their_head_one_after_the_other(account, tmp_path, monkeypa
             reservation.use(charge(0.2))
             opened.append(reservation)
 
-    monkeypatch.setattr(reservations, "write_head", slow)
+    monkeypatch.setattr(store, "write_head", slow)
     threads = [threading.Thread(target=use, args=(one,)) for one in both]
     for thread in threads:
         thread.start()
@@ -474,7 +473,7 @@ def test_where_the_head_cannot_be_written_no_record_may_be_read(account, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(reservations, "write_head", full)
+        patched.setattr(store, "write_head", full)
         with pytest.raises(InputError, match="No space left"):
             reservation.begin()
     with pytest.raises(AccountError, match="'opened'"):

@@ -21,8 +21,8 @@ from taciturn.budget import (
     open_account,
     store,
 )
-from taciturn.budget.places import head_file
-from taciturn.budget.store import START, Entry, connected, digest_of, write_head
+from taciturn.budget import balance as balances
+from taciturn.budget.store import START, Entry, connected, digest_of, head_file, write_head
 from taciturn.budget.sums import Sums, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled
@@ -153,6 +153,25 @@ def test_an_account_that_was_edited_is_refused_by_the_next_charge(account, state
         account.reserve(charge(), PURPOSE)
     with pytest.raises(InputError, match=r"edited|cut|damaged|does not hold"):
         account.state()
+
+
+def test_a_process_adds_up_each_entry_once_and_sees_an_early_one_that_was_edited(
+    account, monkeypatch
+):
+    charged(account, runs=5)
+    after, numbers = balances._run_after, []
+
+    def counted(run, entry):
+        numbers.append(entry.number)
+        return after(run, entry)
+
+    monkeypatch.setattr(balances, "_run_after", counted)
+    charged(account, runs=2)
+    assert numbers
+    assert len(numbers) == len(set(numbers)) < 8
+    edit(account, OLD)
+    with pytest.raises(InputError, match="edited"):
+        account.reserve(charge(), PURPOSE)
 
 
 def forged(account, change, *, head=False):

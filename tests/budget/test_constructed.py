@@ -43,7 +43,7 @@ def appended(account, content):
 
 def test_a_reopened_run_whose_head_is_behind_leaves_no_room_for_an_older_copy(account, tmp_path):
     """Crash between mark and head; the site resumes (reopened), answers, ends; backup restored."""
-    from taciturn.budget import reservation as r
+    from taciturn.budget import account as r
 
     shutil.copytree(account.file.parent, tmp_path / "backup")
     one = account.reserve(charge(), PURPOSE)

@@ -247,6 +247,34 @@ def test_a_killed_process_ends_the_others_and_the_charge_stays(table, account, c
     assert not (table / "out").exists()
 
 
+LOST_AT_THE_END = """
+import os, signal
+from taciturn.cli import train
+from taciturn.cli.main import main
+trained = train._trained
+def lost(*given, **named):
+    trained(*given, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+train._trained = lost
+main()
+"""
+
+
+@pytest.mark.slow
+def test_the_report_is_whole_where_another_process_is_lost_after_the_release(
+    table, account, charged
+):
+    """Before, the first process parted from the others first, and JAX ended it there."""
+    command = arguments(table, *charged, "--rounds", "50", "--evaluate", "0.2", "--out", "out")
+    other = [sys.executable, "-c", LOST_AT_THE_END, *command[len(COMMAND) :]]
+    (out, _, _), (_, _, code) = end(start([command, other], table))
+    assert code == -signal.SIGKILL
+    assert "Private score" in out
+    names = {file.name for file in (table / "out").iterdir()}
+    assert {"certificate-1.json", "model.json", "results.json", "report.html"} <= names
+    assert [run.status for run in account.state().charged] == ["released"]
+
+
 @pytest.mark.slow
 def test_a_process_that_refuses_its_records_ends_the_other_and_shows_no_cell(
     table, account, charged

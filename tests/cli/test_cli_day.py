@@ -8,7 +8,7 @@ import pytest
 from taciturn.budget import Account
 from taciturn.cli.main import main
 from taciturn.errors import InputError
-from taciturn_power.dispatch import study as day_room
+from taciturn_power.dispatch import asking as asking_room
 from taciturn_power.dispatch import study as opf_room
 
 BUDGET = ["--beta", "1MW", "--epsilon", "5", "--delta", "1e-3", "--zones", "2"]
@@ -165,7 +165,7 @@ def test_a_day_that_breaks_down_stays_charged_once(
     def broken(*_, **__):
         raise InputError("the disk is full; make room")
 
-    monkeypatch.setattr({"smoothed": day_room, "demand_shards": opf_room}[place], place, broken)
+    monkeypatch.setattr({"smoothed": opf_room, "demand_shards": asking_room}[place], place, broken)
     code, out, _ = called(
         capsys, room / "own.m", *BUDGET, *files(room), *words, "--smooth", "--out", room / place
     )

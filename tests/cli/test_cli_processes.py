@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.cli.test_cli_cluster import BOUNDS
 
+from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli import accounts
 from taciturn.cli.cluster import check_among
 from taciturn.cli.outcome import Output
@@ -91,6 +92,14 @@ class FirstOfTwo(Devices):
         return range(agents // 2)
 
 
+def pretend(monkeypatch, devices):
+    """Let a process believe that it is one of two with these devices."""
+    monkeypatch.setattr(accounts, "Devices", devices)
+    monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
+    monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)
+    monkeypatch.setattr(Echo, "share_draw", lambda self, draw: Draw(seed=0))
+
+
 def kept(tmp_path, monkeypatch, devices, **asked):
     """What a process keeps of a table in which one row of the first agent is marked."""
     draw = np.random.default_rng(0)
@@ -108,12 +117,37 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     proposal = proposal_of_files(
         files, Division.of_request(request, None), request, StructureRequest()
     )
-    monkeypatch.setattr(accounts, "Devices", devices)
-    monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
-    monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)
-    monkeypatch.setattr(Echo, "share_draw", lambda self, draw: Draw(seed=0))
+    pretend(monkeypatch, devices)
     records, _ = accounts.charged_records(files, proposal, request.methods, None, None, Echo(0, 2))
     return records
+
+
+def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, monkeypatch):
+    """Of several processes all agents answer the evaluation: counts are public, so nothing is paid.
+
+    Before, the first process had its mark on the disk when the division was refused.
+    """
+    (tmp_path / "ill.toml").write_text(BOUNDS)
+    sites = ["few"] * 2 + ["many"] * 198
+    rows = [f"{n % 70},0.5,{('no', 'yes')[n % 3 == 0]},{site}" for n, site in enumerate(sites)]
+    (tmp_path / "ill.csv").write_text("\n".join(["age,dose,ill,site", *rows]) + "\n")
+    source = Source(
+        path=tmp_path / "ill.csv", target="ill", bounds=tmp_path / "ill.toml", agent_column="site"
+    )
+    files = read_files(source)
+    request = Request(epsilon=1.0, delta=1e-5, rounds=50, evaluate=0.2)
+    proposal = proposal_of_files(
+        files, Division.of_request(request, None), request, StructureRequest()
+    )
+    assert proposal.evaluation.counts[0] == 0
+    pretend(monkeypatch, FirstOfTwo)
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
+    account = open_account(
+        "ward", Guarantee(10.0, 1e-4), AccountTerms(), folder=tmp_path / "accounts"
+    )
+    with pytest.raises(InputError, match="too few records to hold some out"):
+        accounts.charged_records(files, proposal, request.methods, account, None, Echo(0, 2))
+    assert account.state().runs == ()
 
 
 def arrays_in(thing, seen=None):

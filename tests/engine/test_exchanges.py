@@ -11,7 +11,7 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.audit.pairwise import rounds_that_reach
 from taciturn.engine import run, traffic_of
-from taciturn.engine.gossip import Gossip
+from taciturn.engine.network import Gossip
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.network import complete, erdos_renyi, grid, metropolis, path, ring, star

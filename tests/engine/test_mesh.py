@@ -5,16 +5,15 @@ import functools
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.engine.two_devices import printed
 
 from conftest import make_plan, make_shards, make_terms
 from taciturn.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
-from taciturn.engine import Live, behind_the_door, plan, run, stack, sweep
-from taciturn.engine.mesh import check_devices
+from taciturn.engine import plan, run
 from taciturn.engine.processes import Processes, report_loss
+from taciturn.engine.running import check_devices
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, ProcessLostError
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
@@ -87,32 +86,6 @@ def walking(shards):
     )  # fmt: skip
 
 
-def swept(made, shards, *, seeds, plans, **how):
-    """Models and traces of some seeds, for as many plans."""
-    program = stack([made.program] * plans)
-    doors = Live(program.oracles, program.mechanism, jax.vmap(jax.random.key)(jnp.arange(seeds)))
-    private = behind_the_door(made, shards)
-    return sweep(program, doors, private, keep=frozenset({"models"}), **how)
-
-
-def sweeps_on_two_devices():
-    """Print how far runs of sweeps are from those on one device; run where there are two."""
-    gaps, shards = {}, make_shards()
-    for name, made in (("star", planned("star", shards)), ("relay", walking(shards))):
-        for seeds, plans in ((4, 1), (3, 2)):
-            one, two = (
-                swept(made, shards, seeds=seeds, plans=plans, **how)
-                for how in ({}, {"devices": Devices()})
-            )
-            for what, ours, theirs in (("model", one[0], two[0]),
-                                       ("course", one[1].models, two[1].models)):  # fmt: skip
-                gap = np.max(np.abs(np.asarray(ours) - np.asarray(theirs)))
-                gaps[f"{name} {seeds} {plans} {what}"] = float(gap)
-    with pytest.raises(InputError, match="2 devices divide neither 3 seeds nor 1 plans"):
-        swept(planned("star", shards), shards, seeds=3, plans=1, devices=Devices())
-    print(json.dumps(gaps))
-
-
 @functools.cache
 def gaps_of(*names):
     return printed(f"test_mesh.two_devices({names!r})")
@@ -128,13 +101,6 @@ def assert_close(gaps):
 @pytest.mark.slow
 def test_runs_on_two_devices_are_those_on_one_and_sums_are_equal_to_the_bit():
     assert_close(gaps_of(*METHODS))
-
-
-@pytest.mark.slow
-def test_sweeps_on_two_devices_are_those_on_one_on_a_relay_too():
-    gaps = printed("test_mesh.sweeps_on_two_devices()")
-    assert len(gaps) == 8
-    assert max(gaps.values()) <= 1e-12
 
 
 def test_a_run_on_one_device_that_is_named_is_the_usual_one(shards):

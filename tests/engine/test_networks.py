@@ -16,7 +16,7 @@ from conftest import floating_types, just_below, make_shards, make_terms, on_lat
 from taciturn.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from taciturn.engine import behind_the_door, run, simulate, sweep
 from taciturn.engine.door import Live
-from taciturn.engine.gossip import Gossip, neighbours_of
+from taciturn.engine.network import Gossip, neighbours_of
 from taciturn.engine.planning import plan
 from taciturn.engine.program import agent_turns, stack
 from taciturn.engine.protocol import KEPT, observed_ledger

@@ -228,7 +228,7 @@ def finest_of(made, exponents):
     """Scale over step of every answer that is asked, from the program as it runs."""
     program = dataclasses.replace(made.program, exponents=exponents)
     supply = Supply(program, Stream(KEY), 12)
-    return supply._scales(0, supply.rounds)[np.asarray(supply.turns.question) >= 0]
+    return supply._scales(0, len(supply.turns.question))[np.asarray(supply.turns.question) >= 0]
 
 
 @pytest.mark.parametrize("mechanism", [None, Laplace()])

@@ -15,10 +15,9 @@ from taciturn.audit import audit, canary, replay
 from taciturn.audit.subject import AGENTS, Setup, proposal_of
 from taciturn.engine import behind_the_door, run, simulate, traffic_of
 from taciturn.engine.door import Live, exact_answer
-from taciturn.engine.network import Star
+from taciturn.engine.network import OnTree, Star
 from taciturn.engine.planning import plan
 from taciturn.engine.summed import Summed
-from taciturn.engine.tree import OnTree
 from taciturn.errors import InputError
 from taciturn.network import (
     complete,

@@ -14,7 +14,7 @@ from tests.engine.two_devices import printed
 
 import conftest  # noqa: F401 - beside this file's folder where it is run by itself
 from conftest import make_shards
-from taciturn.engine import mesh, run
+from taciturn.engine import run, runtimes
 from taciturn.problems import Devices
 
 # no other array of a program has an axis of so many
@@ -27,14 +27,17 @@ def listened(made, spoil=None):
     """Return a maker of compiled programs, whose text is read whenever one is called."""
 
     @functools.wraps(made)
-    def making(*given):
-        program = made(*given)
-
+    def listening(program):
         def called(*arguments):
             SEEN.append(program.lower(*arguments).compile().as_text())
             return program(*arguments)
 
         return called
+
+    def making(*given):
+        programs = made(*given)
+        several = isinstance(programs, tuple)
+        return tuple(map(listening, programs)) if several else listening(programs)
 
     return making
 
@@ -56,8 +59,8 @@ def sent(name, seed):
 
 def on_two_devices(names):
     """Print what each method sends; run where there are two devices."""
-    for maker in ("_whole", "_first", "_step"):
-        setattr(mesh, maker, listened(getattr(mesh, maker)))
+    for maker in ("_whole", "_divided"):
+        setattr(runtimes, maker, listened(getattr(runtimes, maker)))
     print(json.dumps({f"{name} {seed}": sent(name, seed) for name in names for seed in (None, 1)}))
 
 

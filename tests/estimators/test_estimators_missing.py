@@ -242,6 +242,9 @@ def test_sparse_rows_need_bounds_that_contain_what_is_not_stored():
     model.fit(x, y)
     with pytest.raises(InputError, match="bounds of column 1 leave out 0, and X is sparse"):
         model.fit(sparse.csr_array(x), y)
+    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(x), columns=[*"abcde"])
+    with pytest.raises(InputError, match="bounds of column 'b' leave out 0, and X is sparse"):
+        model.fit(frame, y)
 
 
 def test_sparse_rows_with_too_many_cells_are_refused_before_they_fill_the_memory():

@@ -10,7 +10,7 @@ from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import KilledError, answers_seen, local_of, meet
 
 from taciturn.budget import Account
-from taciturn.budget import reservation as r
+from taciturn.budget import account as r
 from taciturn.errors import AccountError, InputError
 from taciturn_federation.site import charged_account
 
@@ -60,11 +60,11 @@ def test_a_site_killed_between_mark_and_head_brings_the_head_up(star, tmp_path):
     shutil.copytree(accounts[1].file.parent, backup)
     real, dead = r.advance_head, []
 
-    def killed(connection, name, file, head):
-        if name == "body1" and not dead:
+    def killed(connection, balance, file):
+        if balance.name == "body1" and not dead:
             dead.append(1)
             raise KilledError
-        return real(connection, name, file, head)
+        return real(connection, balance, file)
 
     with mock.patch.object(r, "advance_head", killed):
         hub.run(until=lambda: 1 not in hub.parties)

@@ -134,7 +134,7 @@ def test_a_refusal_with_journal_and_account_on_a_full_disk_raises_nothing(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("taciturn.budget.reservation.record", full)
+    monkeypatch.setattr("taciturn.budget.account.record", full)
     stuffed(site)
     start = seal_of(star).values(Kind.START, 0, {"acceptances": []})
     hub.tell(0, Packet(star.signed.subjects.proposal, start))

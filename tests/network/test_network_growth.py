@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 
-from taciturn.engine.tree import OnTree
+from taciturn.engine.network import OnTree
 from taciturn.network import (
     Graph,
     Mixing,

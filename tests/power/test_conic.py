@@ -26,8 +26,7 @@ from taciturn_power.conic import (
     ConicSet,
     polyhedron,
 )
-from taciturn_power.conic.cones import product_cone
-from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, Quadratic
+from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, product_cone
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])
@@ -310,9 +309,8 @@ def test_a_set_is_described_as_plain_values():
 
 def inexact_optimum(constraint, v, metric, shift):
     """Return the equations of a projection and a pair that solves them up to about `shift`."""
-    objective = Quadratic(None, metric, metric * v)
-    system = Optimality(constraint.solver.constraint, objective)
-    point, _ = constraint.solver._interior_point(objective.linear, metric)
+    system = Optimality(constraint.solver.constraint, None, metric, metric * v)
+    point, _ = constraint.solver._interior_point(system.linear, metric)
     (x, z), _ = system.refine(point)
     random = np.random.default_rng(3)
     return system, (x + shift * random.normal(size=x.size), z + shift * random.normal(size=z.size))

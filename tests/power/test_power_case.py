@@ -16,7 +16,7 @@ from taciturn_power import (
     read_case,
     ties,
 )
-from taciturn_power.cases import reading
+from taciturn_power import cases as reading
 
 TWO = """function mpc = two  % a comment with mpc.bus = [9 9];
 mpc.version = '2'; mpc.baseMVA = 50.0; % 100% of it

@@ -12,7 +12,7 @@ from taciturn_power import bundled_case, chosen_zones, network
 from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.asking import demand_shards, noise_of, plan_demand
 from taciturn_power.dispatch.series import Series, smoothed
-from taciturn_power.dispatch.study import DayProposal, solve_day
+from taciturn_power.dispatch.study import DayProposal, solve_opf
 from taciturn_power.models.cost import costs
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
@@ -200,4 +200,4 @@ def test_a_day_of_other_buses_is_refused_before_anything_is_asked():
     settings |= {"delta": DELTA, "first_hour": 0.0, "step_hours": 6.0, "smooth": True}
     proposal = DayProposal.of(NET, costs(CASE), ZONES, weights=tuple(WEIGHTS.tolist()), **settings)
     with pytest.raises(InputError, match="demands of 5 steps and 14 buses"):
-        solve_day(NET, proposal, Series(np.arange(STEPS) * 6.0, DAY[:, :13]), seed=1)
+        solve_opf(NET, proposal, Series(np.arange(STEPS) * 6.0, DAY[:, :13]), seed=1)

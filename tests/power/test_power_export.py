@@ -29,7 +29,7 @@ from taciturn_power.command import opf_report, proposed
 from taciturn_power.delivery import Execution, Keeper, folder_texts
 from taciturn_power.dispatch import export as export_room
 from taciturn_power.dispatch import results as results_room
-from taciturn_power.dispatch.results import OpfReport, narrow, opf_summary, opf_warnings
+from taciturn_power.dispatch.results import OpfReport, narrow, opf_warnings
 from taciturn_power.dispatch.study import OpfProposal, solve_opf
 from taciturn_power.models.dispatch import binding, binding_lines
 
@@ -56,9 +56,7 @@ def run(request):
 
 def texts_of(run, page=""):
     case, study = run
-    texts, certificate = folder_texts(
-        opf_summary(OpfReport(study, case, network(case), False, ())), page, Path("o")
-    )
+    texts, certificate = folder_texts(OpfReport(study, (), case), page, Path("o"))
     return {**texts, "certificate": certificate}
 
 
@@ -123,9 +121,9 @@ def test_what_was_written_is_read_again_and_has_the_same_cost(run):
     again = parse_case(texts_of(run)["dispatch.m"], name="again", source="dispatch.m")
     net, shift = network(again), 0 if case.net is None else 1
     np.testing.assert_array_equal(net.numbers - shift, network(case).numbers)
-    np.testing.assert_allclose(net.demand, study.answers, rtol=1e-9)
+    np.testing.assert_allclose(net.demand, study.answers[0], rtol=1e-9)
     cost = solve_dc(dc_model(net, costs(again)), net.demand[:, 0]).cost
-    assert cost == pytest.approx(study.dispatch.cost, rel=1e-6)
+    assert cost == pytest.approx(study.steps[0].dispatch.cost, rel=1e-6)
 
 
 @pytest.mark.slow
@@ -136,7 +134,7 @@ def test_pandapower_reads_what_was_written_and_finds_the_same_cost(run, tmp_path
     (tmp_path / "dispatch.m").write_text(texts["dispatch.m"])
     net = converter.from_mpc(str(tmp_path / "dispatch.m"))
     pandapower.rundcopp(net)
-    assert float(net.res_cost) == pytest.approx(run[1].dispatch.cost, rel=1e-6)
+    assert float(net.res_cost) == pytest.approx(run[1].steps[0].dispatch.cost, rel=1e-6)
     assert ("dispatch.json" in texts) == (run[0].net is not None)
 
 
@@ -201,7 +199,7 @@ def test_the_warning_about_repeating_runs_comes_where_the_room_is_narrow(monkeyp
     settings = {**SETTINGS, "eta": 0.05}
     proposal = OpfProposal.of(net, costs(case), chosen_zones(net, None), **settings)
     wide = solve_opf(net, proposal, seed=1)
-    assert wide.promised
+    assert wide.promised == (True,)
     assert not narrow(wide)
     assert opf_warnings(wide) == ()
     for share, warned in ((2.1, False), (1.9, True)):

@@ -28,17 +28,15 @@ from taciturn_power.dispatch.asking import (
     plan_demand,
     read_beta,
     records,
-    size_warning,
+    size_warnings,
 )
 from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import (
     OpfReport,
-    opf_rows,
-    opf_summary,
     opf_warnings,
     price_of_privacy,
 )
-from taciturn_power.dispatch.study import OpfProposal, OpfStudy, solve_opf, solved_at
+from taciturn_power.dispatch.study import OpfProposal, solve_opf, solved_at
 from taciturn_power.methods import (
     TargetsOnce,
     shared_coordinates,
@@ -179,9 +177,9 @@ def test_the_likelihood_attack_on_a_bus_stays_below_the_certificate_and_comes_cl
 def test_without_noise_the_answers_are_the_demands(fourteen):
     _, net, _ = fourteen
     exact = solve_opf(net, proposal_of(fourteen, epsilon=math.inf, eta=0.05), seed=None)
-    np.testing.assert_array_equal(exact.answers, net.demand)
+    np.testing.assert_array_equal(exact.answers[0], net.demand)
     np.testing.assert_array_equal(exact.noise, 0)
-    assert exact.needed == exact.kept == 0
+    assert exact.needed == exact.steps[0].kept == 0
     assert price_of_privacy(exact, net.demand)[:2] == pytest.approx((0, 0), abs=1e-3)
 
 
@@ -205,9 +203,9 @@ def another_state(case):
 
 def told(study, case, *, page=False):
     """All that a run on a file of one's own writes; its page takes long to draw."""
-    report = OpfReport(study, case, network(case), False, opf_warnings(study))
+    report = OpfReport(study, opf_warnings(study), case)
     page_text = opf_page(report).html() if page else ""
-    texts, certificate = folder_texts(opf_summary(report), page_text, Path("out"))
+    texts, certificate = folder_texts(report, page_text, Path("out"))
     return {**texts, "certificate": certificate}
 
 
@@ -241,10 +239,11 @@ def test_a_state_copied_from_the_case_is_seen(fourteen, study, monkeypatch, colu
 @pytest.mark.slow
 def test_what_follows_the_answers_is_a_function_of_the_answers(fourteen, study):
     again = solved_at(study.proposal, study.run, study.answers)
-    for field in dataclasses.fields(OpfStudy):
-        if field.name in {"needed", "kept", "promised"}:
-            assert getattr(again, field.name) == getattr(study, field.name)
-    np.testing.assert_array_equal(again.dispatch.generation, study.dispatch.generation)
+    assert again.needed == study.needed
+    assert again.promised == study.promised
+    (ours,), (theirs,) = again.steps, study.steps
+    assert ours.kept == theirs.kept
+    np.testing.assert_array_equal(ours.dispatch.generation, theirs.dispatch.generation)
 
 
 def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, study):
@@ -252,8 +251,8 @@ def test_the_true_demand_is_shown_to_its_owner_and_to_nobody_else(fourteen, stud
     hidden = json.loads(told(study, case)["results.json"])
     assert hidden["true"] is None
     assert hidden["price"]["noise"] is None
-    report = OpfReport(study, case, net, True, ())
-    shown = json.loads(folder_texts(opf_summary(report), "", Path("out"))[0]["results.json"])
+    report = OpfReport(study, (), case, net.demand[None])
+    shown = json.loads(folder_texts(report, "", Path("out"))[0]["results.json"])
     assert shown["true"]["served"] is True
     assert shown["price"]["noise"] is not None
 
@@ -263,7 +262,7 @@ def test_the_exported_case_is_the_network_with_the_answers(fourteen, study):
     case, net, _ = fourteen
     text = told(study, case)["dispatch.m"]
     back = network(parse_case(text, name="case14", source="dispatch.m"))
-    np.testing.assert_allclose(back.demand, study.answers, rtol=1e-12)
+    np.testing.assert_allclose(back.demand, study.answers[0], rtol=1e-12)
     for name in ("numbers", "shunt", "voltage", "generator_range", "impedance", "limit", "angle"):
         np.testing.assert_array_equal(getattr(back, name), getattr(net, name))
 
@@ -294,8 +293,8 @@ def test_a_proposal_that_contradicts_itself_is_refused(fourteen, change, says):
 @pytest.mark.slow
 def test_answers_that_leave_no_room_are_told_and_nothing_is_promised(fourteen):
     noisy = solve_opf(fourteen[1], proposal_of(fourteen, beta=0.2), seed=2)
-    assert not noisy.promised
-    assert noisy.kept < noisy.needed
+    assert noisy.promised == (False,)
+    assert noisy.steps[0].kept < noisy.needed
     assert any("nothing is promised" in text for text in opf_warnings(noisy))
 
 
@@ -345,12 +344,12 @@ def test_a_beta_that_says_nothing_is_one_line(text, largest, says):
 
 def test_beta_is_compared_with_the_load_of_a_published_case_and_with_public_capacity_else(fourteen):
     case = fourteen[0]
-    assert "median load" in size_warning(case, 0.001, bundled=True)
-    assert size_warning(case, 0.1, bundled=True) is None
-    assert "larger than any demand" in size_warning(case, 5.0, bundled=True)
-    ours, theirs = (size_warning(one, 0.001, bundled=False) for one in (case, another_state(case)))
+    assert "median load" in size_warnings(case, 0.001, bundled=True)[0]
+    assert size_warnings(case, 0.1, bundled=True) == ()
+    assert "larger than any demand" in size_warnings(case, 5.0, bundled=True)[0]
+    ours, theirs = (size_warnings(one, 0.001, bundled=False) for one in (case, another_state(case)))
     assert ours == theirs
-    assert "capacity" in ours
+    assert "capacity" in ours[0]
 
 
 def test_a_relation_names_what_is_hidden():
@@ -395,12 +394,14 @@ def test_noise_so_little_that_answers_would_be_clipped_is_refused_before_they_ar
 
 def test_a_dispatch_for_other_demands_is_never_called_promised_nor_served(fourteen, study):
     """Planted: the room is kept, but for demands that nobody answered."""
-    elsewhere = dataclasses.replace(study, served=study.served - 0.1)
-    assert study.promised
-    assert not elsewhere.promised
-    rows = dict(opf_rows(OpfReport(elsewhere, fourteen[0], fourteen[1], False, ())))
+    step = study.steps[0]
+    moved = step._replace(served=step.served - 0.1, moved=0.1 * len(step.served))
+    elsewhere = dataclasses.replace(study, steps=(moved,))
+    assert study.promised == (True,)
+    assert elsewhere.promised == (False,)
+    rows = dict(OpfReport(elsewhere, (), fourteen[0]).rows())
     assert rows["Serves the true demand"].startswith("no:")
-    marked = dict(opf_rows(OpfReport(study, fourteen[0], fourteen[1], False, ())))
+    marked = dict(OpfReport(study, (), fourteen[0]).rows())
     assert "of all runs, at most 5 %" in marked["Serves the true demand"]
 
 

@@ -168,10 +168,11 @@ def test_limits_that_leave_a_single_flow_are_no_lack_of_a_dispatch():
     """There is no room for any noise: nothing is promised, and the dispatch is the plain one."""
     net, proposal = proposed(STUCK)
     study = solve_opf(net, proposal, seed=0)
-    assert study.dispatch is not None
-    assert not study.promised
-    assert not study.restored
-    assert study.dispatch.cost == pytest.approx(study.plain.cost, rel=1e-6)
+    (step,) = study.steps
+    assert step.dispatch is not None
+    assert study.promised == (False,)
+    assert step.moved == 0
+    assert step.dispatch.cost == pytest.approx(study.plain.cost, rel=1e-6)
 
 
 def test_a_network_without_a_generator_in_service_is_refused():

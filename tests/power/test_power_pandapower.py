@@ -247,7 +247,7 @@ def answered(net, study):
         table["in_service"] = False
     told.sgen["in_service"] &= told.sgen.controllable.astype(bool)
     told.ward[["ps_mw", "qs_mvar"]] = 0.0
-    for bus, p in zip(network.numbers, study.served * network.base_mva, strict=True):
+    for bus, p in zip(network.numbers, study.steps[0].served * network.base_mva, strict=True):
         pp.create_load(told, int(bus), p, controllable=False)
     return told
 
@@ -286,7 +286,7 @@ def test_the_cone_relaxation_has_voltages_and_reactive_power_and_no_signed_flows
     tables = pandapower_results(study, case)
     assert "res_line" not in tables
     assert tables["res_gen"].q_mvar.notna().all()
-    np.testing.assert_allclose(tables["res_bus"].vm_pu[:4], study.dispatch.voltage)
+    np.testing.assert_allclose(tables["res_bus"].vm_pu[:4], study.steps[0].dispatch.voltage)
 
 
 def test_the_example_of_the_page_runs_as_printed(tmp_path, monkeypatch):

@@ -17,12 +17,12 @@ from taciturn_federation import Ended
 from taciturn_federation.interface import Outcome
 from taciturn_federation.reports import ended_page
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
-from taciturn_power.dispatch.page import day_page, opf_page
+from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport
 from taciturn_power.dispatch.series import Series
-from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_day, solve_opf
+from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_opf
 from taciturn_power.models.cost import costs
-from taciturn_power.state.page import GridStudy, grid_page
+from taciturn_power.state.page import GridReport, grid_page
 from taciturn_power.state.study import GridProposal, run_proposal
 
 HOSTILE = "<script>alert(1)</script>"
@@ -56,7 +56,7 @@ def page_of_dispatch(folder):
     case, net, zones = fourteen()
     settings = {"hide": "demand", "model": "dc", "eta": 0.05, **BUDGET}
     study = solve_opf(net, OpfProposal.of(net, costs(case), zones, **settings), seed=1)
-    return opf_page(OpfReport(study, case, net, True, (WARNING,)))
+    return opf_page(OpfReport(study, (WARNING,), case, net.demand[None]))
 
 
 def page_of_a_day(folder):
@@ -65,8 +65,8 @@ def page_of_a_day(folder):
     steps = {"first_hour": 0.0, "step_hours": 12.0, "weights": (1.0, 1.0)}
     series = Series(np.array([0.0, 12.0]), np.stack([net.demand, net.demand]))
     proposal = DayProposal.of(net, costs(case), zones, **settings, **steps)
-    report = DayReport(solve_day(net, proposal, series, seed=1), net, series, True, (WARNING,))
-    return day_page(report)
+    study = solve_opf(net, proposal, series, seed=1)
+    return opf_page(DayReport(study, (WARNING,), case, series.demand))
 
 
 def page_of_a_state(folder):
@@ -76,7 +76,7 @@ def page_of_a_state(folder):
     proposal = GridProposal.of(prepared, Settings("demand", 2, 1), **BUDGET)
     optimum = central(relaxation, relaxation.demand)
     flow = run_proposal(prepared, proposal, seed=1)
-    return grid_page(GridStudy("a case", flow, optimum, False, (WARNING,)))
+    return grid_page(GridReport(flow, (WARNING,), "a case", optimum, False, (WARNING,)))
 
 
 def page_of_a_study(folder, agent=0):

@@ -11,7 +11,6 @@ import numpy as np
 
 from taciturn.algorithms import Turn
 from taciturn.engine import Live, Plan, Private, Record, shapes_of
-from taciturn.engine.door import AheadOf, Prepared
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.protocol import agent_round, at
 from taciturn.engine.running import check_shards, check_targets, is_quick, opened
@@ -221,8 +220,8 @@ def _step(  # noqa: PLR0913, PLR0917 - a round's parts beside the program's
     def one(question: Turn, numbers: Any) -> PyTree:
         return door.realised(rows, private.records, question, numbers)
 
-    prepared = Prepared(private, jax.vmap(one)(now, raw))
-    return agent_round(algorithm, AheadOf(door), state, inbox, now, prepared)
+    private = private._replace(chances=jax.vmap(one)(now, raw))
+    return agent_round(algorithm, door, state, inbox, now, private)
 
 
 def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...], ...]:

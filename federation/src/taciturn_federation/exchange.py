@@ -16,12 +16,9 @@ from typing_extensions import override
 
 from taciturn.algorithms import Centred
 from taciturn.engine import Plan
-from taciturn.engine.gossip import Gossip
-from taciturn.engine.network import Star
+from taciturn.engine.network import Gossip, OnTree, Relay, Star
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
-from taciturn.engine.relay import Relay
-from taciturn.engine.tree import OnTree
 from taciturn.typing import PyTree
 from taciturn_federation.answering import Layouts, layouts_of
 from taciturn_federation.envelope import COORDINATOR, Kind, Layout, Subjects
@@ -287,7 +284,7 @@ class TreeExchange(PeerExchange):
     and what an agent sends is the sum of the masked words of all that are below it and of its own.
 
     **Guarantee.** What leaves an agent is a function of its masked or noised message and of what
-    others sent it (`taciturn.engine.tree.OnTree`).
+    others sent it (`taciturn.engine.network.OnTree`).
     """
 
     one_chain: ClassVar[bool] = True

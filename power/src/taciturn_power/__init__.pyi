@@ -1,15 +1,22 @@
-from .cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
-from .cases.reading import chosen_case, is_published, pandapower_case, read_case
+from .cases import (
+    BUNDLED,
+    Case,
+    Elements,
+    bundled_case,
+    chosen_case,
+    is_published,
+    pandapower_case,
+    parse_case,
+    read_case,
+)
 from .dispatch.asking import HIDDEN, Hidden, plan_demand
 from .dispatch.export import pandapower_results
 from .dispatch.results import Price, met, optimum, price_of_privacy
 from .dispatch.series import Series, read_series, read_weights, smoothed
 from .dispatch.study import (
     DayProposal,
-    DayStudy,
     OpfProposal,
     OpfStudy,
-    solve_day,
     solve_opf,
     solved_at,
 )
@@ -46,7 +53,6 @@ __all__ = [
     "Case",
     "Costs",
     "DayProposal",
-    "DayStudy",
     "DcModel",
     "Dispatch",
     "Elements",
@@ -100,7 +106,6 @@ __all__ = [
     "relax",
     "restored",
     "smoothed",
-    "solve_day",
     "solve_dc",
     "solve_opf",
     "solve_privately",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,223 +21,103 @@ from taciturn.cli import (
     one_of,
     path,
     read_text,
+    takes,
 )
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.proposal import check_seed
-from taciturn.report import Page, check_out
-from taciturn_power.cases.case import Case
-from taciturn_power.cases.reading import is_published
-from taciturn_power.delivery import Execution, Keeper, Summary, deliver, reserved
-from taciturn_power.dispatch.asking import (
-    HIDDEN,
-    check_lattice,
-    read_beta,
-    read_largest,
-    size_warning,
-)
-from taciturn_power.dispatch.page import day_page, opf_page
-from taciturn_power.dispatch.results import (
-    DayReport,
-    OpfReport,
-    day_summary,
-    day_warnings,
-    opf_summary,
-    opf_warnings,
-)
+from taciturn.report import check_out
+from taciturn_power.cases import Case
+from taciturn_power.delivery import Execution, Keeper, deliver, reserved
+from taciturn_power.dispatch import asking
+from taciturn_power.dispatch.page import opf_page
+from taciturn_power.dispatch.results import DayReport, OpfReport, opf_warnings
 from taciturn_power.dispatch.series import Series, read_series, read_weights
 from taciturn_power.dispatch.study import (
     DayProposal,
     OpfProposal,
     ask_demand,
-    check_day,
     check_opf,
-    day_at,
     solved_at,
 )
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
 from taciturn_power.models.cost import CostFacts, costs, has_costs
-from taciturn_power.models.dispatch import MODELS
-from taciturn_power.state.page import GridStudy, grid_page, grid_summary
+from taciturn_power.state.page import GridReport, grid_page, zone_warnings
 from taciturn_power.state.study import GridProposal, run_proposal
 
 DEFAULT_ETA = 0.05
 OF_BALANCE = ("rounds", "question", "local-updates")
-OF_OPF = ("model", "eta", "hide")
 OF_DAY = ("weights", "smooth")
+OF_OPF = ("model", "eta", "hide", *OF_DAY)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "problem": ("opf", "balance"),
+    "question": power.QUESTIONS,
+    "model": power.MODELS,
+    "hide": asking.HIDDEN,
+}
 
 
-def chosen_eta(text: str | None, model: str, epsilon: float) -> float | None:
-    """Return eta: as given, none for the word none, and 0.05 in DC with noise if not given.
-
-    Raises
-    ------
-    InputError
-        If it is neither a number nor `none`.
-    """
-    if text is None:
-        return DEFAULT_ETA if model == "dc" and math.isfinite(epsilon) else None
-    if text.strip().lower() == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(f"eta is {text!r}; give a number, say 0.05, or none") from error
-
-
-def proposed(
-    case: Case, network: Network, given: dict[str, Any], series: Series | None = None
-) -> OpfProposal:
-    """Return the proposal of the options, of a day for the steps of a series.
-
-    No demand is read; of a series its times are. A bound on demands that fits on the lattice of a
-    single time fits on that of a step, whose noise is no less.
-    """
-    model, largest = given["model"] or "dc", given["largest-demand"]
-    single = OpfProposal.of(
-        network,
-        costs(case),
-        power.chosen_zones(network, given["zones"]),
-        hide=given["hide"] or "demand",
-        model=model,
-        eta=chosen_eta(given["eta"], model, given["epsilon"]),
-        beta=read_beta(given["beta"], base_mva=case.base_mva, largest=largest),
-        epsilon=given["epsilon"],
-        delta=given["delta"],
-    )
-    if largest is not None:
-        check_lattice(single.plan(), read_largest(largest, base_mva=case.base_mva))
-    if series is None:
-        return single
-    weights = np.ones(len(series.hours))
-    if given["weights"] is not None:
-        weights = read_weights(given["weights"], series.hours)
-    return DayProposal(
-        **{name: getattr(single, name) for name in OpfProposal.model_fields},
-        first_hour=float(series.hours[0]),
-        step_hours=series.step_hours,
-        weights=tuple(weights.tolist()),
-        smooth=bool(given["smooth"]),
-    )
+_ACCOUNT = ("account", "accounts", "another_account")
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "beta": (
+        str,
+        "How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, or 5% of "
+        "--largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100.",
+    ),
+    "epsilon": (float, "Total budget; inf for a run without noise."),
+    "delta": (float, "Total budget; below 1/(number of demands)."),
+    "problem": (
+        str,
+        "opf, the cheapest dispatch, or balance, a state that zones agree on; if not given, opf "
+        "where the case has costs.",
+    ),
+    "model": (str, "Of opf: dc (if not given) or soc, the cone relaxation."),
+    "eta": (
+        str,
+        "Of opf: the dispatch serves the true demand with probability at least 1 - eta, in DC; "
+        "0.05 if not given, none for no such promise.",
+    ),
+    "hide": (
+        str,
+        "Of opf, what may change by beta at once: one demand (if not given), both of a bus, or "
+        "those of a zone.",
+    ),
+    "weights": (
+        Path,
+        "Of a day: CSV with time, weight: public shares of the budget; equal if not given.",
+    ),
+    "largest_demand": (
+        str,
+        "A public bound on any demand, as 200MW: what beta may be per cent of, and what answers "
+        "are checked to have room for.",
+    ),
+    "rounds": (int, "Of balance: how often zones exchange tie variables."),
+    "zones": (
+        str,
+        "How many, or a file: a zone per line, as 1-5, 7. If not given: built in for "
+        f"{' and '.join(BUILT_IN)}, else 3.",
+    ),
+    "question": (
+        str,
+        f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given.",
+    ),
+    "local_updates": (int, "Of balance: local updates per round; 1 if not given."),
+    "seed": (int, "Of the noise: then the run is a reproduction, not private."),
+    "proposal": (Path, "A proposal.json of a report, in place of the options."),
+    **{name: ACCOUNT_OPTIONS[name] for name in _ACCOUNT},
+}
 
 
-def day_of(
-    files: Sequence[Path], network: Network, given: dict[str, Any], text: str | None
-) -> Series | None:
-    """Return the day of a series, None where no day is asked for.
-
-    Raises
-    ------
-    InputError
-        If an option or a proposal is about a day and no series is given, or the reverse.
-    """
-    of_day = text is not None and f'"{DayProposal.FORMAT}"' in text
-    named = [name for name in OF_DAY if given[name] is not None]
-    if files and (text is None or of_day):
-        return read_series(files, network)
-    if files:
-        raise InputError(
-            "--series is given with a proposal that is not of a day; leave it out, or name the "
-            "proposal of a day"
-        )
-    if of_day:
-        raise InputError("the proposal is of a day; add --series FILE with its demands")
-    if named:
-        raise InputError(f"--{named[0]} is for a day; add --series FILE, or leave it out")
-    return None
-
-
-def opf_report(
-    choice: str,
-    case: Case,
-    proposal: OpfProposal,
-    execution: Execution,
-    series: Series | None = None,
-) -> OpfReport | DayReport:
-    """Return the report of a run of a proposal, of a day on a series.
-
-    Everything is checked before the account is charged, and charged before demand is asked for.
-
-    Raises
-    ------
-    InputError
-        If the costs of the case are not the proposal's, or as `check_opf` and `check_day`; then
-        nothing is charged.
-    """
-    if CostFacts.of(costs(case)) != proposal.costs:
-        raise InputError(
-            f"the proposal is for {proposal.network.name} with other costs than those of {choice}; "
-            "propose again"
-        )
-    network = power.network(case)
-    if isinstance(proposal, DayProposal) and series is not None:
-        check_day(network, proposal, series)
-    else:
-        check_opf(network, proposal)
-    demand = network.demand[None] if series is None else series.demand
-    release = partial(execution.keeper.keep, proposal, proposal.network.name)
-    with reserved(execution, proposal) as reservation:
-        finished, answers = ask_demand(
-            network, proposal, demand, seed=execution.seed, account=reservation, release=release
-        )
-    size = None
-    if math.isfinite(proposal.epsilon):
-        size = size_warning(case, proposal.beta, bundled=is_published(choice))
-    sizes = () if size is None else (size,)
-    shown = execution.oracle or math.isinf(finished.certificate.epsilon)
-    if isinstance(proposal, DayProposal) and series is not None:
-        day = day_at(proposal, finished, answers)
-        return DayReport(day, network, series, shown, day_warnings(day) + sizes)
-    study = solved_at(proposal, finished, answers[0])
-    shown = shown or is_published(choice)
-    return OpfReport(study, case, network, shown, opf_warnings(study) + sizes)
-
-
-def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes(_OPTIONS)
+def grid(  # noqa: PLR0913 - one parameter per option
+    *,
     case: Annotated[
         str,
         typer.Argument(
             help="case14, case118, pandapower:NAME, a MATPOWER .m file, or JSON of pandapower."
         ),
     ],
-    beta: Annotated[
-        str | None,
-        typer.Option(
-            help="How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, "
-            "or 5% of --largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Total budget; inf for a run without noise.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Total budget; below 1/(number of demands).")
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            help="opf, the cheapest dispatch, or balance, a state that zones agree on; if not "
-            "given, opf where the case has costs."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Of opf: dc (if not given) or soc, the cone relaxation.")
-    ] = None,
-    eta: Annotated[
-        str | None,
-        typer.Option(
-            help="Of opf: the dispatch serves the true demand with probability at least 1 - eta, "
-            "in DC; 0.05 if not given, none for no such promise."
-        ),
-    ] = None,
-    hide: Annotated[
-        str | None,
-        typer.Option(
-            help="Of opf, what may change by beta at once: one demand (if not given), both of a "
-            "bus, or those of a zone."
-        ),
-    ] = None,
     series: Annotated[
         list[Path] | None,
         typer.Option(
@@ -245,50 +125,9 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; again for each zone's.",
         ),
     ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            parser=path,
-            help="Of a day: CSV with time, weight: public shares of the budget; equal if not "
-            "given.",
-        ),
-    ] = None,
     smooth: Annotated[
         bool, typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy.")
     ] = False,
-    largest_demand: Annotated[
-        str | None,
-        typer.Option(
-            help="A public bound on any demand, as 200MW: what beta may be per cent of, and what "
-            "answers are checked to have room for."
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Of balance: how often zones exchange tie variables.")
-    ] = None,
-    proposal: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A proposal.json of a report, in place of the options."),
-    ] = None,
-    zones: Annotated[
-        str | None,
-        typer.Option(
-            help="How many, or a file: a zone per line, as 1-5, 7. If not given: built in "
-            f"for {' and '.join(BUILT_IN)}, else 3."
-        ),
-    ] = None,
-    question: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given."
-        ),
-    ] = None,
-    local_updates: Annotated[
-        int | None, typer.Option(help="Of balance: local updates per round; 1 if not given.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the noise: then the run is a reproduction, not private.")
-    ] = None,
     oracle_metrics: Annotated[
         bool,
         typer.Option(
@@ -296,50 +135,29 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
             help="Show what is computed from the true demand though it is private.",
         ),
     ] = False,
-    account: Annotated[str | None, typer.Option(help=ACCOUNT_OPTIONS["account"][1])] = None,
-    accounts: Annotated[
-        Path | None, typer.Option(parser=path, help=ACCOUNT_OPTIONS["accounts"][1])
-    ] = None,
-    another_account: Annotated[
-        bool, typer.Option("--another-account", help=ACCOUNT_OPTIONS["another_account"][1])
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
+    **options: Any,
 ) -> None:
     """Run a power network among zones that keep their demand private: dispatch, or agree."""
-    given = {
-        "problem": problem,
-        "model": model,
-        "eta": eta,
-        "hide": hide,
-        "weights": weights,
-        "smooth": smooth or None,
-        "largest-demand": largest_demand,
-        "beta": beta,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rounds": rounds,
-        "zones": zones,
-        "question": question,
-        "local-updates": local_updates,
-    }
+    account = {name: options.pop(name) for name in _ACCOUNT}
+    seed, proposal = options.pop("seed"), options.pop("proposal")
+    given = {name.replace("_", "-"): value for name, value in options.items()}
+    given["smooth"] = smooth or None
     if seed is not None:
         check_seed("seed", seed)
     if out is not None:
         check_out(out, force=force)
+    also = [name for name, value in given.items() if value is not None]
     if proposal is None:
         _check(given)
-    else:
-        also = [name for name, value in given.items() if value is not None]
-        if also:
-            raise InputError(
-                f"--{also[0]} is given with a proposal, which says everything public about the "
-                "run; leave it out"
-            )
-    charged = account_given(
-        {"account": account, "accounts": accounts, "another_account": another_account}
-    )
+    elif also:
+        raise InputError(
+            f"--{also[0]} is given with a proposal, which says everything public about the run; "
+            "leave it out"
+        )
+    charged = account_given(account)
     if charged is not None:
         check_chargeable(seed=seed, conditional=False)
     days = series or []
@@ -351,17 +169,10 @@ def grid(  # noqa: PLR0913, PLR0917 - one parameter per option
     for warning in found.warnings:
         error_line(warning, kind="warning: ")
     with execution.keeper.failing():
-        summary, page = _summary(found)
-        deliver(summary, page, execution.keeper, json=json)
-
-
-def _summary(found: GridStudy | OpfReport | DayReport) -> tuple[Summary, Callable[[], Page]]:
-    """Return the summary of a finished run, and its page, which takes a while."""
-    if isinstance(found, DayReport):
-        return day_summary(found), partial(day_page, found)
-    if isinstance(found, OpfReport):
-        return opf_summary(found), partial(opf_page, found)
-    return grid_summary(found), partial(grid_page, found)
+        if isinstance(found, GridReport):
+            deliver(found, partial(grid_page, found), execution.keeper, json=json)
+        else:
+            deliver(found, partial(opf_page, found), execution.keeper, json=json)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -373,7 +184,7 @@ def _check(given: dict[str, Any]) -> None:
         if given[option] is not None:
             one_of(f"--{option}", given[option], known)
     # the base does not matter to whether it can be read
-    read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
+    asking.read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
     checks.delta(given["delta"])
     for name in ("rounds", "local-updates"):
@@ -381,18 +192,38 @@ def _check(given: dict[str, Any]) -> None:
             checks.at_least(name, given[name], 1)
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "problem": ("opf", "balance"),
-    "question": power.QUESTIONS,
-    "model": MODELS,
-    "hide": HIDDEN,
-}
+def _solved(
+    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], execution: Execution
+) -> GridReport | OpfReport:
+    case = power.chosen_case(choice)
+    network, kind = power.network(case), DayProposal if days else OpfProposal
+    if text is None:
+        problem = _problem(case, given, days)
+        named = [name for name in OF_DAY if given[name] is not None]
+        if named and not days:
+            raise InputError(f"--{named[0]} is for a day; add --series FILE, or leave it out")
+    else:
+        of_day, single = (f'"{one.FORMAT}"' in text for one in (DayProposal, OpfProposal))
+        problem = "opf" if of_day or single else "balance"
+        if days and not of_day:
+            raise InputError(
+                "--series is given with a proposal that is not of a day; leave it out, or name the "
+                "proposal of a day"
+            )
+        if of_day and not days:
+            raise InputError("the proposal is of a day; add --series FILE with its demands")
+    series = read_series(days, network) if days else None
+    if problem == "balance":
+        return _balanced(choice, case, given, text, execution)
+    proposal = proposed(case, network, given, series) if text is None else kind.from_json(text)
+    _check_buses(len(proposal.zones), network, choice)
+    return opf_report(choice, case, proposal, execution, series)
 
 
 def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
     """Return the problem that the options ask for; those of the other one are refused."""
     problem = given["problem"] or ("opf" if has_costs(case) else "balance")
-    other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", (*OF_OPF, *OF_DAY))
+    other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", OF_OPF)
     named = [name for name in strange if given[name] is not None]
     named += ["series"] if series and problem == "balance" else []
     if named:
@@ -410,26 +241,6 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
     return problem
 
 
-def _solved(
-    choice: str, given: dict[str, Any], text: str | None, days: Sequence[Path], execution: Execution
-) -> GridStudy | OpfReport | DayReport:
-    case = power.chosen_case(choice)
-    network = power.network(case)
-    if text is None:
-        problem = _problem(case, given, days)
-    else:
-        named = (f'"{kind.FORMAT}"' for kind in (OpfProposal, DayProposal))
-        problem = "opf" if any(name in text for name in named) else "balance"
-    series = day_of(days, network, given, text)
-    if problem == "balance":
-        return _balanced(choice, case, given, text, execution)
-    kind = OpfProposal if series is None else DayProposal
-    written = None if text is None else kind.from_json(text)
-    proposal = written or proposed(case, network, given, series)
-    _check_buses(len(proposal.zones), network, choice)
-    return opf_report(choice, case, proposal, execution, series)
-
-
 def _check_buses(buses: int, network: Network, choice: str) -> None:
     if buses != network.buses:
         raise InputError(
@@ -438,19 +249,101 @@ def _check_buses(buses: int, network: Network, choice: str) -> None:
         )
 
 
+def proposed(
+    case: Case, network: Network, given: dict[str, Any], series: Series | None = None
+) -> OpfProposal:
+    """Return the proposal of the options, of a day for the steps of a series.
+
+    No demand is read; of a series its times are. A bound on demands that fits on the lattice of a
+    single time fits on that of a step, whose noise is no less. Eta is as given, none for the word
+    none, and 0.05 in DC with noise if not given.
+    """
+    model, largest, eta = given["model"] or "dc", given["largest-demand"], None
+    if given["eta"] is None:
+        eta = DEFAULT_ETA if model == "dc" and math.isfinite(given["epsilon"]) else None
+    elif given["eta"].strip().lower() != "none":
+        try:
+            eta = float(given["eta"])
+        except ValueError as error:
+            raise InputError(
+                f"eta is {given['eta']!r}; give a number, say 0.05, or none"
+            ) from error
+    single = OpfProposal.of(
+        network,
+        costs(case),
+        power.chosen_zones(network, given["zones"]),
+        hide=given["hide"] or "demand",
+        model=model,
+        eta=eta,
+        beta=asking.read_beta(given["beta"], base_mva=case.base_mva, largest=largest),
+        epsilon=given["epsilon"],
+        delta=given["delta"],
+    )
+    if largest is not None:
+        bound = asking.read_beta(largest, base_mva=case.base_mva, option="largest-demand")
+        asking.check_lattice(single.plan(), bound)
+    if series is None:
+        return single
+    weights = np.ones(len(series.hours))
+    if given["weights"] is not None:
+        weights = read_weights(given["weights"], series.hours)
+    return DayProposal(
+        **{name: getattr(single, name) for name in OpfProposal.model_fields},
+        first_hour=float(series.hours[0]),
+        step_hours=series.step_hours,
+        weights=tuple(weights.tolist()),
+        smooth=bool(given["smooth"]),
+    )
+
+
+def opf_report(
+    choice: str,
+    case: Case,
+    proposal: OpfProposal,
+    execution: Execution,
+    series: Series | None = None,
+) -> OpfReport:
+    """Return the report of a run of a proposal, of a day on a series.
+
+    Everything is checked before the account is charged, and charged before demand is asked for.
+
+    Raises `InputError` if the costs of the case are not the proposal's, or as `check_opf`; then
+    nothing is charged.
+    """
+    if CostFacts.of(costs(case)) != proposal.costs:
+        raise InputError(
+            f"the proposal is for {proposal.network.name} with other costs than those of {choice}; "
+            "propose again"
+        )
+    network = power.network(case)
+    check_opf(network, proposal, series)
+    demand = network.demand[None] if series is None else series.demand
+    release = partial(execution.keeper.keep, proposal, proposal.network.name)
+    with reserved(execution, proposal) as reservation:
+        finished, answers = ask_demand(
+            network, proposal, demand, seed=execution.seed, account=reservation, release=release
+        )
+    study = solved_at(proposal, finished, answers)
+    warnings, published = opf_warnings(study), power.is_published(choice)
+    if math.isfinite(proposal.epsilon):
+        warnings += asking.size_warnings(case, proposal.beta, bundled=published)
+    shown = execution.oracle or math.isinf(finished.certificate.epsilon)
+    if series is not None:
+        return DayReport(study, warnings, case, demand if shown else None)
+    return OpfReport(study, warnings, case, demand if shown or published else None)
+
+
 def _balanced(
     choice: str, case: Case, given: dict[str, Any], text: str | None, execution: Execution
-) -> GridStudy:
+) -> GridReport:
     network = power.network(case)
     relaxation = power.relax(network)
     if text is None:
         prepared = power.grid(relaxation, power.chosen_zones(network, given["zones"]))
-        settings = power.Settings(
-            given["question"] or power.DEFAULT_QUESTION,
-            given["rounds"],
-            given["local-updates"] or 1,
-        )
-        beta = read_beta(given["beta"], base_mva=case.base_mva, largest=given["largest-demand"])
+        question = given["question"] or power.DEFAULT_QUESTION
+        settings = power.Settings(question, given["rounds"], given["local-updates"] or 1)
+        largest = given["largest-demand"]
+        beta = asking.read_beta(given["beta"], base_mva=case.base_mva, largest=largest)
         budget = {name: given[name] for name in ("epsilon", "delta")}
         proposal = GridProposal.of(prepared, settings, beta=beta, **budget)
     else:
@@ -463,4 +356,6 @@ def _balanced(
             prepared, proposal, seed=execution.seed, account=reservation, release=release
         )
     optimum = power.central(relaxation, relaxation.demand)
-    return GridStudy(choice, flow, optimum, execution.oracle, case.ignored)
+    private = math.isfinite(flow.run.certificate.epsilon) and not power.is_published(choice)
+    shown = execution.oracle or not private
+    return GridReport(flow, zone_warnings(prepared), choice, optimum, shown, case.ignored)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import typer
@@ -15,9 +16,8 @@ import typer
 import taciturn
 from taciturn.budget import Account, Reservation
 from taciturn.cli import begun, confirmed, emit, error_line
-from taciturn.engine import Plan, Run, reserve
+from taciturn.engine import Run, reserve
 from taciturn.errors import InputError, reason
-from taciturn.proposal import Document
 from taciturn.report import (
     CERTIFIED,
     Page,
@@ -28,21 +28,87 @@ from taciturn.report import (
     strict,
     write_folder,
 )
-from taciturn_power.dispatch.study import OpfProposal
-from taciturn_power.state.study import GridProposal
+from taciturn_power.dispatch.study import OpfProposal, OpfStudy
+from taciturn_power.state.study import Flow, GridProposal
 
 # what a folder has beside the files of every report; an earlier report's may hold true demands
 _FURTHER = (
-    "answers.json",
-    "buses.csv",
-    "dispatch.json",
-    "dispatch.m",
-    "generators.csv",
-    "lines.csv",
-    "state.json",
-    "steps.csv",
-    "ties.csv",
+    *("answers.json", "buses.csv", "dispatch.json", "dispatch.m", "generators.csv", "lines.csv"),
+    *("state.json", "steps.csv", "ties.csv"),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Report(ABC):
+    """A finished run, and what is reported of it.
+
+    `HEAD` are the first lines for the terminal, with the names of results in braces; `TOOK` says
+    what took the seconds of the run; `warnings`, what a reader must know first.
+    """
+
+    HEAD: ClassVar[str]
+    TOOK: ClassVar[str] = " to ask"
+
+    study: OpfStudy | Flow
+    warnings: tuple[str, ...]
+
+    @property
+    def data(self) -> str:
+        """What the certificate calls the data."""
+        return self.study.proposal.network.name
+
+    @abstractmethod
+    def values(self) -> dict[str, Any]:
+        """Return what `results` has of its own kind of run; powers in MW, money in $."""
+
+    @abstractmethod
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the main results as (name, text), for the terminal and for the page."""
+
+    @abstractmethod
+    def files(self) -> Mapping[str, str]:
+        """Return the files beside those of every report, by name; none holds a true demand."""
+
+    def further(self) -> Mapping[str, Any]:
+        """Return what `results.json` holds beside the results."""
+        return {}
+
+    def results(self, out: Path | None) -> dict[str, Any]:
+        """Return the results, for a folder or for none, as strictly valid JSON values."""
+        run = self.study.run
+        values: dict[str, Any] = strict(
+            {
+                **self.values(),
+                **{name: getattr(run.certificate, name) for name in CERTIFIED},
+                "account": charged_values(run.charged),
+                "seconds": run.seconds,
+                "out": None if out is None else str(out),
+                "warnings": self.warnings,
+                "proposal": self.study.proposal.digest,
+                "plan": run.plan.digest,
+                "version": taciturn.__version__,
+            }
+        )
+        return values
+
+    def sentences(self, out: Path | None) -> str:
+        """Return the results for the terminal."""
+        run, rows = self.study.run, self.rows()
+        width = max(len(name) for name, _ in rows)
+        lines = [
+            self.HEAD.format_map(self.results(out)),
+            "",
+            "Certificate",
+            *(f"  {line}" for line in run.certificate.lines()),
+            "",
+            *(f"{name.ljust(width)}  {text}" for name, text in rows),
+            charged_line(run.charged),
+            f"Took {run.seconds:.1f} s{self.TOOK}",
+            f"Report: {out / 'report.html'}"
+            if out
+            else "No report was written; --out DIR writes one",
+        ]
+        return "\n".join(lines)
 
 
 @dataclass
@@ -56,19 +122,16 @@ class Keeper:
     force: bool
     certificate: Path | None = None
 
-    def keep(self, proposal: Document, data: str, run: Run) -> None:
+    def keep(self, proposal: OpfProposal | GridProposal, data: str, run: Run) -> None:
         """Write answers, proposal, plan and certificate; if that fails, `deliver` tries again."""
         if self.out is None:
             return
-        texts = {
-            "answers.json": json_text({"answers": np.asarray(run.model).tolist()}),
-            **_documents(run, proposal),
-        }
-        text = certificate_text(_stamped(run), data=data, proposal=proposal.digest)
+        texts, certificate = _documents(run, proposal, data)
+        texts["answers.json"] = json_text({"answers": np.asarray(run.model).tolist()})
         obsolete = (*_FURTHER, "results.json", "report.html")
         try:
             self.certificate = write_folder(
-                texts, self.out, force=self.force, obsolete=obsolete, certificate=text
+                texts, self.out, force=self.force, obsolete=obsolete, certificate=certificate
             )
         except InputError as error:
             error_line(f"{error}; the run goes on", kind="warning: ")
@@ -87,94 +150,36 @@ class Keeper:
         raise InputError(text)
 
 
-class Summary(NamedTuple):
-    """What is reported of a finished run.
-
-    Attributes
-    ----------
-    data
-        What the certificate calls the data.
-    results, further
-        The results for a folder, or for none; and what `results.json` holds beside them.
-    files
-        The files beside those of every report, by name.
-    rows
-        The main results as (name, text).
-    head
-        The first lines for the terminal, with the names of results in braces.
-    took
-        What took the seconds of the run.
-    """
-
-    run: Run
-    proposal: Document
-    data: str
-    results: Callable[[Path | None], dict[str, Any]]
-    files: Callable[[], Mapping[str, str]]
-    rows: Callable[[], list[tuple[str, str]]]
-    head: str
-    took: str = " to ask"
-    further: Mapping[str, Any] = {}
+def _documents(
+    run: Run, proposal: OpfProposal | GridProposal, data: str
+) -> tuple[dict[str, str], str]:
+    """Return proposal and plan by name of the file, and the certificate."""
+    # the plan with the certificate of the run, which says whether a seed was given
+    plan = dataclasses.replace(run.plan, certificate=run.certificate)
+    values = strict({**plan.to_dict(), "digest": plan.digest})
+    texts = {"proposal.json": proposal.to_json() + "\n", "plan.json": json_text(values)}
+    return texts, certificate_text(plan, data=data, proposal=proposal.digest)
 
 
-def run_values(
-    run: Run, proposal: Document, out: Path | None, warnings: tuple[str, ...], **further: Any
-) -> dict[str, Any]:
-    """Return the last of the results of any run: certificate, charge, time, and what it was."""
-    return {
-        **{name: getattr(run.certificate, name) for name in CERTIFIED},
-        "account": charged_values(run.charged),
-        "seconds": run.seconds,
-        "out": None if out is None else str(out),
-        "warnings": warnings,
-        **further,
-        "proposal": proposal.digest,
-        "plan": run.plan.digest,
-        "version": taciturn.__version__,
-    }
-
-
-def folder_texts(summary: Summary, page: str, out: Path) -> tuple[dict[str, str], str]:
+def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], str]:
     """Return the files of the folder by name, and the certificate.
 
     No file holds a true demand, but where the results may show it.
     """
-    texts = {
-        "results.json": json_text({**summary.results(out), **summary.further}),
-        **_documents(summary.run, summary.proposal),
-        "report.html": page,
-        **summary.files(),
-    }
-    text = certificate_text(
-        _stamped(summary.run), data=summary.data, proposal=summary.proposal.digest
-    )
-    return texts, text
+    texts, certificate = _documents(found.study.run, found.study.proposal, found.data)
+    results = json_text({**found.results(out), **found.further()})
+    return {"results.json": results, **texts, "report.html": page, **found.files()}, certificate
 
 
-def _documents(run: Run, proposal: Document) -> dict[str, str]:
-    plan = _stamped(run)
-    return {
-        "proposal.json": proposal.to_json() + "\n",
-        "plan.json": json_text(strict({**plan.to_dict(), "digest": plan.digest})),
-    }
+def deliver(found: Report, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
+    """Write the folder, if one is wanted, with the page, and print the results.
 
-
-def _stamped(run: Run) -> Plan:
-    """Return the plan with the certificate of the run, which says whether a seed was given."""
-    return dataclasses.replace(run.plan, certificate=run.certificate)
-
-
-def deliver(summary: Summary, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
-    """Write the folder, if one is wanted, and print the results.
-
-    Notes
-    -----
     **Guarantee.** With `force` no file of an earlier report of a grid stays beside those of this
     run: it may have been one without noise, with the true demands in it. Certificates stay.
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
-        texts, certificate = folder_texts(summary, page().html(), out)
+        texts, certificate = folder_texts(found, page().html(), out)
         write_folder(
             texts,
             out,
@@ -183,26 +188,9 @@ def deliver(summary: Summary, page: Callable[[], Page], keeper: Keeper, *, json:
             certificate=None if kept else certificate,
         )
     if json:
-        emit(summary.results(out))
+        emit(found.results(out))
     else:
-        typer.echo(_sentences(summary, out))
-
-
-def _sentences(summary: Summary, out: Path | None) -> str:
-    rows = summary.rows()
-    width = max(len(name) for name, _ in rows)
-    lines = [
-        summary.head.format_map(summary.results(out)),
-        "",
-        "Certificate",
-        *(f"  {line}" for line in summary.run.certificate.lines()),
-        "",
-        *(f"{name.ljust(width)}  {text}" for name, text in rows),
-        charged_line(summary.run.charged),
-        f"Took {summary.run.seconds:.1f} s{summary.took}",
-        f"Report: {out / 'report.html'}" if out else "No report was written; --out DIR writes one",
-    ]
-    return "\n".join(lines)
+        typer.echo(found.sentences(out))
 
 
 _RUN = "power flow on "
@@ -230,14 +218,9 @@ def reserved(
 
     Demand stands in the files beside what is public, and was read with it.
 
-    Raises
-    ------
-    InputError
-        If another run in the account takes something else for a person (Guarantee), or the account
-        cannot hold the run.
+    Raises `InputError` if another run in the account takes something else for a person (Guarantee),
+    or the account cannot hold the run.
 
-    Notes
-    -----
     **Guarantee.** Where the unit is a person, that is a bus (`hide` is "bus") or, of a day, one
     demand. What an account promises a person adds up only over runs that mean the same: a run that
     hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.
@@ -250,7 +233,12 @@ def reserved(
     what = f"{_RUN}{proposal.network.name}"
     if plan.terms.adjacency.unit == "person" and isinstance(proposal, OpfProposal):
         person = f"a person is one {proposal.hide}"
-        _check_person(account, person)
+        held = [run.purpose.what for run in account.state().charged]
+        if any(one.startswith(_RUN) and not one.endswith(person) for one in held):
+            raise InputError(
+                f"in this run {person}, and account {account.name!r} holds runs of which that is "
+                "not said; open an account for each, or hide the same"
+            )
         what += f", {person}"
     account, contents = confirmed(account, execution.files)
     reservation = reserve(account, plan, seed=execution.seed, what=what, proposal=proposal.digest)
@@ -259,12 +247,3 @@ def reserved(
         yield reservation
     finally:
         reservation.close(released=False)
-
-
-def _check_person(account: Account, person: str) -> None:
-    runs = [run.purpose.what for run in account.state().charged]
-    if any(what.startswith(_RUN) and not what.endswith(person) for what in runs):
-        raise InputError(
-            f"in this run {person}, and account {account.name!r} holds runs of which that is not "
-            "said; open an account for each, or hide the same"
-        )

@@ -315,7 +315,7 @@ class _InBlocks(Supply):
 
     @override
     def length(self) -> int:
-        return min(BLOCK, self.rounds)
+        return min(BLOCK, len(self.turns.question))
 
 
 class _Repeated(_InBlocks):

@@ -1,47 +1,40 @@
 """Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
 
-from taciturn.budget.account import Account, accounts_in, open_account
-from taciturn.budget.balance import Balance, Change, ChargedRun, State, salted
-from taciturn.budget.caps import Caps, Guarantee, caps_of
+from taciturn.budget.account import Account, Reservation, accounts_in, open_account
+from taciturn.budget.balance import Balance, ChargedRun, State, check_fits, salted
+from taciturn.budget.caps import Guarantee, caps_of
 from taciturn.budget.charge import (
     AccountTerms,
     Charge,
-    Cost,
     Purpose,
+    Total,
     cost_of,
     relation_of,
     relation_text,
+    renyi_divergence,
 )
-from taciturn.budget.filter import check_fits
-from taciturn.budget.places import (
+from taciturn.budget.store import (
+    Entry,
     accounts_folder,
+    check_chain,
     data_folder,
+    following,
+    head_locked,
     heads_folder,
     private_folder,
     private_opener,
-)
-from taciturn.budget.renyi import renyi_divergence
-from taciturn.budget.reservation import Reservation
-from taciturn.budget.store import (
-    Entry,
-    check_chain,
-    following,
-    head_locked,
     read_head,
     sync_folder,
     write_head,
 )
-from taciturn.budget.sums import Total, total_of
+from taciturn.budget.sums import total_of
 
 __all__ = [
     "Account",
     "AccountTerms",
     "Balance",
-    "Caps",
-    "Change",
     "Charge",
     "ChargedRun",
-    "Cost",
     "Entry",
     "Guarantee",
     "Purpose",

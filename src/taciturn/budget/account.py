@@ -6,53 +6,20 @@ import dataclasses
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from taciturn.budget.balance import (
-    Balance,
-    State,
-    balance_of,
-    check_files,
-    check_table,
-    opening_content,
-    read_state,
-    record,
-    table_digest,
-)
+from taciturn.budget import balance as balances
+from taciturn.budget import store
+from taciturn.budget.balance import Balance, State, read_state, record
 from taciturn.budget.caps import Guarantee, caps_of
 from taciturn.budget.charge import AccountTerms, Charge, Purpose
-from taciturn.budget.filter import check_fits
-from taciturn.budget.places import (
-    SUFFIX,
-    account_file,
-    accounts_folder,
-    head_file,
-    place_file,
-    private_folder,
-)
-from taciturn.budget.reservation import Reservation, advance_head
-from taciturn.budget.store import (
-    PATIENCE,
-    Entry,
-    Head,
-    connected,
-    create,
-    entries_of,
-    head_locked,
-    holds_head,
-    locked,
-    read_head,
-    replace_file,
-    replace_head,
-    usable,
-    write_head,
-)
-from taciturn.budget.sums import share_of
+from taciturn.budget.sums import Share, share_of
 from taciturn.errors import AccountError, InputError
 
 # after which a reservation that was not opened is returned
@@ -63,23 +30,16 @@ _PATIENCE = timedelta(hours=1)
 class Account:
     """An account by its name; nothing of it is held in memory.
 
-    Attributes
-    ----------
-    folder
-        Where its file lies; None for the user's data folder.
-    partition
-        A public name of the division of the records among agents. Runs with one name are added up
-        agent by agent, so the same name must mean the same agent for every record. None charges
-        every run as if its division were another one.
-    table
-        The names of the columns of the table that runs read; None where there is none.
-    another_table, another_account
-        Whether a table with other columns may be charged, and a file that another account in the
-        folder was charged for.
+    - `partition`: A public name of the division of the records among agents. Runs with one name are
+      added up agent by agent, so the same name must mean the same agent for every record. None
+      charges every run as if its division were another one.
+    - `table`: The names of the columns of the table that runs read; None where there is none.
+    - `another_table`, `another_account`: Whether a table with other columns may be charged, and a
+      file that another account in the folder was charged for.
     """
 
     name: str
-    folder: Path | None = None
+    folder: Path | None = None  # where its file lies; None for the user's data folder
     partition: str | None = None
     table: tuple[str, ...] | None = None
     another_table: bool = False
@@ -91,9 +51,8 @@ class Account:
 
     def check_table(self) -> None:
         """Raise `AccountError` if the account was charged for other tables than this one only."""
-        if self.table is not None and not self.another_table:
-            state = self.state()
-            check_table(state, table_digest(state.salt, self.table))
+        if self.table is not None:
+            self._checked_table(self.state())
 
     def check_files(self, contents: Iterable[bytes]) -> None:
         """Raise `AccountError` if another account in the folder was charged for a file.
@@ -101,20 +60,22 @@ class Account:
         `contents` are the digests of the files that a run would read.
         """
         if not self.another_account:
-            check_files(self.state(), contents, _readable(accounts_in(self.folder)))
+            others = []
+            for other in accounts_in(self.folder):
+                with suppress(InputError):  # one that is refused says why when it is used itself
+                    others.append(other.state())
+            balances.check_files(self.state(), contents, others)
 
     @property
     def file(self) -> Path:
         """The file."""
-        return account_file(self.name, accounts_folder(self.folder))
+        return store.account_file(self.name, store.accounts_folder(self.folder))
 
     def state(self) -> State:
         """Return what the account holds.
 
-        Raises
-        ------
-        InputError
-            If there is no such account, it cannot be read, or it was edited, cut or replaced.
+        Raises `InputError` if there is no such account, it cannot be read, or it was edited, cut or
+        replaced.
         """
         with self._connected() as connection:
             return self._checked(connection)
@@ -122,37 +83,26 @@ class Account:
     def around(self, run: str) -> tuple[Balance, Balance]:
         """Return what the account held before a run was reserved, and after its last entry.
 
-        Runs that others reserved meanwhile are in the second balance.
-
-        Raises
-        ------
-        InputError
-            As `state`, or if the account has no such run.
+        Runs that others reserved meanwhile are in the second balance. Raises `InputError` as
+        `state`, or if the account has no such run.
         """
         with self._connected() as connection:
             self._checked(connection)
-            entries = entries_of(connection, self.name)
+            entries = store.entries_of(connection, self.name)
         about = [entry for entry in entries if entry.content.get("run") == run]
         if not about:
             raise InputError(f"account {self.name!r} has no run {run!r}; name the right account")
         first, before = entries[0], entries[about[0].number - 2]
-        return balance_of(first, before), balance_of(first, about[-1])
+        return balances.balance_of(first, before), balances.balance_of(first, about[-1])
 
     def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
         """Reserve the events of a run, before a record is read, and return the reservation.
 
-        Reservations that were not opened within an hour are returned first.
+        Reservations that were not opened within an hour are returned first. Raises `AccountError`
+        if they do not fit (`taciturn.budget.check_fits`), or the table has other columns than those
+        that the account was charged for; `InputError` if the account cannot be used, or the charge
+        does not suit its terms.
 
-        Raises
-        ------
-        AccountError
-            If they do not fit (`taciturn.budget.check_fits`), or the table has other columns than
-            those that the account was charged for.
-        InputError
-            If the account cannot be used, or the charge does not suit its terms.
-
-        Notes
-        -----
         **Guarantee.** State and decision are read and written under one write lock, so no other
         process reserves in between, and the entry is on the disk when this returns.
         """
@@ -161,12 +111,14 @@ class Account:
             charge = dataclasses.replace(charge, partition=self.partition)
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
-            with usable(self.file), locked(connection):
+            with store.usable(self.file), store.locked(connection):
                 before = self._checked(connection).balance
-                self._check_head_writable(before)
+                head = store.head_file(before.identity)
+                with store.usable(head), head.open("r+b"):
+                    pass  # it can be written to
                 before = _without_the_old(connection, before)
                 table = self._checked_table(before)
-                check_fits(before, charge, purpose)
+                balances.check_fits(before, charge, purpose)
                 share = share_of(before.terms, before.caps.order, charge)
                 content = {
                     "kind": "reserved",
@@ -185,100 +137,83 @@ class Account:
         """Return the reservation of a run that is under way, of a process that is gone.
 
         It can be closed, and nothing else: its charge is on the disk, and its door was opened.
-
-        Raises
-        ------
-        InputError
-            If the account has no such run, or it is not under way.
+        Raises `InputError` if the account has no such run, or it is not under way.
         """
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
             state = self._checked(connection)
-            found = state.run(run)
+            found = next((one for one in state.runs if one.run == run), None)
             if found is None or found.status != "opened":
                 raise InputError(
                     f"account {self.name!r} has no run {run!r} under way; name the account that "
                     "the run was accepted with"
                 )
             # its process may have ended between the mark and the head
-            advance_head(connection, self.name, self.file, head_file(state.identity))
+            advance_head(connection, state, self.file)
             now, of_run = state.balance, (self.name, self.file, run, found.charge, found.share)
             reservation = Reservation(*of_run, now, now, connection, stack.pop_all())
-        reservation.spend()
+        # its door was opened: it can only be closed
+        reservation.begun = reservation.ready = True
+        reservation._unused.acquire(blocking=False)
         return reservation
 
     def raise_to(self, guarantee: Guarantee) -> State:
         """Replace the guarantee by a larger one, which then is the guarantee for all runs.
 
-        The order of divergences stays as it is, once there is a share for them.
+        The order of divergences stays as it is, once there is a share for them. Raises
+        `AccountError` if epsilon, delta or a cap would be smaller, or another order is given.
 
-        Raises
-        ------
-        AccountError
-            If epsilon, delta or a cap would be smaller, or another order is given.
-
-        Notes
-        -----
         **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
         the new caps hold along every history, those in which nothing is raised included; so the new
         guarantee is that of a filter whose caps were the new ones from the start. Of several
         amounts that an owner might have raised it to, the largest is what holds.
         """
-        old = self.state()
-        if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
-            guarantee = dataclasses.replace(guarantee, order=old.caps.order)
-
-        def raised(state: State) -> dict[str, Any]:
-            _check_larger(state, guarantee)
-            return {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
-
-        return self._changed(raised)
+        with self._connected() as connection:
+            with store.usable(self.file), store.locked(connection):
+                old = self._checked(connection)
+                if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
+                    guarantee = dataclasses.replace(guarantee, order=old.caps.order)
+                _check_larger(old, guarantee)
+                content = {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
+                record(connection, old.balance, content)
+            state = self._checked(connection)
+            advance_head(connection, state, self.file)
+            return state
 
     def accept(self) -> State:
         """State that the file is the right one, whatever the head elsewhere says.
 
-        Raises
-        ------
-        InputError
-            If the file cannot be read or its chain is broken: nothing can be accepted then.
+        Raises `InputError` if the file cannot be read or its chain is broken: nothing can be
+        accepted then.
         """
         with self._connected() as connection:
-            with usable(self.file), locked(connection):
-                entries = entries_of(connection, self.name)
+            with store.usable(self.file), store.locked(connection):
+                entries = store.entries_of(connection, self.name)
                 state = read_state(self.name, entries)
-                head, known = (
-                    self._head(state),
-                    f"accepted by its owner with {len(entries)} entries",
-                )
-                why = None
+                head = self._head(state)
+                known = f"accepted by its owner with {len(entries)} entries"
                 if head is None:
                     why = f"{known}; no head was kept here"
-                elif not holds_head(entries, head):
+                elif not store.holds_head(entries, head):
                     why = (
                         f"{known}, which are not those that end in number {head.number}: answers "
                         "that they do not hold are not covered"
                     )
                 elif not self._is_in_place(state):
                     why = "accepted by its owner in the place of another account"
+                else:
+                    why = None
                 if why is not None:
                     record(connection, state.balance, {"kind": "accepted", "why": why})
-            with usable(self.file), locked(connection):
-                state = read_state(self.name, entries_of(connection, self.name))
-                file = head_file(state.identity)
-                private_folder(file.parent)
-                with head_locked(file, PATIENCE):
-                    replace_head(file, state.last)
-                    replace_file(place_file(self.file), state.identity.encode())
+            with store.usable(self.file), store.locked(connection):
+                state = read_state(self.name, store.entries_of(connection, self.name))
+                file = store.head_file(state.identity)
+                store.private_folder(file.parent)
+                with store.head_locked(file, store.PATIENCE):
+                    # in place of whatever stands there, also of a later one
+                    store.replace_file(file, store.head_text(state.last))
+                    store.replace_file(store.place_file(self.file), state.identity.encode())
         return state
-
-    def _changed(self, change: Callable[[State], Mapping[str, Any]]) -> State:
-        with self._connected() as connection:
-            with usable(self.file), locked(connection):
-                state = self._checked(connection)
-                record(connection, state.balance, change(state))
-            state = self._checked(connection)
-            advance_head(connection, self.name, self.file, head_file(state.identity))
-            return state
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -287,31 +222,29 @@ class Account:
                 f"there is no account {self.name!r} in {self.file.parent}; taciturn budget list "
                 f"shows those there are, taciturn budget open {self.name} makes one"
             )
-        with connected(self.file) as connection:
+        with store.connected(self.file) as connection:
             yield connection
 
     def _checked_table(self, balance: Balance) -> str | None:
         """Return the digest of the table, which the account may be charged for; None without."""
         if self.table is None:
             return None
-        table = table_digest(balance.salt, self.table)
+        table = balances.table_digest(balance.salt, self.table)
         if not self.another_table:
-            check_table(balance, table)
+            balances.check_table(balance, table)
         return table
 
     def _checked(self, connection: sqlite3.Connection) -> State:
         """Return the account after reading every entry: digests, balances, the head and place.
 
-        Raises
-        ------
-        InputError
-            If it was edited, cut or replaced by an older copy, or by another account.
+        Raises `InputError` if it was edited, cut or replaced by an older copy, or by another
+        account.
         """
         # the head first: another process may add entries meanwhile, and the head follows them
-        head = self._head(read_state(self.name, entries_of(connection, self.name, most=1)))
-        entries = entries_of(connection, self.name)
+        head = self._head(read_state(self.name, store.entries_of(connection, self.name, most=1)))
+        entries = store.entries_of(connection, self.name)
         state = read_state(self.name, entries)
-        if head is None or not holds_head(entries, head):
+        if head is None or not store.holds_head(entries, head):
             known = "no head of it is kept on this machine"
             if head is not None:
                 known = (
@@ -330,9 +263,9 @@ class Account:
             )
         return state
 
-    def _head(self, balance: Balance) -> Head | None:
-        with usable(self.file):
-            return read_head(head_file(balance.identity))
+    def _head(self, balance: Balance) -> store.Head | None:
+        with store.usable(self.file):
+            return store.read_head(store.head_file(balance.identity))
 
     def _is_in_place(self, balance: Balance) -> bool:
         """Whether no other account was opened, or accepted, under this name in this folder.
@@ -340,15 +273,11 @@ class Account:
         Of one that was moved here nothing is known, and it is taken as it is.
         """
         try:
-            return place_file(self.file).read_text(encoding="ascii") == balance.identity
+            return store.place_file(self.file).read_text(encoding="ascii") == balance.identity
         except FileNotFoundError:
             return True
         except (OSError, UnicodeError):
             return False
-
-    def _check_head_writable(self, balance: Balance) -> None:
-        with usable(head_file(balance.identity)), head_file(balance.identity).open("r+b"):
-            pass
 
 
 def open_account(
@@ -356,12 +285,8 @@ def open_account(
 ) -> Account:
     """Open an account and return it.
 
-    Raises
-    ------
-    AccountError
-        If there is one of that name.
-    InputError
-        If the name is none, the guarantee leaves no room, or nothing can be written.
+    Raises `AccountError` if there is one of that name; `InputError` if the name is none, the
+    guarantee leaves no room, or nothing can be written.
     """
     account = Account(name, folder)
     caps_of(guarantee)
@@ -374,32 +299,25 @@ def open_account(
         "guarantee": dataclasses.asdict(guarantee),
         "terms": dataclasses.asdict(terms),
     }
-    head = head_file(identity)
+    head = store.head_file(identity)
 
-    def head_first(entry: Entry) -> None:
-        private_folder(head.parent)
-        write_head(head, entry)
+    def head_first(entry: store.Entry) -> None:
+        store.private_folder(head.parent)
+        store.write_head(head, entry)
 
-    create(file, opening_content(content), head_first)
-    with usable(file):
-        replace_file(place_file(file), identity.encode())
+    store.create(file, balances.opening_content(content), head_first)
+    with store.usable(file):
+        store.replace_file(store.place_file(file), identity.encode())
     return account
 
 
 def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
     """Return the accounts in a folder, by name; none if there is no such folder."""
-    place = accounts_folder(folder)
-    with usable(place):
-        files = sorted(place.glob(f"*{SUFFIX}")) if place.is_dir() else []
-    names = (file.name.removesuffix(SUFFIX) for file in files if file.name[0] != ".")
+    place = store.accounts_folder(folder)
+    with store.usable(place):
+        files = sorted(place.glob(f"*{store.SUFFIX}")) if place.is_dir() else []
+    names = (file.name.removesuffix(store.SUFFIX) for file in files if file.name[0] != ".")
     return tuple(Account(name, folder) for name in names)
-
-
-def _readable(accounts: Iterable[Account]) -> Iterator[State]:
-    """Yield the states of accounts; one that is refused says why when it is used itself."""
-    for account in accounts:
-        with suppress(InputError):
-            yield account.state()
 
 
 def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balance:
@@ -433,3 +351,136 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
             "a cap would become smaller, and runs were chosen while it was larger; give a larger "
             "epsilon, or change the share of the curves by less"
         )
+
+
+@dataclass(eq=False)
+class Reservation:
+    """A place in an account that is kept for one run.
+
+    It is good for one run of the process that made it: `begin` may be called once, and after it
+    nothing is returned. A fork, a copy or another thread cannot use it a second time.
+
+    - `account`, `file`: The name of the account, and its file.
+    - `before`, `state`: The account before it, and after the last entry that was written here.
+    """
+
+    account: str
+    file: Path
+    run: str  # what the account calls it
+    charge: Charge
+    share: Share  # what its charge adds to the sums of the account
+    before: Balance
+    state: Balance
+    _connection: sqlite3.Connection
+    _held: ExitStack
+    begun: bool = False  # whether the mark was written after which records may be read
+    ready: bool = False  # whether head and mark are written, so that records may be read
+    _closed: bool = False
+    # taken by the one run and never given back, also not to a copy, which has the same lock
+    _unused: Lock = field(default_factory=Lock)
+    _process: int = field(default_factory=os.getpid)
+
+    def begin(self) -> None:
+        """Write the mark after which records may be read.
+
+        Raises `AccountError` if the reservation was returned or opened before. No record may be
+        read then. `InputError` if the mark, or the head elsewhere, cannot be written. No record may
+        be read then.
+
+        **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
+        where it was.
+        """
+        self._add({"kind": "opened"}, status="reserved")
+        self.begun = True
+        advance_head(self._connection, self.state, self.file)
+        self.ready = True
+
+    def use(self, charge: Charge) -> None:
+        """Use the reservation for a run with these events; it is begun if it was not.
+
+        Raises `AccountError` if it was made for other events or by another process, used before, or
+        if its mark or head could not be written.
+        """
+        named = dataclasses.replace(charge, partition=self.charge.partition)
+        mine = named == self.charge and self._process == os.getpid()
+        # before the mark: of two threads, one must not pass while the other still writes the head
+        if not mine or not self._unused.acquire(blocking=False):
+            raise AccountError(
+                "this reservation was made for another run or by another process, or used already; "
+                "reserve for each run of its own"
+            )
+        if not self.ready:
+            self.begin()
+
+    def note_files(self, digests: Sequence[str]) -> None:
+        """Write the salted digests of the files that the run reads."""
+        self._add({"kind": "files", "digests": list(digests)}, status="opened")
+
+    def give_back(self) -> None:
+        """Return the reservation, if no record was read; else do nothing."""
+        if not self.begun:
+            self._add({"kind": "returned"}, status="reserved")
+        self._held.close()
+
+    def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
+        """Write how the run ended, and return what the account then holds; the charge stays.
+
+        Nothing happens if it was closed before. Where the entry cannot be written the account shows
+        the run as opened: the charge was on the disk before, and this is for the reader only.
+
+        `answered`: the events that happened, of a run that others ended early; None for all of
+        them.
+
+        **Guarantee.** The sums of an account are over events that happened. A run that ends before
+        its last round leaves events out; that is so whoever decides it, as long as the decision
+        rests on what was answered and on public facts, as every choice of a filter's adversary
+        does. Whether it does, the caller says by giving `answered`.
+        """
+        with self._held, suppress(InputError):
+            if not self._closed:
+                self._closed = True
+                content: dict[str, Any] = {"result": "released" if released else "failed"}
+                if answered is not None:
+                    named = dataclasses.replace(answered, partition=self.charge.partition)
+                    share = share_of(self.state.terms, self.state.caps.order, named)
+                    content["charge"] = named.to_dict()
+                    content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
+                self._add({"kind": "closed", **content}, status="opened")
+        return self.state
+
+    def _add(self, content: Mapping[str, Any], *, status: str) -> None:
+        """Write an entry about this run, which must have that status, after those of others."""
+        with store.usable(self.file):
+            with store.locked(self._connection):
+                entries, last = store.entries_of(self._connection, self.account), self.state.last
+                if not store.holds_head(entries, last):
+                    raise InputError(
+                        f"account {self.account!r} was edited while a run was under way; put the "
+                        "right file back"
+                    )
+                state = read_state(self.account, entries)
+                found = next((run.status for run in state.runs if run.run == self.run), None)
+                if found != status:
+                    raise AccountError(
+                        f"the reservation of this run in account {self.account!r} is {found!r}, "
+                        "so no record may be read for it; run again"
+                    )
+                after = record(self._connection, state.balance, {**content, "run": self.run})
+            self.state = after
+
+
+def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -> None:
+    """Write the last entry as the head, under the lock, so that it never goes back.
+
+    Raises `InputError` if the head that stands is none of the entries: a copy of the account was
+    charged.
+    """
+    head = store.head_file(balance.identity)
+    with store.usable(file), store.locked(connection), store.head_locked(head, store.PATIENCE):
+        stands = store.read_head(head)
+        if stands is None or store.digest_of(connection, stands.number) != stands.digest:
+            raise InputError(
+                f"a copy of account {balance.name!r} was charged meanwhile, or its head was lost, "
+                "so no record is read; put the right file back"
+            )
+        store.write_head(head, store.last_of(connection))

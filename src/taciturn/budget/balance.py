@@ -19,9 +19,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from taciturn.budget.caps import Caps, Guarantee, caps_of
-from taciturn.budget.charge import AccountTerms, Charge, Cost, Purpose
+from taciturn.budget.charge import AccountTerms, Charge, Purpose, Total
 from taciturn.budget.store import Entry, add
-from taciturn.budget.sums import Share, Sums, Total, largest_cost, share_of
+from taciturn.budget.sums import Share, Sums, largest_cost, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.privacy import epsilon_of
 
@@ -29,26 +29,17 @@ FORMAT, VERSION = "taciturn.account", 2
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
 # relative difference that the cost of a charge may have on another machine
 _ROUNDING = 1e-9
+_MOST_KNOWN = 64
 
 
 @dataclass(frozen=True)
 class Balance:
     """An account without its history.
 
-    Attributes
-    ----------
-    identity, name, salt
-        The first and last are random.
-    first
-        The digest of the first entry, which holds the terms.
-    last
-        The last entry.
-    sums
-        Over all charges that were not returned.
-    waiting
-        Reservations without a mark: by run, its time, its share, and its table if it has one.
-    tables
-        Digests of the columns of the tables that runs read (`table_digest`).
+    - `identity`, `name`, `salt`: The first and last are random.
+    - `waiting`: Reservations without a mark: by run, its time, its share, and its table if it has
+      one.
+    - `tables`: Digests of the columns of the tables that runs read (`table_digest`).
     """
 
     identity: str
@@ -56,10 +47,10 @@ class Balance:
     salt: str
     opened: str
     terms: AccountTerms
-    first: str
-    last: Entry
+    first: str  # the digest of the first entry, which holds the terms
+    last: Entry  # the last entry
     guarantee: Guarantee
-    sums: Sums = field(default_factory=Sums)
+    sums: Sums = field(default_factory=Sums)  # over all charges that were not returned
     waiting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
 
@@ -135,9 +126,9 @@ class Balance:
 
 def opening_content(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a first entry, with the time and its balance."""
-    content = _dated({**content, "format": FORMAT, "version": VERSION})
     sums = {"waiting": {}, "tables": [], **Sums().to_dict()}
-    return {**content, "balance": {"first": None, "guarantee": content["guarantee"], **sums}}
+    balance = {"first": None, "guarantee": content["guarantee"], **sums}
+    return {**_dated(content), "format": FORMAT, "version": VERSION, "balance": balance}
 
 
 def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
@@ -151,12 +142,8 @@ def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[st
 def balance_of(first: Entry, last: Entry) -> Balance:
     """Return the balance that an entry holds of the account with this first entry.
 
-    Both belong to a chain that was checked, and whose balances were (`read_state`).
-
-    Raises
-    ------
-    InputError
-        If the first entry is of another version of the library.
+    Both belong to a chain that was checked, and whose balances were (`read_state`). Raises
+    `InputError` if the first entry is of another version of the library.
     """
     held = last.content["balance"]
     return dataclasses.replace(
@@ -196,14 +183,8 @@ def _dated(content: Mapping[str, Any]) -> dict[str, Any]:
 class ChargedRun:
     """A run as an account holds it.
 
-    Attributes
-    ----------
-    number
-        Of its first entry.
-    share
-        What it takes.
-    files
-        Salted digests of the files that it read.
+    `number`: of its first entry. `share`: what it takes. `files`: salted digests of the files that
+    it read.
     """
 
     run: str
@@ -244,55 +225,36 @@ class State(Balance):
         names = (one.name for one in dataclasses.fields(Balance))
         return Balance(**{name: getattr(self, name) for name in names})
 
-    def cost(self, run: ChargedRun) -> Cost:
+    def cost(self, run: ChargedRun) -> Total:
         """Return what a run costs the agent that it costs most, as the observer sees it."""
         return largest_cost(self.terms, self.caps.order, run.charge)
 
-    def run(self, run: str) -> ChargedRun | None:
-        """Return the run of that name; None if there is none."""
-        return next((one for one in self.runs if one.run == run), None)
+
+# what this process has added up, by the digest of the last entry; nothing of it is read from a disk
+_KNOWN: dict[str, State] = {}
 
 
 def read_state(name: str, entries: Sequence[Entry]) -> State:
     """Return the state of an account by its entries, whose digests were checked.
 
-    Raises
-    ------
-    InputError
-        If an entry is not one that this version of the library writes, its balance is not that of
-        the entries before it, or it is another account than that of the name.
+    Raises `InputError` if an entry is not one that this version of the library writes, its balance
+    is not that of the entries before it, or it is another account than that of the name.
+
+    **Guarantee.** A digest that was computed from the entries as they are stored is that of the
+    same digest before, number and body, and so of the same entries from the first one on. Entries
+    up to one that this process has added up are therefore not added up again.
     """
     with _understood(name):
-        state = _replay(entries)
+        known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
+        state = _replay(entries, None if known is None else _KNOWN.get(known))
+    _KNOWN[state.last.digest] = state
+    while len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
     if state.name != name:
         raise InputError(
             f"the file of account {name!r} is the account {state.name!r}; give it its name back"
         )
     return state
-
-
-def balance_after(balance: Balance, later: Sequence[Entry]) -> Balance:
-    """Return the balance after later entries, whose digests were checked.
-
-    Raises
-    ------
-    InputError
-        If the balance of one is not that of the entries before it.
-    """
-    with _understood(balance.name):
-        for after in _follow(balance, later):
-            balance = after
-    return balance
-
-
-def status_of(run: str, entries: Sequence[Entry]) -> str | None:
-    """Return the status of a run after these entries; None if it is in none."""
-    for entry in reversed(entries):
-        if run in entry.body and entry.content.get("run") == run:
-            status: str = entry.content.get("result", entry.content["kind"])
-            if status != "files":
-                return status
-    return None
 
 
 @contextmanager
@@ -321,10 +283,15 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
         yield balance
 
 
-def _replay(entries: Sequence[Entry]) -> State:
-    runs: dict[str, ChargedRun] = {}
-    changes: list[Change] = []
-    for balance in _follow(_opened(entries[0]), entries):
+def _replay(entries: Sequence[Entry], known: State | None) -> State:
+    """Return the state after all entries, the first ones of which led to a known one."""
+    if known is None:
+        balance, runs, changes = _opened(entries[0]), {}, []
+    else:
+        balance, entries = known.balance, entries[known.last.number :]
+        runs, changes = {run.run: run for run in known.runs}, list(known.changes)
+    for after in _follow(balance, entries):
+        balance = after
         entry, content = balance.last, balance.last.content
         if content["kind"] in _BEFORE:
             run = _run_after(runs.get(content["run"]), entry)
@@ -416,13 +383,7 @@ def salted(salt: str, content: bytes) -> str:
 
 
 def table_digest(salt: str, columns: Iterable[str]) -> str:
-    """Return the salted digest of the names of a table's columns, in whatever order.
-
-    Examples
-    --------
-    >>> table_digest("00", ("age", "ill")) == table_digest("00", ("ill", "age"))
-    True
-    """
+    """Return the salted digest of the names of a table's columns, in whatever order."""
     return salted(salt, json.dumps(["columns", *sorted(set(columns))]).encode())
 
 
@@ -459,3 +420,86 @@ def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[St
                 f"up for its records. Charge account {other.name!r}; if both are meant, pass "
                 "--another-account (another_account=True of Account)"
             )
+
+
+_NOTHING_FITS = "no run like it fits; taciturn budget raise gives the account a larger guarantee"
+
+
+def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
+    """Raise `AccountError` unless every cap holds with a charge added.
+
+    The message says what is left and what would fit: the largest epsilon of a run whose answers are
+    all Gaussian, else the most rounds at its noise. Raises `InputError` if the charge does not suit
+    the terms of the account.
+
+    **Guarantee.** Of all charges together, the new one included, each cap is at least the sum: the
+    condition under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than
+    these assume, or none, is refused.
+    """
+    caps = state.caps
+    if not charge.least_scale >= caps.least_scale:
+        raise AccountError(
+            f"the noise of this run does not stand on a lattice of {caps.least_scale:g} "
+            "steps to its scale, which the account assumes; use Gaussian or Laplace noise that is "
+            "added to the answer"
+        )
+    cost = largest_cost(state.terms, caps.order, charge)
+    if math.isfinite(cost.squares + cost.divergence):
+        total = state.sums.plus(share_of(state.terms, caps.order, charge)).total
+        within = total.squares <= caps.squares and total.divergence <= caps.divergence
+        if within and total.values <= caps.values:
+            return
+    raise AccountError(_refusal(state, cost, charge.values, purpose))
+
+
+def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
+    left = state.left
+    parts = [
+        f"account {state.name!r} has no room for this run, so nothing was charged and no record "
+        f"read: what is left is {state.left_text()}"
+    ]
+    if cost.divergence > 0 and state.caps.divergence == 0:
+        return (
+            f"{parts[0]}; the account was opened without a share for answers that are not Gaussian "
+            "on all records: use those, or taciturn budget raise with --curves"
+        )
+    if left.values >= values:
+        return "; ".join([*parts, _would_fit(state, cost, purpose)])
+    parts.append(
+        f"it releases {values:,} numbers; of the numbers that may be released "
+        f"{left.values:,} are left"
+    )
+    rounds = left.values * purpose.rounds // values
+    if rounds < 1:
+        return "; ".join([*parts, _NOTHING_FITS])
+    # how much noise they have is another matter
+    parts.append(f"at most {rounds} of its {purpose.rounds} rounds release no more")
+    if cost.squares <= left.squares and cost.divergence <= left.divergence:
+        return "; ".join(parts)
+    return "; ".join([*parts, f"besides, {_would_fit(state, cost, purpose)}"])
+
+
+def _would_fit(state: Balance, cost: Total, purpose: Purpose) -> str:
+    left = state.left
+    shares = [math.inf]
+    shares += [left.squares / cost.squares] if cost.squares > 0 else []
+    shares += [left.divergence / cost.divergence] if cost.divergence > 0 else []
+    share = min(shares)
+    if cost.divergence == 0 and purpose.mu is not None and math.isfinite(purpose.mu):
+        # what the lattice adds to a plan of that epsilon is below a millionth
+        mu = purpose.mu * math.sqrt(share) * (1 - 1e-6)
+        epsilon = _down(epsilon_of(purpose.delta, mu)) if share < 1 else purpose.epsilon
+        if epsilon > 0:
+            return f"the largest epsilon that would fit is {epsilon:g} at delta {purpose.delta:g}"
+    elif math.floor(share * purpose.rounds) >= 1:
+        rounds = math.floor(share * purpose.rounds * (1 - 1e-9))
+        return f"at this noise at most {rounds} of its {purpose.rounds} rounds would fit"
+    return _NOTHING_FITS
+
+
+def _down(epsilon: float) -> float:
+    """Return an epsilon with four significant digits, never above it."""
+    if epsilon <= 0:
+        return 0.0
+    unit: float = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return float(f"{math.floor(epsilon / unit * (1 - 1e-9)) * unit:.4g}")

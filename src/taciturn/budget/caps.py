@@ -26,21 +26,11 @@ _MOST_VALUES = 2**44
 class Guarantee:
     """What an account promises of everything that it ever charges.
 
-    Attributes
-    ----------
-    epsilon, delta
-        E and D: the pair that holds for all runs together.
-    curves
-        The share of both, in [0, 1), that is set aside for answers that are not Gaussian on all
-        records.
-    order
-        Of the divergences by which those are added up; None for the one that leaves most room for
-        small events. Batches of small rates ask for a lower one.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
+    `epsilon`, `delta`: e and D: the pair that holds for all runs together. `curves`: the share of
+    both, in [0, 1), that is set aside for answers that are not Gaussian on all records. `order`: of
+    the divergences by which those are added up; None for the one that leaves most room for small
+    events. Batches of small rates ask for a lower one. Raises `InputError` if a number is out of
+    range.
     """
 
     epsilon: float
@@ -69,22 +59,14 @@ class Guarantee:
 class Caps:
     """What the answers of an account may add up to.
 
-    Attributes
-    ----------
-    squares
-        M^2: of mu^2, over Gaussian answers on all records.
-    order, divergence
-        a and r: of Renyi divergences of order a, over all other answers.
-    values
-        N: of numbers on a lattice.
-    least_scale
-        Every noise scale must be at least that many steps of its lattice.
+    - `order`, `divergence`: a and r: of Renyi divergences of order a, over all other answers.
+    - `least_scale`: Every noise scale must be at least that many steps of its lattice.
     """
 
-    squares: float
+    squares: float  # M^2: of mu^2, over Gaussian answers on all records
     order: int
     divergence: float
-    values: int
+    values: int  # N: of numbers on a lattice
     least_scale: float = LEAST_SCALE
 
 
@@ -92,13 +74,8 @@ class Caps:
 def caps_of(guarantee: Guarantee) -> Caps:
     """Return the caps under which a guarantee holds.
 
-    Raises
-    ------
-    InputError
-        If delta is too small for the correction of the arithmetic.
+    Raises `InputError` if delta is too small for the correction of the arithmetic.
 
-    Notes
-    -----
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
     noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
     refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs
@@ -106,12 +83,6 @@ def caps_of(guarantee: Guarantee) -> Caps:
     Gaussian answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter
     at (a, r) is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas
     add.
-
-    Examples
-    --------
-    >>> caps = caps_of(Guarantee(1.0, 1e-5))
-    >>> f"{caps.squares**0.5:.4f}", caps.divergence
-    ('0.2680', 0.0)
     """
     values = _values(guarantee)
     left = 1 - ARITHMETIC_SHARE
@@ -156,7 +127,13 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
     The divergence of a small event grows in proportion to the order.
     """
     orders = range(2, _MOST_ORDER + 1) if given is None else (given,)
-    rooms = ((order, epsilon - _conversion(order, delta)) for order in orders)
+
+    def conversion(order: int) -> float:
+        """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
+        shrunk = (order - 1) * math.log1p(-1 / order)
+        return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)
+
+    rooms = ((order, epsilon - conversion(order)) for order in orders)
     order, room = max(rooms, key=lambda pair: pair[1] / pair[0])
     if not room > 0:
         raise InputError(
@@ -164,9 +141,3 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
             f"any answer at order {order}; give a larger share or a higher order, or no share"
         )
     return order, room * (1 - 1e-12)
-
-
-def _conversion(order: int, delta: float) -> float:
-    """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
-    shrunk = (order - 1) * math.log1p(-1 / order)
-    return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)

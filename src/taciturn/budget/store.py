@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from taciturn.budget.places import private_folder, private_opener
 from taciturn.errors import AccountError, InputError
 
 START = "0" * 64
@@ -85,10 +86,8 @@ def read_head(file: Path) -> Head | None:
 def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
     """Write the head; nothing is written if it stands there already.
 
-    Parameters
-    ----------
-    durable
-        Whether it is on the disk on return. If not, a power failure may leave an earlier one.
+    `durable`: whether it is on the disk on return. If not, a power failure may leave an earlier
+    one.
     """
     head, new = Head(last.number, last.digest), not file.exists()
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -101,7 +100,7 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
         # never onto the newest one, which a write that is cut short must leave
         at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
         os.lseek(descriptor, at, os.SEEK_SET)
-        written = os.write(descriptor, _text(head))
+        written = os.write(descriptor, head_text(head))
         if written != _SLOT:
             raise OSError("the head was written in part")
         if durable:
@@ -115,11 +114,6 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
 def holds_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
     """Whether a head is one of the entries."""
     return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
-
-
-def replace_head(file: Path, last: Entry) -> None:
-    """Write the head durably in place of whatever stands there, also of a later one."""
-    replace_file(file, _text(Head(last.number, last.digest)))
 
 
 def replace_file(file: Path, content: bytes) -> None:
@@ -170,7 +164,8 @@ def _newest(content: bytes) -> Head | None:
     return max((slot for slot in slots if slot), key=lambda head: head.number, default=None)
 
 
-def _text(head: Head) -> bytes:
+def head_text(head: Head | Entry) -> bytes:
+    """Return a head as its file holds it."""
     words = f"{head.number} {head.digest}"
     return f"{words} {_check(words)}".ljust(_SLOT - 1).encode() + b"\n"
 
@@ -199,41 +194,25 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to the file of an account, which must exist.
 
     Commits are on the disk when they return: write-ahead log, synchronous FULL (and F_FULLFSYNC
-    where a disk would otherwise answer early).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened, is no account, or a write fails.
+    where a disk would otherwise answer early). Raises `InputError` if the file cannot be opened, is
+    no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
-        stack.enter_context(closing(_keeper(file)))
-        connection = _connection(file, "rw")
-        stack.enter_context(closing(connection))
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        # while one that cannot write is there, the log is not folded in; closed last, it saves four
+        # synchronisations a run: the log stays, with nothing left to write
+        keeper = stack.enter_context(closing(_connection(file, "ro")))
+        keeper.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        connection = stack.enter_context(closing(_connection(file, "rw")))
+        for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
+            connection.execute(f"PRAGMA {setting}")
         yield connection
 
 
 def _connection(file: Path, mode: str) -> sqlite3.Connection:
+    address = f"{file.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
+        address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
-
-
-def _keeper(file: Path) -> sqlite3.Connection:
-    """Return a connection that cannot write; while it is there the log is not folded in.
-
-    Closed last, it saves four synchronisations a run: the log stays, with nothing left to write.
-    """
-    connection = _connection(file, "ro")
-    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-    return connection
 
 
 @contextmanager
@@ -252,12 +231,8 @@ def usable(file: Path) -> Iterator[None]:
 def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> None:
     """Create the file of an account with its first entry; it is there whole or not at all.
 
-    `before` is called with the entry before the file has its name.
-
-    Raises
-    ------
-    AccountError
-        If there is such a file.
+    `before` is called with the entry before the file has its name. Raises `AccountError` if there
+    is such a file.
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     with usable(file):
@@ -266,7 +241,14 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
             raise _taken(file)
         try:
             before(_write_first(part, content))
-            _name(part, file)
+            try:
+                os.link(part, file)  # the name must be free
+            except FileExistsError:
+                raise _taken(file) from None
+            except OSError:  # a file system without links
+                if file.exists():
+                    raise _taken(file) from None
+                part.rename(file)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
@@ -281,28 +263,13 @@ def _write_first(part: Path, content: Mapping[str, Any]) -> Entry:
     # SQLite gives its own files, the log among them, the permissions of this one
     os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
     with closing(_connection(part, "rw")) as connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA journal_mode = MEMORY")
-        connection.execute("BEGIN")
-        connection.execute(_TABLE)
+        for line in ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY", "BEGIN", _TABLE):
+            connection.execute(line)
         entry = add(connection, None, content)
         connection.execute("COMMIT")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA journal_mode = WAL")
+        for setting in ("synchronous = FULL", "fullfsync = ON", "journal_mode = WAL"):
+            connection.execute(f"PRAGMA {setting}")
     return entry
-
-
-def _name(part: Path, file: Path) -> None:
-    """Give a written file its name, which must be free."""
-    try:
-        os.link(part, file)
-    except FileExistsError:
-        raise _taken(file) from None
-    except OSError:  # a file system without links
-        if file.exists():
-            raise _taken(file) from None
-        part.rename(file)
 
 
 def _taken(file: Path) -> AccountError:
@@ -359,3 +326,79 @@ def add(connection: sqlite3.Connection, last: Entry | None, content: Mapping[str
         "INSERT INTO entries VALUES (?, ?, ?)", (entry.number, entry.body, entry.digest)
     )
     return entry
+
+
+SUFFIX = ".account"
+STATE_DIR = "TACITURN_STATE_DIR"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def accounts_folder(given: Path | None = None) -> Path:
+    """Return the folder of accounts: the one given, or `taciturn/accounts` in the user's data."""
+    return data_folder() / "accounts" if given is None else given
+
+
+def data_folder() -> Path:
+    """Return the folder `taciturn` in the user's data folder."""
+    return _user_folder("XDG_DATA_HOME", ".local/share") / "taciturn"
+
+
+def heads_folder() -> Path:
+    """Return the folder of heads: `heads` in TACITURN_STATE_DIR, or in the user's state folder."""
+    named = os.environ.get(STATE_DIR, "")
+    if named:
+        return Path(named).expanduser() / "heads"
+    return _user_folder("XDG_STATE_HOME", ".local/state") / "taciturn" / "heads"
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder, and those above it that are missing, for its user alone; return it.
+
+    A folder that exists keeps its permissions.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def private_opener(file: str, flags: int) -> int:
+    """Open a file as `open` does; one that is created is for its user alone to read."""
+    return os.open(file, flags, 0o600)
+
+
+def head_file(identity: str) -> Path:
+    """Return the file of the head of an account."""
+    return heads_folder() / f"{identity}.head"
+
+
+def place_file(file: Path) -> Path:
+    """Return the file that says which account was opened under a name in a folder."""
+    place = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
+    return heads_folder() / f"place-{place[:32]}.id"
+
+
+def account_file(name: str, folder: Path) -> Path:
+    """Return the file of an account.
+
+    Raises `InputError` if the name is not one to 64 letters, digits, dots, hyphens and underscores,
+    or starts with something else than a letter or a digit.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is no name of an account; use up to 64 letters, digits, dots, hyphens and "
+            "underscores, the first a letter or a digit"
+        )
+    return folder / f"{name}{SUFFIX}"
+
+
+def _user_folder(variable: str, inside: str) -> Path:
+    """Return the folder of the user's that an environment variable or the system names."""
+    named = os.environ.get(variable, "")
+    if named and Path(named).is_absolute():
+        return Path(named)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path.home() / inside

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +12,8 @@ from typing import Any, TypeAlias
 from taciturn.budget.charge import (
     AccountTerms,
     Charge,
-    Cost,
     Events,
+    Total,
     check_relations,
     cost_of,
     relation_of,
@@ -28,27 +27,14 @@ _NOTHING: Pair = (Fraction(0), Fraction(0))
 
 
 @dataclass(frozen=True)
-class Total:
-    """What is charged, in the three sums that have a cap."""
-
-    squares: float
-    divergence: float
-    values: int
-
-
-@dataclass(frozen=True)
 class Share:
     """What one charge adds to the sums of an account, and takes out of them if it is returned.
 
-    Attributes
-    ----------
-    costs
-        Of each agent; of the dearest one alone where the division has no name.
-    values, partition
-        As in the charge.
+    `costs`: of each agent; of the dearest one alone where the division has no name. `values`,
+    `partition`: as in the charge.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[Total, ...]
     values: int
     partition: str | None
 
@@ -60,7 +46,7 @@ class Share:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Share:
         """Return the share of `to_dict`."""
-        costs = tuple(Cost(float(a), float(b)) for a, b in _spread(values["costs"]))
+        costs = tuple(Total(float(a), float(b)) for a, b in _spread(values["costs"]))
         return cls(costs, int(values["values"]), values["partition"])
 
 
@@ -68,59 +54,45 @@ class Share:
 class Sums:
     """Running sums over charges: fractions, since what is added must come out again whole.
 
-    Attributes
-    ----------
-    once
-        Of charges on divisions without a name: squares and divergences of their dearest agents.
-    divided
-        Of every named division, the sums of each agent.
-    values
-        Numbers on a lattice.
-    runs
-        How many charges.
-
-    Notes
-    -----
     **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
     after any history the sums are those of the charges that stand, in any order.
+
+    - `once`: Of charges on divisions without a name: squares and divergences of their dearest
+      agents.
+    - `divided`: Of every named division, the sums of each agent.
     """
 
     once: Pair = _NOTHING
     divided: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
-    values: int = 0
-    runs: int = 0
+    values: int = 0  # numbers on a lattice
+    runs: int = 0  # how many charges
 
-    def plus(self, share: Share) -> Sums:
-        """Return the sums with one charge more.
+    def plus(self, share: Share, sign: int = 1) -> Sums:
+        """Return the sums with one charge more; with sign -1 without one that was added.
 
-        Raises
-        ------
-        InputError
-            If a cost is infinite, or the division has another number of agents.
+        Raises `InputError` if a cost is infinite, or the division has another number of agents.
         """
-        return self._changed(share, 1)
-
-    def minus(self, share: Share) -> Sums:
-        """Return the sums without a charge that was added."""
-        return self._changed(share, -1)
-
-    def _changed(self, share: Share, sign: int) -> Sums:
         added = tuple((_exact(cost.squares), _exact(cost.divergence)) for cost in share.costs)
-        counted = dataclasses.replace(
-            self, values=self.values + sign * share.values, runs=self.runs + sign
-        )
-        name = share.partition
-        if name is None:
-            return dataclasses.replace(counted, once=_add_pairs(self.once, added[0], sign))
-        before = self.divided.get(name, (_NOTHING,) * len(added))
-        if len(before) != len(added):
+        name, once, divided = share.partition, self.once, self.divided
+        before = (once,) if name is None else divided.get(name, (_NOTHING,) * len(added))
+        if name is not None and len(before) != len(added):
             raise InputError(
                 f"runs on the division {name!r} have different numbers of agents; "
                 "give divisions names of their own"
             )
-        pairs = zip(before, added, strict=True)
-        agents = tuple(_add_pairs(old, new, sign) for old, new in pairs)
-        return dataclasses.replace(counted, divided={**self.divided, name: agents})
+        after = tuple(
+            (old[0] + sign * new[0], old[1] + sign * new[1])
+            for old, new in zip(before, added, strict=False)
+        )
+        if name is None:
+            once = after[0]
+        else:
+            divided = {**divided, name: after}
+        return Sums(once, divided, self.values + sign * share.values, self.runs + sign)
+
+    def minus(self, share: Share) -> Sums:
+        """Return the sums without a charge that was added."""
+        return self.plus(share, -1)
 
     @property
     def total(self) -> Total:
@@ -158,13 +130,10 @@ class Sums:
 def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
     """Return what a charge adds to the sums of an account.
 
-    Raises
-    ------
-    InputError
-        If relation, unit or colluders and those of the terms do not compose.
+    Raises `InputError` if relation, unit or colluders and those of the terms do not compose.
     """
     if charge.partition is None:
-        costs: tuple[Cost, ...] = (largest_cost(terms, order, charge),)
+        costs: tuple[Total, ...] = (largest_cost(terms, order, charge),)
     else:
         by_events = _costs_by_events(terms, order, charge)
         costs = tuple(by_events[events] for events in _observed_events(terms, charge))
@@ -174,18 +143,13 @@ def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
 def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Total:
     """Return what charges amount to, for the record that they cost most.
 
-    Raises
-    ------
-    InputError
-        If two charges have one division of the records and different numbers of agents, a charge
-        does not suit the terms (`share_of`), or a cost is infinite.
+    Raises `InputError` if two charges have one division of the records and different numbers of
+    agents, a charge does not suit the terms (`share_of`), or a cost is infinite.
 
-    Notes
-    -----
     **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
     most the largest total of an agent; over divisions the largest are added.
     """
-    return next(reversed(list(totals(terms, order, charges))), Total(0.0, 0.0, 0))
+    return next(reversed(list(totals(terms, order, charges))), Total())
 
 
 def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterator[Total]:
@@ -196,16 +160,16 @@ def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterat
         yield sums.total
 
 
-def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Cost:
+def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Total:
     """Return what a charge costs the agent that it costs most, in each of the two sums."""
     costs = _costs_by_events(terms, order, charge).values()
-    return Cost(
+    return Total(
         max((cost.squares for cost in costs), default=0.0),
         max((cost.divergence for cost in costs), default=0.0),
     )
 
 
-def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Cost]:
+def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Total]:
     """Return the cost of every list of events that some agent has."""
     run = relation_of(charge.relation)
     check_relations(run, terms.neighbours)
@@ -236,10 +200,6 @@ def _exact(cost: float) -> Fraction:
     if not math.isfinite(cost):
         raise InputError("an answer of this run costs more than any account holds; add more noise")
     return Fraction(cost)
-
-
-def _add_pairs(first: Pair, second: Pair, sign: int) -> Pair:
-    return first[0] + sign * second[0], first[1] + sign * second[1]
 
 
 def _group(pairs: Sequence[tuple[Any, Any]]) -> list[list[Any]]:

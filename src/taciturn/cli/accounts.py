@@ -15,8 +15,8 @@ from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation, State, salted
 from taciturn.cli.console import error_line
 from taciturn.engine import returned_on_error
-from taciturn.engine.mesh import check_devices
 from taciturn.engine.processes import Processes
+from taciturn.engine.running import check_devices
 from taciturn.errors import AccountError, InputError
 from taciturn.problems import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
@@ -25,6 +25,7 @@ from taciturn.tables import Files, Report, table_of
 from taciturn.training import (
     DividedData,
     Division,
+    check_all_hold_out,
     check_data,
     check_known,
     divide_records,
@@ -153,7 +154,8 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
 
 
 def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:
-    """Raise `InputError` unless all processes have these files and this proposal."""
+    """Raise `InputError` unless all processes have these files and this proposal, and can ask."""
+    check_all_hold_out(() if proposal.evaluation is None else proposal.evaluation.counts)
     columns = [list(table.columns) for table in files.tables.values()]
     processes.agree({"proposal": proposal.digest, "columns": columns})
     read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]

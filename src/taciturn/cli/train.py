@@ -125,10 +125,12 @@ def train(  # noqa: PLR0913 - one parameter per option
     finally:
         if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
             prepared.account.close(released=False)
-    if processes.count > 1:  # the loss of another one takes no result away from here on
-        disconnect()
-    if processes.first:
-        deliver(trained, keeper)
+    try:
+        if processes.first:
+            deliver(trained, keeper)
+    finally:  # not before: where another process was lost, JAX ends this one as it disconnects
+        if processes.count > 1:
+            disconnect()
 
 
 def _named(data: str) -> str | Path:

@@ -10,14 +10,12 @@ from taciturn.engine.charging import (
     returned_on_error,
 )
 from taciturn.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
-from taciturn.engine.network import Traffic
 from taciturn.engine.planning import Plan, plan
-from taciturn.engine.processes import Processes, versions
-from taciturn.engine.program import Program, cast, stack
+from taciturn.engine.processes import versions
+from taciturn.engine.program import Program, cast, shapes_of, stack, traffic_of
 from taciturn.engine.protocol import Trace, observed_ledger
-from taciturn.engine.running import Run, Runtime, behind_the_door, run
+from taciturn.engine.running import Run, behind_the_door, run
 from taciturn.engine.runtimes import serial, simulate, sweep
-from taciturn.engine.traffic import Shapes, shapes_of, traffic_of
 from taciturn.network import Network
 
 __all__ = [
@@ -28,17 +26,13 @@ __all__ = [
     "Network",
     "Plan",
     "Private",
-    "Processes",
     "Program",
     "Record",
     "Recorded",
     "Replay",
     "Rival",
     "Run",
-    "Runtime",
-    "Shapes",
     "Trace",
-    "Traffic",
     "behind_the_door",
     "cast",
     "charge_of",

@@ -27,14 +27,8 @@ ChargedTo: TypeAlias = Account | Reservation
 class Charged:
     """A run in an account.
 
-    Attributes
-    ----------
-    account
-        Its name.
-    run
-        What the account calls the run.
-    before, after
-        What the account held before the reservation, and after the run was closed.
+    `account`: its name. `run`: what the account calls the run. `before`, `after`: what the account
+    held before the reservation, and after the run was closed.
     """
 
     account: str
@@ -46,13 +40,8 @@ class Charged:
 def charge_of(plan: Plan) -> Charge:
     """Return the events of a plan for each agent, as each observer sees them.
 
-    Raises
-    ------
-    InputError
-        If the run is without noise, or its noise has no place in an account.
+    Raises `InputError` if the run is without noise, or its noise has no place in an account.
 
-    Notes
-    -----
     **Guarantee.** The events are those that `certify` accounts for: Gaussian answers on all records
     are one answer of the multiplier 1 / mu, the exact total (`taciturn.privacy.compose`), with mu
     rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
@@ -70,12 +59,8 @@ def charge_of(plan: Plan) -> Charge:
 def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False) -> Charge:
     """Return the same for a ledger on those terms, of one run or of several (`joined`).
 
-    Parameters
-    ----------
-    summed
-        Whether agents send whole steps, so that an observer of sums may be credited.
-    dealt
-        Whether records were dealt to the agents at random.
+    `summed`: whether agents send whole steps, so that an observer of sums may be credited. `dealt`:
+    whether records were dealt to the agents at random.
     """
     observer = terms.observer
     if isinstance(ledger.mechanism, NoNoise):
@@ -89,43 +74,50 @@ def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool 
             "noise to the answer"
         )
     across = min(terms.adjacency.agents_per_person, len(ledger.kind))
-    of_sums = None
-    if ledger.has_mu:
-        messages = _gaussian(_sizes(ledger, Messages(), across))
-        if summed:
-            of_sums = _gaussian(_sizes(ledger, observer, across))
-    elif across == 1:
-        messages = ledger.events_by_agent()
-    else:
+
+    def of_mu(seen_by: Observer) -> tuple[Events, ...]:
+        if across == 1:
+            return _gaussian(ledger.mu_per_agent(seen_by))
+        # all of a person's, which may be at several agents
+        return _gaussian(np.full(len(ledger.kind), ledger.mu_across(seen_by, across)))
+
+    if not ledger.has_mu and across > 1:
         raise InputError(
             "answers that are not Gaussian on all records are charged agent by agent, and a person "
             "at several agents is in those of all; use Gaussian noise, or let each person be at "
             "one agent"
         )
-    values = ledger.most_values() * across
     return Charge(
         relation=relation_text(terms.adjacency.relation),
         unit=terms.adjacency.unit,
-        messages=messages,
-        summed=of_sums,
+        messages=of_mu(Messages()) if ledger.has_mu else ledger.events_by_agent(),
+        summed=of_mu(observer) if ledger.has_mu and summed else None,
         colluders=observer.colluders if isinstance(observer, Sum) else 0,
-        values=values,
+        values=ledger.most_values() * across,
         least_scale=ledger.finest() if ledger.on_lattice else 0.0,
         dealt=dealt,
     )
 
 
+def _gaussian(sizes: HostArray) -> tuple[Events, ...]:
+    """Return one Gaussian answer for each agent's mu, rounded up, or none where it is 0."""
+    if np.any(np.isinf(sizes)):
+        raise InputError("an answer of this run is not bounded or has no noise; plan it with noise")
+
+    def rounded_up(mu: float) -> float:
+        unit: float = 10.0 ** (math.floor(math.log10(mu)) - _DIGITS + 1)
+        return (math.floor(mu / unit) + 1) * unit
+
+    return tuple(
+        ((GaussianAnswer(1 / rounded_up(mu)), 1),) if mu > 0 else () for mu in map(float, sizes)
+    )
+
+
 def purpose_of(plan: Plan, what: str, proposal: str | None = None) -> Purpose:
     """Return what a plan is for, in words and numbers."""
-    certificate = plan.certificate
+    its = plan.certificate
     return Purpose(
-        what=what,
-        proposal=proposal,
-        plan=plan.digest,
-        epsilon=plan.terms.epsilon,
-        delta=certificate.delta,
-        mu=certificate.mu,
-        rounds=plan.rounds,
+        what, proposal, plan.digest, plan.terms.epsilon, its.delta, its.mu, rounds=plan.rounds
     )
 
 
@@ -140,26 +132,18 @@ def reserve(
 ) -> Reservation:
     """Reserve the events of a plan in an account; no record has been read.
 
-    Raises
-    ------
-    AccountError
-        If they do not fit.
-    InputError
-        If a seed is given, the certificate is conditional on what was read off the records or on
-        somebody's claim of a bound, or the plan does not suit the account.
+    Raises `AccountError` if they do not fit; `InputError` if a seed is given, the certificate is
+    conditional on what was read off the records or on somebody's claim of a bound, or the plan does
+    not suit the account.
     """
-    conditional = conditional or plan.certificate.conditional
-    check_chargeable(seed=seed, conditional=conditional)
+    check_chargeable(seed=seed, conditional=conditional or plan.certificate.conditional)
     return account.reserve(charge_of(plan), purpose_of(plan, what, proposal))
 
 
 def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | None = None) -> None:
     """Raise `InputError` for runs whose guarantee an account cannot hold.
 
-    Parameters
-    ----------
-    origin
-        Where the records come from, if they were divided already.
+    `origin` says where the records come from, if they were divided already.
     """
     if seed is not None:
         raise InputError(
@@ -191,30 +175,24 @@ def charging(
     if account is None:
         yield lambda: None
         return
-    reservation, before = _opened(account, plan, seed, origin)
+    check_chargeable(seed=seed, conditional=plan.certificate.conditional, origin=origin)
+    if isinstance(account, Reservation):
+        account.use(charge_of(plan))
+        reservation = account
+    else:
+        what = type(plan.program.algorithm).__name__
+        reservation = reserve(account, plan, seed=seed, what=what)
+        with returned_on_error(reservation):
+            reservation.use(reservation.charge)
 
     def released() -> Charged:
         after = reservation.close(released=True)
-        return Charged(reservation.account, reservation.run, before, after)
+        return Charged(reservation.account, reservation.run, reservation.before, after)
 
     try:
         yield released
     finally:
         reservation.close(released=False)  # nothing, if it was closed as released
-
-
-def _opened(
-    account: ChargedTo, plan: Plan, seed: int | None, origin: Origin | None
-) -> tuple[Reservation, Balance]:
-    """Return a reservation that is open for this plan, and the account before it."""
-    check_chargeable(seed=seed, conditional=plan.certificate.conditional, origin=origin)
-    if isinstance(account, Reservation):
-        account.use(charge_of(plan))
-        return account, account.before
-    reservation = reserve(account, plan, seed=seed, what=type(plan.program.algorithm).__name__)
-    with returned_on_error(reservation):
-        reservation.use(reservation.charge)
-    return reservation, reservation.before
 
 
 @contextmanager
@@ -226,23 +204,3 @@ def returned_on_error(reservation: Reservation) -> Iterator[None]:
         with suppress(InputError):  # then it counts until the next run returns it
             reservation.give_back()
         raise
-
-
-def _sizes(ledger: Ledger, observer: Observer, across: int) -> HostArray:
-    """Return what is charged to each agent, as a mu; all of a person's if it may be at several."""
-    if across == 1:
-        return ledger.mu_per_agent(observer)
-    return np.full(ledger.kind.shape[0], ledger.mu_across(observer, across))
-
-
-def _gaussian(sizes: HostArray) -> tuple[Events, ...]:
-    """Return one Gaussian answer for each agent's mu, or none where it is 0."""
-    return tuple(((GaussianAnswer(1 / _up(mu)), 1),) if mu > 0 else () for mu in map(float, sizes))
-
-
-def _up(mu: float) -> float:
-    """Return mu, rounded up to some digits."""
-    if math.isinf(mu):
-        raise InputError("an answer of this run is not bounded or has no noise; plan it with noise")
-    unit: float = 10.0 ** (math.floor(math.log10(mu)) - _DIGITS + 1)
-    return (math.floor(mu / unit) + 1) * unit

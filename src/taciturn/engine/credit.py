@@ -13,10 +13,9 @@ state. Traced here:
    are anything but affine.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
-Operations with effects, on references or on the host, are refused wherever they stand.
-What cannot be shown is not credited, nor are answers on sampled batches, for whose sums there is no
-accountant here. The run is then certified at the value for the observer of all messages, which
-holds for any function of them.
+Operations with effects, on references or on the host, are refused wherever they stand. What cannot
+be shown is not credited, nor are answers on sampled batches, for whose sums there is no accountant
+here: the run is then certified at the value for the observer of all messages.
 """
 
 from __future__ import annotations
@@ -62,7 +61,10 @@ def credits_summation(program: Program) -> bool:
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
-    private = (algorithm.start(template), _of_one_agent(program))
+    one, zero = jnp.ones((), template.dtype), jnp.zeros((), jnp.int32)
+    # what differs from agent to agent in a turn
+    own = {"agent": zero, "scale": one, "exponent": zero}
+    private = (algorithm.start(template), own | {"values": dict.fromkeys(program.per_agent, one)})
     public = algorithm.first_public(template)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
@@ -80,8 +82,11 @@ def credits_summation(program: Program) -> bool:
 
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
-    if not all(_is_pure(step, *given) for step, given in (*steps, (released, (public, sent)))):
-        return False
+    # values must reach the outputs by operations alone: what is written to a reference, or handed
+    # to the host, can be read again elsewhere
+    for step, given in (*steps, (released, (public, sent))):
+        if not _has_no_effects(jax.make_jaxpr(step)(*given).jaxpr):
+            return False
     queries = _marks_out(query, (private, public), (TAINTED, CLEAN))
     messages = _marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
     return set(queries) <= {CLEAN} and TAINTED not in messages
@@ -98,14 +103,6 @@ def _adds_noise_once(program: Program) -> bool:
         and type(oracle).public_part is Oracle.public_part
         for oracle in program.oracles
     )
-
-
-def _is_pure(function: Callable[..., PyTree], *arguments: PyTree) -> bool:
-    """Whether values reach the outputs of `function` by its operations alone.
-
-    What is written to a reference, or handed to the host, can be read again elsewhere.
-    """
-    return _has_no_effects(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
 def _has_no_effects(jaxpr: Any) -> bool:
@@ -127,31 +124,13 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _of_one_agent(program: Program) -> dict[str, Any]:
-    """Return what differs from agent to agent in a turn."""
-    one = jnp.ones((), program.template.dtype)
-    return {
-        "agent": jnp.zeros((), jnp.int32),
-        "scale": one,
-        "exponent": jnp.zeros((), jnp.int32),
-        "values": dict.fromkeys(program.per_agent, one),
-    }
-
-
 def _turn(program: Program, private: dict[str, Any]) -> Turn:
     """One agent's turn: what differs between agents traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
-    return Turn(
-        zero,
-        zero,
-        zero,
-        zero,
-        private["agent"],
-        private["scale"],
-        private["exponent"],
-        shared | private["values"],
-    )
+    agent, scale, exponent = (private[name] for name in ("agent", "scale", "exponent"))
+    values = shared | private["values"]
+    return Turn(zero, zero, zero, zero, agent, scale, exponent, values)
 
 
 def _marks_out(
@@ -201,15 +180,11 @@ def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
         return marks == [AFFINE, CLEAN]
     if name == "select_n":  # what is public chooses between affine values
         return marks[0] == CLEAN
-    if name == "convert_element_type":
-        return _widens(equation.invars[0].aval.dtype, equation.params["new_dtype"])
+    if name == "convert_element_type":  # every value of the old type is one of the new
+        old, new = equation.invars[0].aval.dtype, equation.params["new_dtype"]
+        floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
+        return floating and jnp.promote_types(old, new) == new
     return False
-
-
-def _widens(old: Any, new: Any) -> bool:
-    """Whether every value of type `old` is one of type `new`; both floating."""
-    floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
-    return floating and jnp.promote_types(old, new) == new
 
 
 def certificate_of(
@@ -223,30 +198,34 @@ def certificate_of(
 ) -> Certificate:
     """Return what a ledger amounts to, under the name of the planned observer.
 
-    Parameters
-    ----------
-    observer
-        That of `terms`, or the observer of all messages where nothing is credited to summation.
-    dealt
-        Whether records were dealt to the agents at random (`Spec.dealt`).
+    `observer`: that of `terms`, or the observer of all messages where nothing is credited to
+    summation. `dealt`: whether records were dealt to the agents at random (`Spec.dealt`).
     """
     certificate = certify(
         ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
     )
-    trust = network.trust(observer)
+    trust = network.trust(observer) or certificate.trust
     if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
         trust = alone_among(network.agents, observer.colluders)
-    if trust is not None:
-        certificate = dataclasses.replace(certificate, trust=trust)
-    if not all(oracle.holds_on_machine() for oracle in oracles):
-        certificate = dataclasses.replace(certificate, arithmetic=REAL_NUMBERS)
-    if observer != terms.observer:
-        certificate = _under_name_of(terms.observer, certificate, ledger)
-    claimed = claims_of(oracles)
-    if not claimed or isinstance(ledger.mechanism, NoNoise):
-        return certificate
-    certificate = certificate.under(map(claim_condition, claimed), conditional=True)
-    return dataclasses.replace(certificate, trust=with_claims(certificate.trust, oracles))
+    if observer != terms.observer:  # for all messages, under the name of the one planned for
+        why = "this algorithm asks at private iterates"
+        if ledger.sampled:
+            why = "its batches are sampled"
+        elif ledger.inside is not None:
+            why = "its noise stands inside an objective"
+        trust = (
+            f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+            "observer of every message"
+        )
+    claimed = () if isinstance(ledger.mechanism, NoNoise) else claims_of(oracles)
+    exact = all(oracle.holds_on_machine() for oracle in oracles)
+    certificate = dataclasses.replace(
+        certificate,
+        observer=terms.observer.name,
+        trust=with_claims(trust, oracles) if claimed else trust,
+        arithmetic=certificate.arithmetic if exact else REAL_NUMBERS,
+    )
+    return certificate.under(map(claim_condition, claimed), conditional=bool(claimed))
 
 
 def claims_of(oracles: tuple[Oracle, ...]) -> tuple[str, ...]:
@@ -280,33 +259,22 @@ def alone_among(agents: int, colluders: int) -> str:
     )
 
 
-def _under_name_of(observer: Observer, certificate: Certificate, ledger: Ledger) -> Certificate:
-    """Return a certificate for all messages under the name of the observer that was planned for."""
-    why = "this algorithm asks at private iterates"
-    if ledger.sampled:
-        why = "its batches are sampled"
-    elif ledger.inside is not None:
-        why = "its noise stands inside an objective"
-    trust = (
-        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
-        "observer of every message"
-    )
-    return dataclasses.replace(certificate, observer=observer.name, trust=trust)
-
-
 def check_traces(program: Program, spec: Spec) -> None:
     """Raise `InputError` unless a whole run of the program can be traced on records of its shape.
 
-    Notes
-    -----
     Traced is what both runtimes execute: all methods of the algorithm, the network's round, every
     question with its batch and noise, and the released model, from types and shapes alone. Nothing
     is compiled. Targets are tried as numbers and as labels, as records may have either.
     """
+
+    def whole(program: Program, private: Any) -> Any:
+        door = Live(program.oracles, program.mechanism, jax.random.key(0))
+        return simulate(program, door, private, keep=frozenset({"models"}))
+
     first: Exception | None = None
     for kind in (program.template.dtype, jnp.dtype(np.int32)):
         try:
-            jax.eval_shape(_run, program, _records(spec, program.template.dtype, kind))
+            jax.eval_shape(whole, program, _records(spec, program.template.dtype, kind))
         except TaciturnError:
             raise
         except Exception as error:
@@ -318,11 +286,6 @@ def check_traces(program: Program, spec: Spec) -> None:
         f"{name} cannot be run with these questions ({type(first).__name__}: {said}); nothing was "
         "charged. Mend the method, or ask the questions that it is for"
     ) from first
-
-
-def _run(program: Program, private: Any) -> Any:
-    door = Live(program.oracles, program.mechanism, jax.random.key(0))
-    return simulate(program, door, private, keep=frozenset({"models"}))
 
 
 def _records(spec: Spec, precision: Any, targets: Any) -> Private:

@@ -27,11 +27,27 @@ from taciturn.problems import Shard
 from taciturn.typing import Array, Key, PyTree
 
 
+class Chance(NamedTuple):
+    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn.
+
+    `scale` is that at which the noise was drawn; None for the turn's.
+    """
+
+    noise: Float[Array, "*s_shape"] | None
+    batches: tuple[Drawn | None, ...]
+    scale: Float[Array, "*s"] | None = None
+
+
 class Private(NamedTuple):
-    """An agent's shard, and the public number of its records."""
+    """An agent's shard, the public number of its records, and what was drawn for a round.
+
+    `chances` holds the draws for the E questions of the round, leaves `(E, ...)`; None where the
+    door draws for each question.
+    """
 
     shard: Shard
     records: Float[Array, "*a"]
+    chances: Chance | None = None
 
 
 class Record(NamedTuple):
@@ -66,28 +82,11 @@ class RivalRecord(NamedTuple):
     scale: Float[Array, "*s"]
 
 
-class Chance(NamedTuple):
-    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn.
-
-    `scale` is that at which the noise was drawn; None for the turn's.
-    """
-
-    noise: Float[Array, "*s_shape"] | None
-    batches: tuple[Drawn | None, ...]
-    scale: Float[Array, "*s"] | None = None
-
-
 class Raw(NamedTuple):
     """The random numbers of one answer, as they come from a stream.
 
-    Attributes
-    ----------
-    steps
-        Its noise, in steps of the lattice.
-    words
-        For each oracle the words that its batch is drawn from.
-    scale
-        The scale that the sampler was given, in steps of the lattice; 0 where nothing is drawn.
+    `steps` is its noise and `scale` that of the sampler, both in steps of the lattice, 0 where
+    nothing is drawn; `words` are, for each oracle, those that its batch is drawn from.
     """
 
     steps: Int64[Array, "*s_shape"]
@@ -137,13 +136,9 @@ def exact_answer(
 ) -> Array:
     """Return the un-noised answer of oracle number `turn.question`; zeros for -1, no question.
 
-    Parameters
-    ----------
-    key
-        The run's key, from which the batch of a sampled answer follows; None if no oracle samples.
+    `key`: the run's key, from which the batch of a sampled answer follows; None if no oracle
+    samples.
 
-    Notes
-    -----
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
     not depend on the shard: it is a constant.
     """
@@ -172,12 +167,6 @@ def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Draw
     return oracle.sampling.draw(words, rows, private.records)
 
 
-def answer_shape(oracle: Oracle, private: Private, query: PyTree) -> tuple[int, ...]:
-    """Return the shape of the oracle's exact answer, without computing it."""
-    answer = jax.eval_shape(oracle.exact, private.shard, private.records, query)
-    return tuple(answer.shape)
-
-
 class Live(Door):
     """The door of a run: the oracle's answer under noise of the turn's scale.
 
@@ -188,10 +177,7 @@ class Live(Door):
     Every answer leaves one record, which the run compares with the plan: the scale in it is the one
     that the noise was drawn at, and the size of that noise is tested (`taciturn.privacy.drawn`).
 
-    Attributes
-    ----------
-    key
-        That of a reproduction; None where every draw is handed in.
+    `key`: that of a reproduction; None where every draw is handed in.
     """
 
     oracles: tuple[Oracle, ...]
@@ -200,49 +186,44 @@ class Live(Door):
 
     @override
     def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
-        return self.answered(private, query, turn, Chance(None, drawn))
-
-    def answered(
-        self, private: Private, query: PyTree, turn: Turn, chance: Chance
-    ) -> tuple[Array, Record]:
-        """Return what the door returns, with the draws of `ahead`."""
+        if private.chances is None:
+            chance = Chance(None, self._batches(private, turn))
+        else:
+            chance = jax.tree.map(
+                lambda leaf: leaf[0] if leaf.shape[0] == 1 else leaf[turn.local], private.chances
+            )
         noise, scale = chance.noise, turn.scale
-        if noise is None:  # of one shape for all questions of a plan
+        if noise is None:
             first = self.oracles[0]
-            noise = self._noise(first.noise.shape(answer_shape(first, private, query)), turn)
+            answer = jax.eval_shape(first.exact, private.shard, private.records, query)
+            noise = self._noise(first.noise.shape(tuple(answer.shape)), turn)
         if chance.scale is not None:
             scale = (chance.scale * two_to(turn.exponent)).astype(turn.scale.dtype)
         step = None if isinstance(self.mechanism, NoNoise) else two_to(turn.exponent)
         on_lattice = OnLattice(noise, step)
 
-        def answer(oracle: Oracle, drawn: Drawn | None) -> Array:
+        def respond(oracle: Oracle, drawn: Drawn | None) -> Array:
             return oracle.answer(private.shard, drawn, private.records, query, on_lattice)
 
         pairs = zip(self.oracles, chance.batches, strict=True)
-        noised = _chosen(turn, [partial(answer, *pair) for pair in pairs])
-        told, drawn = noised.astype(turn.scale.dtype), self.mechanism.size(noise)
+        noised = _chosen(turn, [partial(respond, *pair) for pair in pairs])
+        answered, drawn = noised.astype(turn.scale.dtype), self.mechanism.size(noise)
         sampling = self._sampling(turn)
-        return told, Record(turn.question, scale, turn.exponent, told, *sampling, drawn)
+        return answered, Record(turn.question, scale, turn.exponent, answered, *sampling, drawn)
 
     @override
     def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
         """Return noise and batches of a turn, which depend on neither records nor queries."""
         if type(self).__call__ is not Live.__call__ or self.key is None:
             return None  # another door, which may draw otherwise, or nothing to draw from
-        drawn = tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
-        shapes = {oracle.noise.shape(oracle.answer_shape(shape)) for oracle in self.oracles}
-        if len(shapes) > 1:
-            return Chance(None, drawn)
-        return Chance(self._noise(shapes.pop(), turn), drawn)
+        first = self.oracles[0]  # the noise has one shape for all questions of a plan
+        noise = self._noise(first.noise.shape(first.answer_shape(shape)), turn)
+        return Chance(noise, self._batches(private, turn))
 
     def realised(self, rows: int, count: Array, turn: Turn, raw: Raw) -> Chance:
         """Return noise and batches of a turn from the random numbers of a stream.
 
-        Parameters
-        ----------
-        rows, count
-            The agent's padded rows, of which `count` are records.
+        The agent has so many padded rows, of which `count` are records.
         """
         batches = tuple(
             oracle.sampling.draw(words, rows, count) if words.size else None
@@ -250,6 +231,9 @@ class Live(Door):
         )
         noise = raw.steps.astype(jnp.float64) * two_to(turn.exponent)
         return Chance(noise, batches, raw.scale)
+
+    def _batches(self, private: Private, turn: Turn) -> tuple[Drawn | None, ...]:
+        return tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
 
     def _noise(self, shape: tuple[int, ...], turn: Turn) -> Array:
         """Return the noise of a reproduction, rounded to the lattice where there is one."""
@@ -268,40 +252,8 @@ class Live(Door):
             return None, None
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
-        question = turn.question
-        rate = jnp.asarray(rates, turn.scale.dtype)[question]
-        return rate, jnp.asarray(sizes, jnp.int32)[question]
-
-
-class Prepared(NamedTuple):
-    """An agent's data, and the random draws for the E questions of a round, computed in advance."""
-
-    private: Private
-    chances: Chance
-
-
-class AheadOf(Door):
-    """A live door that takes `Prepared` data: the same answers, from draws made in advance."""
-
-    live: Live
-
-    @override
-    def __call__(self, private: Prepared, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        return Holding(self.live, private.chances)(private.private, query, turn)
-
-
-class Holding(Door):
-    """A live door for one agent that holds its draws for the E questions of a round."""
-
-    live: Live
-    chances: Chance
-
-    @override
-    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        def of_question(leaf: Array) -> Array:
-            return leaf[0] if leaf.shape[0] == 1 else leaf[turn.local]
-
-        return self.live.answered(private, query, turn, jax.tree.map(of_question, self.chances))
+        rate = jnp.asarray(rates, turn.scale.dtype)[turn.question]
+        return rate, jnp.asarray(sizes, jnp.int32)[turn.question]
 
 
 class Recorded(NamedTuple):

@@ -7,24 +7,29 @@ fields. A user passes public data instead: nothing, a `taciturn.network.Tree`, `
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
-from taciturn.algorithms import Algorithm, StarAlgorithm, Turn
-from taciturn.engine.door import AheadOf, Door, Live, Prepared, Record
-from taciturn.engine.protocol import agent_round
+from taciturn.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, StarAlgorithm, Turn
+from taciturn.engine.door import Door, Private, Record
+from taciturn.engine.protocol import agent_round, at
 from taciturn.engine.summed import mean_of
 from taciturn.errors import InputError
-from taciturn.privacy import NO_QUESTION, Observer
+from taciturn.network import Mixing, Tree, Walk
+from taciturn.privacy import NO_QUESTION, Observer, Sum
 from taciturn.typing import Array, HostArray, PyTree
 
+# branches of a switch: above this many, compiling them costs more than copying one shard a hop
+_MOST_BRANCHES = 64
+_FEW = 8  # neighbours: each is a separate gather in the compiled program
 _AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1, -1)  # type: ignore[arg-type]
 
 
@@ -35,36 +40,23 @@ class Traffic(NamedTuple):
     numbers: int
 
 
+class Turns(NamedTuple):
+    """A round's turns of the S agents that may be asked, leaves `(E, S)`, and the aggregator's."""
+
+    agents: Turn
+    server: Turn
+
+
 class NetworkKind(eqx.Module):
-    """A network as the compiled program sees it. S agents may be asked in a round.
+    """A network as the compiled program sees it. S of its A `agents` may be asked in a round."""
 
-    Attributes
-    ----------
-    algorithms
-        The methods that run on it.
-    data
-        What a user passes for it, as error messages name it.
-    aggregates
-        Whether an aggregator combines the messages, so that summation can hide them.
-    one_public
-        Whether all agents hear the same, a public value.
-    draws_ahead
-        Whether noise and batches of many rounds may be drawn at once.
-    together
-        Whether all agents answer in a round, so that several devices can share the work.
-    written
-        Whether a plan that is written down has an entry for it; a star is what no entry means.
-    agents
-        A.
-    """
-
-    algorithms: ClassVar[type]
-    data: ClassVar[str]
-    aggregates: ClassVar[bool] = False
-    one_public: ClassVar[bool] = False
-    draws_ahead: ClassVar[bool] = True
-    together: ClassVar[bool] = False
-    written: ClassVar[bool] = True
+    algorithms: ClassVar[type]  # the methods that run on it
+    data: ClassVar[str]  # what a user passes for it, as error messages name it
+    aggregates: ClassVar[bool] = False  # whether summation in an aggregator can hide messages
+    inbox_axis: ClassVar[int | None] = None  # that of agents in inboxes; None: all hear the same
+    draws_ahead: ClassVar[bool] = True  # whether draws of many rounds may be made at once
+    together: ClassVar[bool] = False  # whether all answer in a round, so that devices can share
+    written: ClassVar[bool] = True  # whether a plan names it; a star is what no name means
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -73,10 +65,7 @@ class NetworkKind(eqx.Module):
     def connect(cls, data: Any, agents: int, rounds: int) -> NetworkKind:
         """Return the network of a user's data.
 
-        Raises
-        ------
-        InputError
-            If it does not suit the number of agents or of rounds.
+        Raises `InputError` if it does not suit the number of agents or of rounds.
         """
 
     # planning: on the host
@@ -125,22 +114,18 @@ class NetworkKind(eqx.Module):
     def first_inboxes(self, algorithm: Any, template: Array) -> PyTree:
         """Return what agents hear before the first round."""
 
-    @abstractmethod
     def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
         """Return the inbox of one agent."""
+        return inboxes if self.inbox_axis is None else at(inboxes, agent)
 
     @abstractmethod
     def round(
-        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
+        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         """Return the next carry (states, inboxes), and the round's (records, messages).
 
-        Parameters
-        ----------
-        private
-            The data that the door takes, as `behind` returned them.
-        turns, server
-            This round's turns, leaves `(E, S)`, and the aggregator's.
+        `behind` is what that method returned, and `chances` what was drawn for this round, leaves
+        `(S, E, ...)`; None where the door draws.
         """
 
     def trust(self, observer: Observer) -> str | None:
@@ -160,10 +145,7 @@ class NetworkKind(eqx.Module):
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
         """Return what all agents together send.
 
-        Parameters
-        ----------
-        message, inbox
-            How many numbers a message and an inbox hold.
+        `message`, `inbox`: how many numbers a message and an inbox hold.
         """
 
     @abstractmethod
@@ -173,10 +155,6 @@ class NetworkKind(eqx.Module):
     def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
         """Return door and data as `round` takes them: here as they are."""
         return door, private
-
-    def prepared(self, door: Door, private: Any, chances: Any) -> tuple[Door, Any]:
-        """Return door and data of `behind` for a round whose draws are `chances`, `(S, E, ...)`."""
-        return AheadOf(cast(Live, door)), Prepared(private, chances)
 
     def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
         """Return `new`, or `old` where the participant of a round takes no part."""
@@ -200,58 +178,34 @@ class NetworkKind(eqx.Module):
 
 
 class Together(NetworkKind):
-    """A network on which all agents are asked in every round, as one vectorised step.
-
-    Attributes
-    ----------
-    inbox_axis
-        The axis of agents in the inboxes; None where all hear the same.
-    """
+    """A network on which all agents are asked in every round, as one vectorised step."""
 
     together: ClassVar[bool] = True
-    inbox_axis: ClassVar[int | None]
 
     @override
     def round(
-        self, algorithm: Any, door: Door, private: Any, carry: PyTree, turns: Turn, server: Turn
+        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        states, inboxes = carry
-        # all are asked the same question; mapped over, the door would answer every one
-        turns = turns._replace(question=turns.question[:, 0])
-        step = self._only_agent if self.agents == 1 else self._every_agent
-        states, messages, records = step(algorithm, door, private, (states, inboxes), turns)
+        (door, private), (states, inboxes) = behind, carry
+        if chances is not None:
+            private = private._replace(chances=chances)
+        if self.agents == 1:  # mapped over, its gathers would cost double
+            one, state = at(private, 0), at(states, 0)
+            turns = jax.tree.map(lambda leaf: leaf[..., 0], now.agents)
+            inbox = self.inbox(inboxes, 0)
+            state, message, records = agent_round(algorithm, door, state, inbox, turns, one)
+            states, messages = (jax.tree.map(lambda x: x[None], t) for t in (state, message))
+            records = jax.tree.map(lambda leaf: leaf[:, None], records)
+        else:
+            # all are asked the same question; mapped over, the door would answer every one
+            turns = now.agents._replace(question=now.agents.question[:, 0])
+            axes = (None, None, 0, self.inbox_axis, _AGENTS_LAST, 0)
+            states, messages, records = jax.vmap(agent_round, in_axes=axes, out_axes=(0, 0, 1))(
+                algorithm, door, states, inboxes, turns, private
+            )
         messages = self.sent(messages)
-        inboxes = self.deliver(algorithm, inboxes, messages, server)
+        inboxes = self.deliver(algorithm, inboxes, messages, now.server)
         return (states, inboxes), (records, messages)
-
-    def _every_agent(
-        self, algorithm: Algorithm, door: Door, private: Any, carry: PyTree, turns: Turn
-    ) -> tuple[PyTree, PyTree, PyTree]:
-        """Return the states, messages and records of all agents."""
-        mapped = jax.vmap(
-            agent_round,
-            in_axes=(None, None, 0, self.inbox_axis, _AGENTS_LAST, 0),
-            out_axes=(0, 0, 1),
-        )
-        states, inboxes = carry
-        done: tuple[PyTree, PyTree, PyTree] = mapped(
-            algorithm, door, states, inboxes, turns, private
-        )
-        return done
-
-    def _only_agent(
-        self, algorithm: Algorithm, door: Door, private: Any, carry: PyTree, turns: Turn
-    ) -> tuple[PyTree, PyTree, PyTree]:
-        """Return `_every_agent` of a single one: mapped over, its gathers would cost double."""
-        states, inboxes = carry
-        one, state = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (private, states))
-        turns = jax.tree.map(
-            lambda leaf: leaf[..., 0], turns._replace(question=turns.question[..., None])
-        )
-        inbox = self.inbox(inboxes, 0)
-        state, message, records = agent_round(algorithm, door, state, inbox, turns, one)
-        first = [jax.tree.map(lambda leaf: leaf[None], tree) for tree in (state, message)]
-        return first[0], first[1], jax.tree.map(lambda leaf: leaf[:, None], records)
 
 
 def check_agents(of_network: int, agents: int) -> None:
@@ -266,9 +220,7 @@ class Star(Together):
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
-    one_public: ClassVar[bool] = True
     written: ClassVar[bool] = False
-    inbox_axis: ClassVar[int | None] = None
 
     @classmethod
     @override
@@ -280,13 +232,7 @@ class Star(Together):
         return algorithm.first_public(template)
 
     @override
-    def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
-        return inboxes
-
-    @override
-    def deliver(
-        self, algorithm: StarAlgorithm, inboxes: PyTree, messages: PyTree, server: Turn
-    ) -> PyTree:
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
         return algorithm.combine(inboxes, mean_of(messages), server)
 
     @override
@@ -297,3 +243,368 @@ class Star(Together):
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
         """Return a message from each agent and the public value to it, in every round."""
         return Traffic(2 * self.agents * rounds, self.agents * (message + inbox) * rounds)
+
+
+class OnTree(Star):
+    """A star's methods without an aggregator: sums go up a spanning tree, the total comes down.
+
+    **Guarantee.** An agent's message is a function of its noised answers and of totals. What
+    travels up an edge is the sum of such messages, and what comes down is the sum of all: both are
+    functions of what an aggregator would hear, and so is the aggregator's step, which is public and
+    which every agent takes by itself. So the ledger and the certificate of `messages` are those of
+    the star, whoever reads the edges.
+
+    Under `sum` messages are whole numbers, which travel under masks of all pairs of agents
+    (`taciturn_federation.masks`), and at the root the masks cancel. Sums of words that go up the
+    edges tell each agent's masked word and no more; these are what the hub of a star hears. So
+    ledger and certificate of `sum` are the star's, too. One process that plays all agents adds the
+    same numbers without masks, which change no total.
+
+    `root`: the agent where the total is formed. `senders`, `receivers`: `(L, K)`: agents with their
+    parents, the deepest first; A where a row has fewer agents. A row is a level of the tree, or a
+    part of one that is much wider than the others: L K is at most 9 A.
+    """
+
+    data: ClassVar[str] = "a Tree"
+    written: ClassVar[bool] = True
+
+    root: Int[Array, ""]
+    senders: Int[Array, "L K"]
+    receivers: Int[Array, "L K"]
+
+    @classmethod
+    @override
+    def connect(cls, data: Tree, agents: int, rounds: int) -> OnTree:
+        check_agents(data.graph.agents, agents)
+        levels = _no_wider(data.levels(), agents)
+        senders = np.full((len(levels), max(map(len, levels))), agents)
+        for row, level in zip(senders, levels, strict=True):
+            row[: len(level)] = level
+        receivers = np.append(data.parents, agents)[senders]
+        return cls(agents, *(jnp.asarray(x, jnp.int32) for x in (data.root, senders, receivers)))
+
+    @override
+    def trust(self, observer: Observer) -> str:
+        if isinstance(observer, Sum):
+            return (
+                "masks of all pairs of agents, with keys of their own, and their cipher: sums "
+                "travel under them along the tree, so that only the total can be read; every agent "
+                f"adds its own noise honestly, and at most {observer.colluders} of them tell the "
+                "observer theirs and the keys of their masks (a participant knows its own, so "
+                "colluders=1 covers a curious participant)"
+            )
+        return (
+            "none: every link may be read; along each edge of the tree travel the sum of the "
+            "noised messages below it and the total, so an agent reads those of its own edges"
+        )
+
+    @override
+    def sent(self, messages: PyTree) -> PyTree:
+        """Return what each agent sends up: its message and those of all below it; at the root all.
+
+        Whole numbers are added exactly, up to multiples of 2^64.
+        """
+        return jax.tree.map(self._added_up, messages)
+
+    def _added_up(self, leaf: Array) -> Array:
+        def level(sums: Array, ends: tuple[Array, Array]) -> tuple[Array, None]:
+            senders, receivers = ends
+            moved = sums.at[senders].get(mode="fill", fill_value=0)
+            return sums.at[receivers].add(moved, mode="drop"), None
+
+        sums: Array = jax.lax.scan(level, leaf, (self.senders, self.receivers))[0]
+        return sums
+
+    @override
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
+        return self.combined(algorithm, inboxes, at(messages, self.root), server)
+
+    def combined(
+        self, algorithm: StarAlgorithm, public: PyTree, total: PyTree, server: Turn
+    ) -> PyTree:
+        """Return the public value that every agent computes from the last one and a total."""
+
+        def mean(leaf: Array) -> Array:
+            if jnp.issubdtype(leaf.dtype, jnp.integer):
+                leaf = leaf.astype(jnp.float64)
+            return leaf / self.agents
+
+        return algorithm.combine(public, jax.tree.map(mean, total), server)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return 2 (A - 1) messages a round: sums go up each edge, and the total down."""
+        messages = 2 * (self.agents - 1) * rounds
+        return Traffic(messages, messages * message)
+
+
+def _no_wider(levels: Sequence[HostArray], agents: int) -> list[HostArray]:
+    """Return levels cut into rows of at most eight times their mean width.
+
+    As rows of one width, a long path that ends in a star would take as many places as the square of
+    its agents.
+    """
+    width = -(-8 * agents // len(levels))
+    return [
+        level[start : start + width] for level in levels for start in range(0, len(level), width)
+    ]
+
+
+class Neighbours(eqx.Module):
+    """Neighbours of every agent with weights, `(K, A)`; padded with the agent at weight 0."""
+
+    agents: Int[Array, "K A"]
+    weights: Float[Array, "K A"]
+
+
+class Chebyshev(eqx.Module):
+    """How several exchanges of a round are weighted (`taciturn.network.Mixing`)."""
+
+    pace: Float[Array, ""]
+    momentum: Float[Array, " K"]
+
+
+class Gossip(Together):
+    """Agent i hears sum_j w_ij (m_j - m_i); all are asked in every round.
+
+    With K exchanges a round w_ij are the entries of P_K(W) (`taciturn.network.Mixing`): agents send
+    what they have after each exchange.
+
+    **Guarantee.** What is sent in the first exchange are the messages, functions of noised answers;
+    what is sent in later ones are public linear functions of these. Nothing is asked in between.
+
+    `first`, `second`, `weights`: agent `first[e]` and agent `second[e]` weigh each other by w_e.
+    `neighbours`: the same by agent, which is quicker, unless an agent has more than eight
+    neighbours.
+    """
+
+    algorithms: ClassVar[type] = GossipAlgorithm
+    data: ClassVar[str] = "a Mixing"
+    inbox_axis: ClassVar[int | None] = 0
+
+    first: Int[Array, " L"]
+    second: Int[Array, " L"]
+    weights: Float[Array, " L"]
+    neighbours: Neighbours | None = eqx.field(default=None, repr=False)
+    chebyshev: Chebyshev | None = None
+
+    @classmethod
+    @override
+    def connect(cls, data: Mixing, agents: int, rounds: int) -> Gossip:
+        check_agents(data.graph.agents, agents)
+        first, second = (jnp.asarray(end, jnp.int32) for end in data.graph.edges.T)
+        weights, further = jnp.asarray(data.weights), None
+        if data.exchanges > 1:
+            further = Chebyshev(jnp.asarray(data.pace), jnp.asarray(data.momentum))
+        return cls(agents, first, second, weights, neighbours_of(data), further)
+
+    @override
+    def first_inboxes(self, algorithm: GossipAlgorithm, template: Array) -> PyTree:
+        return self._copies(algorithm.first_inbox(template))
+
+    @override
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
+        return jax.tree.map(self.mixed, messages)
+
+    @override
+    def model(self, algorithm: GossipAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return jnp.mean(jax.vmap(algorithm.model)(states), axis=0)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return a message in both directions of every edge, in every exchange of every round."""
+        exchanges = 1 if self.chebyshev is None else len(self.chebyshev.momentum)
+        messages = 2 * len(self.first) * exchanges * rounds
+        return Traffic(messages, messages * message)
+
+    def mixed(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
+        """Return how all exchanges of a round move the messages; exactly 0 at agreement."""
+        if self.chebyshev is None:
+            return self.differences(messages)
+        pace = self.chebyshev.pace
+
+        def exchange(moved: tuple[Array, Array], factor: Array) -> tuple[tuple[Array, Array], None]:
+            now, before = moved
+            flow = now + pace * self.differences(messages + now)
+            return (factor * flow + (1 - factor) * before, now), None
+
+        start = (jnp.zeros_like(messages), jnp.zeros_like(messages))
+        (moved, _), _ = jax.lax.scan(exchange, start, self.chebyshev.momentum)
+        return moved
+
+    def differences(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
+        """Return sum_j w_ij (m_j - m_i) for every agent i.
+
+        What an edge brings to its two ends differs in sign alone, so that the sum over all agents
+        is 0 up to rounding, and every flow is exactly 0 at agreement.
+        """
+        ones = (1,) * (messages.ndim - 1)
+        if self.neighbours is not None:  # a scatter of edges costs several times these gathers
+            lists = zip(self.neighbours.agents, self.neighbours.weights, strict=True)
+            flows = (w.reshape(-1, *ones) * (messages[others] - messages) for others, w in lists)
+            return sum(flows, jnp.zeros_like(messages))
+        width = self.weights.reshape(-1, *ones)
+        flow = width * (messages[self.second] - messages[self.first])
+        return jnp.zeros_like(messages).at[self.first].add(flow).at[self.second].add(-flow)
+
+
+def neighbours_of(mixing: Mixing) -> Neighbours | None:
+    """Return the neighbours by agent, or None if an agent has more than eight."""
+    graph = mixing.graph
+    most = int(np.max(graph.degrees))
+    if most > _FEW:
+        return None
+    agents = np.tile(np.arange(graph.agents), (most, 1))
+    weights, filled = np.zeros(agents.shape), np.zeros(graph.agents, int)
+    for pair, weight in zip(graph.edges.tolist(), mixing.weights, strict=True):
+        for agent, other in (pair, pair[::-1]):
+            agents[filled[agent], agent] = other
+            weights[filled[agent], agent] = weight
+            filled[agent] += 1
+    return Neighbours(jnp.asarray(agents, jnp.int32), jnp.asarray(weights))
+
+
+class Relay(NetworkKind):
+    """The holder hears the token and passes it on; the other agents' states stay as they are.
+
+    A round is a hop. A holder beyond its cap takes no part: it passes the token on untouched.
+
+    `holders`, `visits`, `awake`: who holds the token at each hop, how often before, and whether it
+    takes part.
+    """
+
+    algorithms: ClassVar[type] = RelayAlgorithm
+    data: ClassVar[str] = "a Walk"
+    draws_ahead: ClassVar[bool] = False  # its doors take all agents' data
+
+    holders: Int[Array, " T"]
+    visits: Int[Array, " T"]
+    awake: Bool[Array, " T"]
+
+    @classmethod
+    @override
+    def connect(cls, data: Walk, agents: int, rounds: int) -> Relay:
+        check_agents(data.graph.agents, agents)
+        if len(data.holders) != rounds:
+            raise InputError(
+                f"the walk has {len(data.holders)} hops, the plan {rounds} rounds; on a relay a "
+                "round is one hop, so make them equal"
+            )
+        missing = np.flatnonzero(data.counts == 0)
+        if missing.size:
+            raise InputError(
+                f"the walk never asks agent {missing[0]}, whose records would not count; allow "
+                "more hops"
+            )
+        return cls(agents, *(jnp.asarray(x) for x in (data.holders, data.visits, data.awake)))
+
+    @override
+    def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
+        """Return every agent's questions: those at its hops, as long as it takes part."""
+        holders, awake = np.asarray(self.holders), np.asarray(self.awake)
+        holds = (holders == np.arange(self.agents)[:, None]) & awake
+        return np.where(holds[:, :, None], super().asked(questions), NO_QUESTION)
+
+    @override
+    def all_rounds(
+        self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
+    ) -> dict[str, HostArray]:
+        """Return schedules `(..., T)`; hops without a participant repeat the value before."""
+        latest = np.cumsum(np.asarray(self.awake)) - 1
+        schedules = schedule(int(latest[-1]) + 1)
+        return {name: values[..., latest] for name, values in schedules.items()}
+
+    @override
+    def of_participants(self, values: Num[HostArray, "A T E"]) -> Num[HostArray, "T E 1"]:
+        holders = np.asarray(self.holders)[:, None, None]
+        return np.take_along_axis(super().of_participants(values), holders, axis=-1)
+
+    @override
+    def participants(self, rounds: int) -> tuple[Int[Array, "T 1"], Int[Array, "T"]]:
+        return self.holders[:, None], self.visits
+
+    @override
+    def questions(self, questions: Int[Array, "T E"]) -> Int[Array, "T E"]:
+        return jnp.where(self.awake[:, None], questions, NO_QUESTION)
+
+    @override
+    def schedule_of_participants(self, values: Float[Array, "T A"]) -> Float[Array, "T 1"]:
+        return jnp.take_along_axis(values, self.holders[:, None], axis=1)
+
+    @override
+    def of_all_agents(self, values: Array, *, fill: int = 0) -> Num[Array, "T E A ..."]:
+        holds = self.holders[:, None, None] == jnp.arange(self.agents, dtype=jnp.int32)
+        wide = holds.reshape(holds.shape + (1,) * (values.ndim - 3))
+        return jnp.where(wide, values, jnp.asarray(fill, values.dtype))
+
+    @override
+    def first_inboxes(self, algorithm: RelayAlgorithm, template: Array) -> PyTree:
+        return algorithm.first_token(template)
+
+    @override
+    def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
+        if self.agents > _MOST_BRANCHES:
+            return door, private
+        return SwitchDoor(door), tuple(at(private, agent) for agent in range(self.agents))
+
+    @override
+    def round(
+        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
+    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
+        (door, private), (states, token) = behind, carry
+        turns = jax.tree.map(lambda leaf: leaf[..., 0], now.agents)
+        holder = turns.agent[0]
+        one = partial(_slice, holder)
+        if not isinstance(door, SwitchDoor):
+            private = jax.tree.map(one, private)
+        if chances is not None:
+            private = jax.tree.map(
+                lambda data: data._replace(chances=at(chances, 0)),
+                private,
+                is_leaf=lambda part: isinstance(part, Private),
+            )
+        old = jax.tree.map(one, states)
+        state, message, records = agent_round(algorithm, door, old, token, turns, private)
+        state, message = self.if_taking_part(turns.round[0], (state, message), (old, token))
+        states = jax.tree.map(lambda all_, new: all_.at[holder].set(new), states, state)
+        alone = jax.tree.map(lambda leaf: leaf[:, None], records)
+        return (states, message), (alone, jax.tree.map(lambda leaf: leaf[None], message))
+
+    @override
+    def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
+        awake = self.awake[hop]
+        return jax.tree.map(lambda x, y: jnp.where(awake, x, y), new, old)
+
+    @override
+    def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
+        return at(messages, 0)
+
+    @override
+    def model(self, algorithm: RelayAlgorithm, states: PyTree, inboxes: PyTree) -> Array:
+        return algorithm.model(inboxes)
+
+    @override
+    def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
+        """Return one token a hop."""
+        return Traffic(rounds, rounds * message)
+
+
+class SwitchDoor(Door):
+    """A door that takes all agents' data and asks the turn's agent, without copying.
+
+    Data are a tuple with an entry per agent, and each agent's question is a branch of a switch: a
+    shard selected by its index would be copied at every hop, which costs more than a gradient.
+    """
+
+    door: Door
+
+    @override
+    def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
+        branches = [partial(self.door.__call__, one) for one in private]
+        answered: tuple[Array, Any] = jax.lax.switch(turn.agent, branches, query, turn)
+        return answered
+
+
+def _slice(index: Array, leaf: Array) -> Array:
+    one: Array = jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False)
+    return one

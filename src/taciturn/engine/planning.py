@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from taciturn import checks
+from taciturn import checks, privacy
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.engine.credit import certificate_of, check_traces, credits_summation
 from taciturn.engine.program import (
@@ -36,25 +36,8 @@ from taciturn.engine.program import (
 from taciturn.errors import InputError, PrivacyError
 from taciturn.network import Network
 from taciturn.oracles import Oracle, check_of_library
-from taciturn.privacy import (
-    Adjacency,
-    Certificate,
-    Event,
-    Gaussian,
-    Inside,
-    Laplace,
-    Ledger,
-    Mechanism,
-    Messages,
-    NoNoise,
-    Observer,
-    SensitivityBound,
-    Sum,
-    Terms,
-    gaussian_multiplier,
-    multiplier_for_all,
-)
-from taciturn.privacy.folding import folded
+from taciturn.privacy import Terms, multiplier_for_all
+from taciturn.privacy.ledger import folded
 from taciturn.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
 from taciturn.spec import Spec
 from taciturn.typing import HostArray, Precision
@@ -73,21 +56,19 @@ _SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
 class Settled(NamedTuple):
     """A multiplier, the plan's draft at it, and the certificate of that draft.
 
-    Attributes
-    ----------
-    excess
-        log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the budget.
+    `excess`: log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the
+    budget.
     """
 
     multiplier: float
     draft: Draft
-    certificate: Certificate
+    certificate: privacy.Certificate
     excess: float
 
 
 def within_budget(
     draft: Callable[[float], Draft],
-    certify: Callable[[Ledger], Certificate],
+    certify: Callable[[privacy.Ledger], privacy.Certificate],
     start: float,
     epsilon: float,
     *,
@@ -95,21 +76,10 @@ def within_budget(
 ) -> Settled:
     """Return the least of the multipliers tried whose certificate is within the budget.
 
-    Parameters
-    ----------
-    start
-        The multiplier to start from.
-    given
-        Whether it is the caller's: it may then leave any part of the budget, and is raised only
-        where it exceeds the budget by rounding.
+    `start`: the multiplier to start from. `given`: whether it is the caller's: it may then leave
+    any part of the budget, and is raised only where it exceeds the budget by rounding. Raises
+    `PrivacyError` if no certificate is within the budget: a multiplier that was given is too small.
 
-    Raises
-    ------
-    PrivacyError
-        If no certificate is within the budget: a multiplier that was given is too small.
-
-    Notes
-    -----
     **Guarantee.** `certificate.epsilon <= epsilon` has been evaluated, from the finished ledger of
     the draft that is returned. The search does not assume that a numerical accountant is monotone:
     its grid moves with the multiplier, so that epsilon jumps by some 1e-7 of itself, and the
@@ -161,18 +131,15 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
 
     Exact to a relative 1e-6 or so: `within_budget` settles the rest.
 
-    Parameters
-    ----------
-    spread
-        How many times the noise for a unit at a single agent (`Adjacency.spread`).
+    `spread`: how many times the noise for a unit at a single agent (`Adjacency.spread`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
-    if isinstance(mechanism, NoNoise) or design.inside is not None or not np.any(asked):
+    if isinstance(mechanism, privacy.NoNoise) or design.inside is not None or not np.any(asked):
         return spread * _multiplier(design, questions, terms)
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
     answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
-    law: Law = "laplace" if isinstance(mechanism, Laplace) else "gaussian"
+    law: Law = "laplace" if isinstance(mechanism, privacy.Laplace) else "gaussian"
     epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
     left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
     real = spread * _multiplier(design, questions, left)
@@ -196,18 +163,18 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
         asked = asked[:1]
     per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
     most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
-    if isinstance(mechanism, NoNoise) or not most:
+    if isinstance(mechanism, privacy.NoNoise) or not most:
         return 0.0
     counts = [(design.oracles[number], count) for number, count in most.items()]
     plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
-    if isinstance(mechanism, Gaussian) and inside is None and plain:
+    if isinstance(mechanism, privacy.Gaussian) and inside is None and plain:
         answers = max(counter.total() for counter in per_agent)
-        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
+        return privacy.gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
-    def event(multiplier: float) -> Event:
+    def event(multiplier: float) -> privacy.Event:
         return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
 
-    def events(multiplier: float) -> list[tuple[Event, int]]:
+    def events(multiplier: float) -> list[tuple[privacy.Event, int]]:
         return [
             (oracle.sampling.charged(event(multiplier * oracle.noise.relative_multiplier)), count)
             for oracle, count in counts
@@ -233,9 +200,9 @@ class Plan:
     precision: Precision
     multiplier: float
     schedules: dict[str, HostArray]
-    bounds: tuple[SensitivityBound, ...]
-    ledger: Ledger
-    certificate: Certificate
+    bounds: tuple[privacy.SensitivityBound, ...]
+    ledger: privacy.Ledger
+    certificate: privacy.Certificate
     program: Program
     network: Network = None
 
@@ -279,44 +246,21 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     *,
     rounds: int,
     precision: Precision,
-    mechanism: Mechanism | None = None,
+    mechanism: privacy.Mechanism | None = None,
     network: Network = None,
     multiplier: float | None = None,
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
-    Parameters
-    ----------
-    spec
-        Public facts.
-    oracles
-        The questions that the algorithm may ask, in the order of their numbers.
-    mechanism
-        The law of the noise; Gaussian if none is given.
-    network
-        None for a star with an aggregator, a `taciturn.network.Tree` for its methods without one, a
-        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on which a
-        round is one hop.
-    multiplier
-        That of an earlier plan with the same questions and terms, which spares the search; the
-        certificate does not rest on it. None: computed here, which may take seconds where batches
-        are sampled.
+    Raises `InputError` if an answer is not bounded and epsilon is finite, a setting is out of
+    range, an oracle is about another loss than the algorithm or differs from the public facts
+    (`Oracle.check`), the noise is not the library's, Poisson batches are asked for beyond epsilon
+    50, the oracles differ in the shape of their answers or in where the noise stands, or the
+    network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an error
+    in the algorithm or in a question, or a regulariser without a proximal map there. `PrivacyError`
+    if the predicted ledger would cost more than the budget, which only a multiplier that was given
+    can bring about.
 
-    Raises
-    ------
-    InputError
-        If an answer is not bounded and epsilon is finite, a setting is out of range, an oracle is
-        about another loss than the algorithm or differs from the public facts (`Oracle.check`),
-        the noise is not the library's, Poisson batches are asked for beyond epsilon 50,
-        the oracles differ in the shape of their answers or in where the noise stands, or the
-        network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an
-        error in the algorithm or in a question, or a regulariser without a proximal map there.
-    PrivacyError
-        If the predicted ledger would cost more than the budget, which only a multiplier that was
-        given can bring about.
-
-    Notes
-    -----
     **Guarantee.** The certificate was computed from the finished ledger, not from z, for every
     agent, and is at most the budget (`taciturn.engine.planning.within_budget`).
     With multiplier z = scale / sensitivity equal for all questions of an agent, n questions of
@@ -337,6 +281,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 
     A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
     for the observer of sums (`Adjacency.spread`).
+
+    - `spec`: Public facts.
+    - `oracles`: The questions that the algorithm may ask, in the order of their numbers.
+    - `mechanism`: The law of the noise; Gaussian if none is given.
+    - `network`: None for a star with an aggregator, a `taciturn.network.Tree` for its methods
+      without one, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on
+      which a round is one hop.
+    - `multiplier`: That of an earlier plan with the same questions and terms, which spares the
+      search; the certificate does not rest on it. None: computed here, which may take seconds where
+      batches are sampled.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
@@ -346,17 +300,13 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     algorithm = algorithm.on_network(spec, network)
     questions = _numbered(algorithm, rounds, len(oracles))
     check_size(questions.size, spec.agents)
-    law = NoNoise() if np.isinf(terms.epsilon) else (mechanism or Gaussian())
+    law = privacy.NoNoise() if np.isinf(terms.epsilon) else (mechanism or privacy.Gaussian())
     check_noise(law, oracles, terms.epsilon)
-    _check_shapes(oracles, spec)
-    _check_questions(oracles, spec, terms.adjacency, algorithm, law)
-    bounds = _bounds(oracles, spec, terms.adjacency, law)
-    _check_stored(oracles, law, precision)
-    inside = _inside(oracles, spec, terms.adjacency)
+    bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
     design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
-    def draft(z: float, observer: Observer) -> Draft:
+    def draft(z: float, observer: privacy.Observer) -> Draft:
         noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
@@ -366,15 +316,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
             return checks.not_negative("multiplier", multiplier)
         return first_multiplier(design, questions, terms, spread)
 
-    def first(observer: Observer) -> float:
+    def first(observer: privacy.Observer) -> float:
         return start(terms.adjacency.spread(spec.agents, observer))
 
     observer = terms.observer
-    adds = isinstance(law, Gaussian | NoNoise)  # the sum of such noises is accounted for
-    if isinstance(observer, Sum) and not (
+    # the sum of such noises is accounted for
+    adds = isinstance(law, privacy.Gaussian | privacy.NoNoise)
+    if isinstance(observer, privacy.Sum) and not (
         adds and credits_summation(draft(first(observer), observer).program)
     ):
-        observer = Messages()
+        observer = privacy.Messages()
     settled = within_budget(
         lambda z: draft(z, observer),
         lambda it: certificate_of(it, oracles, terms, observer, connected, dealt=spec.dealt),
@@ -382,22 +333,13 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         terms.epsilon,
         given=multiplier is not None,
     )
-    summed = isinstance(observer, Sum) and isinstance(law, Gaussian)
+    summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
     program = dataclasses.replace(settled.draft.program, summed=summed)
     check_traces(program, spec)
     return Plan(
-        spec=spec,
-        terms=terms,
-        rounds=rounds,
-        precision=precision,
-        multiplier=settled.multiplier,
-        schedules=settled.draft.schedules,
-        bounds=bounds,
-        ledger=settled.draft.ledger,
-        certificate=settled.certificate,
-        program=program,
-        network=network,
-    )
+        spec, terms, rounds, precision, settled.multiplier, settled.draft.schedules, bounds,
+        settled.draft.ledger, settled.certificate, program, network,
+    )  # fmt: skip
 
 
 def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
@@ -434,69 +376,53 @@ def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
     return questions.astype(np.int32)
 
 
-def _inside(oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency) -> Inside | None:
-    """Return where the noise stands, once the oracles are seen to agree."""
-    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
-    if len(oracles) > 1 and any(law is not None for law in laws):
-        raise InputError(
-            "noise inside an objective is accounted for where it is the plan's only question; plan "
-            "the other questions separately"
-        )
-    return laws[0]
-
-
-def _check_questions(
+def _bounds(
     oracles: tuple[Oracle, ...],
     spec: Spec,
-    adjacency: Adjacency,
+    adjacency: privacy.Adjacency,
     algorithm: Algorithm,
-    law: Mechanism,
-) -> None:
-    """Raise `InputError` unless every question is about the algorithm's loss and these facts."""
-    loss, rho = algorithm.loss, algorithm.step_rho
-    for oracle in oracles:
-        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
+    law: privacy.Mechanism,
+    precision: Precision,
+) -> tuple[tuple[privacy.SensitivityBound, ...], privacy.Inside | None]:
+    """Return sensitivity bounds, finite if there is noise, and where the noise stands.
 
-
-def _check_shapes(oracles: tuple[Oracle, ...], spec: Spec) -> None:
+    Raises `InputError` unless every question is about the algorithm's loss and these facts, and all
+    of them suit one another.
+    """
     shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
     if len(shapes) != 1:
         raise InputError(
             f"the oracles of a plan must answer in one shape, these do in {sorted(shapes)}; plan "
             "their questions separately"
         )
-
-
-def _check_stored(oracles: tuple[Oracle, ...], law: Mechanism, precision: Precision) -> None:
-    """Raise `InputError` if targets would be rounded whose distance is what is protected."""
-    if precision == "float64" or isinstance(law, NoNoise):
-        return
+    quiet, loss, rho = isinstance(law, privacy.NoNoise), algorithm.loss, algorithm.step_rho
     for oracle in oracles:
-        if oracle.protects_targets:
-            raise InputError(
-                f"{type(oracle).__name__} protects a change of a target, and rounding targets to "
-                "single precision can make it larger; use the precision float64"
-            )
-
-
-def _bounds(
-    oracles: tuple[Oracle, ...], spec: Spec, adjacency: Adjacency, law: Mechanism
-) -> tuple[SensitivityBound, ...]:
-    """Return the sensitivity bounds; they must be finite unless the run is without noise."""
+        Oracle.check(oracle, spec, adjacency, norm=law.norm, loss=loss, rho=rho)
     bounds = tuple(oracle.bound(spec, adjacency, norm=law.norm) for oracle in oracles)
     for oracle, bound in zip(oracles, bounds, strict=True):
-        if isinstance(law, NoNoise) or not np.any(np.isinf(bound.value)):
-            continue
-        if oracle.protects_targets:
+        name, bounded = type(oracle).__name__, quiet or not np.any(np.isinf(bound.value))
+        if oracle.protects_targets and not bounded:
             raise InputError(
-                f"{type(oracle).__name__} is bounded where targets change and features are public; "
+                f"{name} is bounded where targets change and features are public; "
                 f"use the relation TargetChange, not {adjacency.relation.name}"
             )
+        if not bounded:
+            raise InputError(
+                "nothing bounds one record's gradient under this loss; clip the coefficient "
+                "(clip=...) or ask for epsilon infinity"
+            )
+        if oracle.protects_targets and precision != "float64" and not quiet:
+            raise InputError(
+                f"{name} protects a change of a target, and rounding targets to single precision "
+                "can make it larger; use the precision float64"
+            )
+    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
+    if len(oracles) > 1 and any(law is not None for law in laws):
         raise InputError(
-            "nothing bounds one record's gradient under this loss; clip the coefficient (clip=...) "
-            "or ask for epsilon infinity"
+            "noise inside an objective is accounted for where it is the plan's only question; plan "
+            "the other questions separately"
         )
-    return bounds
+    return bounds, laws[0]
 
 
 MOST_WRITTEN = 10_000
@@ -513,21 +439,14 @@ def describe(module: Any) -> Any:
         fields = {name: describe(getattr(module, name)) for name in shown}
         return {"class": type(module).__name__, **fields}
     if isinstance(module, (np.ndarray, np.generic, jax.Array)):
-        return _array(np.asarray(module))
+        values = np.asarray(module)
+        if values.size <= MOST_WRITTEN:
+            return values.tolist()
+        digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+        return {"shape": list(values.shape), "type": str(values.dtype), "sha256": digest}
     if isinstance(module, tuple):
         return [describe(part) for part in module]
     return module
-
-
-def _array(values: HostArray) -> Any:
-    if values.size <= MOST_WRITTEN:
-        return values.tolist()
-    content = np.ascontiguousarray(values).tobytes()
-    return {
-        "shape": list(values.shape),
-        "type": str(values.dtype),
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
 
 
 def compact(values: HostArray) -> Any:

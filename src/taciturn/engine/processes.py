@@ -31,7 +31,9 @@ from taciturn.errors import InputError, ProcessLostError
 from taciturn.problems import Devices, Draw
 
 _KEY = 32  # bytes
-_MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 20  # timeouts, seconds
+# timeouts, seconds; in the end the others wait while the first writes its report, and by its
+# heartbeat they know that it lives
+_MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 3600
 _QUOTED = 40  # characters of a fact that a message repeats; digests are longer and are not shown
 # how XLA, Gloo and gRPC word the loss of a connection
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
@@ -48,10 +50,8 @@ class Processes:
     def of(devices: Devices | None) -> Processes:
         """Return the processes that hold these devices; this one alone for None.
 
-        Raises
-        ------
-        InputError
-            If they hold devices of some of the processes that are connected, and not of all.
+        Raises `InputError` if they hold devices of some of the processes that are connected, and
+        not of all.
         """
         if devices is None or devices.processes == 1:
             return Processes()
@@ -70,10 +70,7 @@ class Processes:
     def gather(self, content: bytes) -> list[bytes]:
         """Return the content of every process, in their order, once all have given theirs.
 
-        Raises
-        ------
-        ProcessLostError
-            If one of them ended or cannot be reached.
+        Raises `ProcessLostError` if one of them ended or cannot be reached.
         """
         if self.count == 1:
             return [content]
@@ -87,21 +84,19 @@ class Processes:
     def agree(self, facts: Mapping[str, Any]) -> None:
         """Wait for all processes, and raise in each unless all have the same facts.
 
-        Raises
-        ------
-        InputError
-            If they differ. The message names the first fact in which they do, with both values
-            unless one is long, as a digest is.
+        Raises `InputError` if they differ. The message names the first fact in which they do, with
+        both values unless one is long, as a digest is.
         """
         given = [json.loads(text) for text in self.gather(json.dumps(facts, default=str).encode())]
         first = given[0]
         for number, other in enumerate(given):
             for name in {**first, **other}:
+                texts = str(first.get(name)), str(other.get(name))
                 if first.get(name) != other.get(name):
+                    values = "" if max(map(len, texts)) > _QUOTED else " ({} and {})".format(*texts)
                     raise InputError(
-                        f"processes 0 and {number} of this run differ in {name}"
-                        f"{_both(first.get(name), other.get(name))}; no record was answered: give "
-                        "all the same options, files and versions"
+                        f"processes 0 and {number} of this run differ in {name}{values}; no record "
+                        "was answered: give all the same options, files and versions"
                     )
 
     def from_first(self, content: bytes) -> bytes:
@@ -155,24 +150,18 @@ class Processes:
 def connect(address: str | None, count: int | None, index: int | None) -> Processes:
     """Connect this process with the others of its run, and return them.
 
-    Parameters
-    ----------
-    address
-        HOST:PORT of the first process, where it then listens; None takes address, count and index
-        from the launcher, where JAX knows it (Open MPI, SLURM).
-    count, index
-        How many processes there are, and which of them this is, from 0.
-
-    Raises
-    ------
-    InputError
-        If they do not meet.
+    `address`: HOST:PORT of the first process, where it then listens; None takes address, count and
+    index from the launcher, where JAX knows it (Open MPI, SLURM). `count`, `index`: how many
+    processes there are, and which of them this is, from 0. Raises `InputError` if they do not meet.
     """
     # a process that is asked to terminate would note it for a checkpoint, and go on
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
         if address is not None and index == 0:
-            _check_free(address)
+            # this process must be able to listen there: JAX would crash
+            host, _, port = address.rpartition(":")
+            family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+            socket.create_server((host.strip("[]"), int(port)), family=family).close()
         jax.distributed.initialize(
             address,
             count,
@@ -200,13 +189,6 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
     return processes
 
 
-def _check_free(address: str) -> None:
-    """Raise `OSError` unless this process can listen at HOST:PORT, where JAX would crash."""
-    host, _, port = address.rpartition(":")
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    socket.create_server((host.strip("[]"), int(port)), family=family).close()
-
-
 def disconnect() -> None:
     """Part from the other processes, once all have done their part."""
     with report_loss():
@@ -226,11 +208,6 @@ def report_loss() -> Iterator[None]:
         "another process of this run ended or cannot be reached, so this one stops; what was "
         "charged stays charged, and nothing was released but what the first process had written"
     )
-
-
-def _both(first: Any, other: Any) -> str:
-    texts = str(first), str(other)
-    return "" if max(map(len, texts)) > _QUOTED else " ({} and {})".format(*texts)
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,27 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from taciturn import privacy
 from taciturn.algorithms import Algorithm, Noise, Turn
-from taciturn.engine.gossip import Gossip
-from taciturn.engine.network import NetworkKind, Star
-from taciturn.engine.relay import Relay
+from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
+from taciturn.engine.protocol import at
 from taciturn.engine.summed import Summed
-from taciturn.engine.tree import OnTree
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.oracles import Oracle, PoissonBatches
-from taciturn.privacy import (
-    Gaussian,
-    Inside,
-    Laplace,
-    Ledger,
-    Mechanism,
-    NoNoise,
-    Observer,
-    SensitivityBound,
-    Sum,
-)
-from taciturn.privacy.folding import folded, unfolded
+from taciturn.privacy.ledger import folded, unfolded
 from taciturn.privacy.mechanisms import lattice_width, step_exponents
 from taciturn.problems.memory import own_array
 from taciturn.spec import Spec
@@ -48,35 +36,24 @@ MOST_EPSILON_OF_POISSON = 50.0
 class Program(eqx.Module):
     """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
 
-    Attributes
-    ----------
-    questions
-        `(T, E)`: which oracle is asked; -1 for none.
-    shared, per_agent
-        Schedules: `(T,)` each, and `(T, A)` each.
-    scales
-        `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked in a
-        round: all on a star and in gossip, the holder of the token on a relay.
-    exponents
-        `(T, E, S)`: the lattice of every answer has the step 2^exponent.
-    template
-        A zero model: its shape and dtype are the run's.
-    network
-        How the agents are connected.
-    summed
-        Whether agents send whole steps, of which only the sum is known (`taciturn.engine.summed`).
+    - `shared`, `per_agent`: Schedules: `(T,)` each, and `(T, A)` each.
+    - `scales`: `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked
+      in a round: all on a star and in gossip, the holder of the token on a relay.
+    - `exponents`: `(T, E, S)`: the lattice of every answer has the step 2^exponent.
+    - `summed`: Whether agents send whole steps, of which only the sum is known
+      (`taciturn.engine.summed`).
     """
 
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-    mechanism: Mechanism
-    questions: Int[Array, "T E"]
+    mechanism: privacy.Mechanism
+    questions: Int[Array, "T E"]  # `(T, E)`: which oracle is asked; -1 for none
     shared: dict[str, Float[Array, "T"]]
     per_agent: dict[str, Float[Array, "T A"]]
     scales: Float[Array, "T E S"]
     exponents: Int[Array, "T E S"]
-    template: Float[Array, "*shape"]
-    network: NetworkKind
+    template: Float[Array, "*shape"]  # a zero model: its shape and dtype are the run's
+    network: NetworkKind  # how the agents are connected
     summed: bool = eqx.field(static=True, default=False)
 
     @property
@@ -118,11 +95,8 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
 def stack(programs: list[Program]) -> Program:
     """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
 
-    Raises
-    ------
-    InputError
-        If the programs differ in more than numbers (another algorithm, mechanism, shape or
-        horizon).
+    Raises `InputError` if the programs differ in more than numbers (another algorithm, mechanism,
+    shape or horizon).
     """
     if len({program.summed for program in programs}) > 1:
         # sums of messages differ from sums of whole steps by rounding, and a sweep is seeded
@@ -183,9 +157,9 @@ class Design:
     spec: Spec
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
-    bounds: tuple[SensitivityBound, ...]
-    mechanism: Mechanism
-    inside: Inside | None
+    bounds: tuple[privacy.SensitivityBound, ...]
+    mechanism: privacy.Mechanism
+    inside: privacy.Inside | None
     network: NetworkKind
 
 
@@ -194,17 +168,26 @@ class Draft:
     """A plan at one multiplier, for one observer."""
 
     schedules: dict[str, HostArray]
-    ledger: Ledger
+    ledger: privacy.Ledger
     program: Program
 
 
 def drafted(
-    design: Design, questions: HostArray, noise: Noise, observer: Observer, precision: Precision
+    design: Design,
+    questions: HostArray,
+    noise: Noise,
+    observer: privacy.Observer,
+    precision: Precision,
 ) -> Draft:
     """Return schedules, ledger and program under this noise."""
     oracles, bounds = design.oracles, design.bounds
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
-    _check_scale(max(float(np.max(values)) for values in weighted), noise.multiplier, precision)
+    largest = noise.multiplier * max(float(np.max(values)) for values in weighted)
+    if float(np.finfo(precision).max) < largest < math.inf:
+        raise InputError(
+            f"noise of scale {largest:.3g} is beyond the range of {precision}; give the records a "
+            "smaller unit, a smaller clip, or a larger budget"
+        )
     schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
     asked = design.network.asked(questions)
@@ -214,10 +197,16 @@ def drafted(
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
     sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
-    exponents = _exponents(design, numbers, scale, noise.multiplier)
+    values = math.prod(oracles[0].answer_shape(design.spec.shape))
+    relative = [np.asarray(oracle.noise.relative_multiplier) for oracle in oracles]
+    multipliers = noise.multiplier * _by_question(relative, numbers)
+    width = lattice_width(values, design.mechanism.norm)
+    exponents = step_exponents(scale, multipliers, width)
+    narrow = scale.astype(precision)  # never below what was planned
+    rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
     whole = functools.partial(unfolded, shape=asked.shape)
-    ledger = Ledger(
+    ledger = privacy.Ledger(
         asked,
         whole(sensitivity),
         whole(scale),
@@ -226,7 +215,7 @@ def drafted(
         design.inside,
         whole(sizes),
         step=whole(np.where(on_lattice, np.ldexp(1.0, exponents), 0.0)),
-        values=math.prod(oracles[0].answer_shape(design.spec.shape)),
+        values=values,
     )
     program = Program(
         algorithm=design.algorithm,
@@ -235,23 +224,12 @@ def drafted(
         questions=own_array(questions, np.int32),
         shared={name: own_array(v) for name, v in schedules.items() if v.ndim == 1},
         per_agent={name: own_array(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=own_array(design.network.of_participants(whole(_rounded_up(scale, precision)))),
+        scales=own_array(design.network.of_participants(whole(rounded))),
         exponents=own_array(design.network.of_participants(whole(exponents))),
         template=own_array(np.zeros(design.spec.shape)),
         network=design.network,
     )
     return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))
-
-
-def _exponents(
-    design: Design, numbers: HostArray, scale: HostArray, multiplier: float
-) -> Int[HostArray, "A T E"]:
-    """Return the binary logarithm of the lattice step of every answer; 0 without noise."""
-    values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    relative = [np.asarray(o.noise.relative_multiplier) for o in design.oracles]
-    multipliers = multiplier * _by_question(relative, numbers)
-    width = lattice_width(values, design.mechanism.norm)
-    return step_exponents(scale, multipliers, width)
 
 
 def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
@@ -262,36 +240,21 @@ def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray
     return value
 
 
-def scales_for(sensitivity: HostArray, multiplier: float, observer: Observer) -> HostArray:
+def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Observer) -> HostArray:
     """Return the noise scales for sensitivities with agents on the first axis."""
     if multiplier == 0:
         return np.zeros_like(sensitivity)
-    if not isinstance(observer, Sum):
+    if not isinstance(observer, privacy.Sum):
         return multiplier * sensitivity
     honest = max(1, sensitivity.shape[0] - observer.colluders)
     largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
 
 
-def _check_scale(largest: float, multiplier: float, precision: Precision) -> None:
-    """Raise `InputError` if a finite bound asks for noise beyond the range of the precision."""
-    if np.isfinite(largest) and multiplier * largest > float(np.finfo(precision).max):
-        raise InputError(
-            f"noise of scale {multiplier * largest:.3g} is beyond the range of {precision}; give "
-            "the records a smaller unit, a smaller clip, or a larger budget"
-        )
+LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)
 
 
-def _rounded_up(scale: HostArray, precision: Precision) -> HostArray:
-    """Return the scales in the run's precision, never below what was planned."""
-    narrow = scale.astype(precision)
-    return np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
-
-
-LAWS = (Gaussian, Laplace, NoNoise)
-
-
-def check_noise(mechanism: Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
+def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
     A batch may overflow with probability 1e-40 (`oracles.sampling`), which costs (1 + e^epsilon)
@@ -319,11 +282,8 @@ KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
 def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
     """Return the network as arrays, once it suits the algorithm, the agents and the rounds.
 
-    Raises
-    ------
-    InputError
-        If it is no network, has another number of agents, a walk has another number of hops than
-        there are rounds or leaves out an agent, or the algorithm needs another kind.
+    Raises `InputError` if it is no network, has another number of agents, a walk has another number
+    of hops than there are rounds or leaves out an agent, or the algorithm needs another kind.
     """
     kind = KINDS.get(type(network))
     if kind is None:
@@ -339,3 +299,38 @@ def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) ->
             "change either"
         )
     return kind.connect(network, agents, rounds)
+
+
+class Shapes(NamedTuple):
+    """Shapes and types of an agent's state, its message and its inbox."""
+
+    state: PyTree
+    message: PyTree
+    inbox: PyTree
+
+
+def shapes_of(program: Program) -> Shapes:
+    """Return what an agent keeps, sends and hears in a round, as shapes."""
+    algorithm: Any = program.executed
+    network: Any = program.network
+    template = program.template
+
+    def once() -> Shapes:
+        turn = at(jax.tree.map(lambda leaf: leaf[0, :, 0], agent_turns(program)), 0)
+        inbox = network.inbox(network.first_inboxes(algorithm, template), 0)
+        state = algorithm.receive(algorithm.start(template), inbox, turn)
+        shape = program.oracles[0].answer_shape(template.shape)
+        state = algorithm.tell(state, inbox, turn, jnp.zeros(shape, turn.scale.dtype))
+        state, message = algorithm.send(state, inbox, turn)
+        return Shapes(state, message, inbox)
+
+    shapes: Shapes = jax.eval_shape(once)
+    return shapes
+
+
+def traffic_of(program: Program) -> Traffic:
+    """Return the messages that all agents, and an aggregator, send in a run, and their numbers."""
+    _, message, inbox = (
+        sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in shapes_of(program)
+    )
+    return program.network.traffic(message, inbox, program.rounds)

@@ -21,17 +21,8 @@ def agent_round(
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Return `(state, message, records)` after receive, E times (ask, door, tell), send.
 
-    Parameters
-    ----------
-    turns
-        The E turns of this round, every leaf with a leading axis E.
-    private
-        The data that the door takes; nothing else here reads them.
-
-    Returns
-    -------
-    records
-        The door's records, stacked over the E questions.
+    `turns` are the E turns of this round, every leaf with a leading axis E, and the door's records
+    are stacked over them. Nothing here reads `private`, the data that the door takes.
     """
     first, last = at(turns, 0), at(turns, -1)
     state = algorithm.receive(state, inbox, first)
@@ -58,18 +49,12 @@ def at(tree: PyTree, index: int | slice | Array) -> PyTree:
 class Trace(NamedTuple):
     """A runtime's output; `None` where a part was not kept.
 
-    Attributes
-    ----------
-    models
-        `(T, *shape)`: the model that could be released after each round.
-    records
-        The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
-    messages
-        What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and of those
-        below it, at the root the total; on a relay the token, `(T, 1, ...)`.
-    publics
-        What agents hear after each round: the public value or the token, leaves `(T, ...)`,
-        in gossip the agents' inboxes, `(T, A, ...)`.
+    - `models`: `(T, *shape)`: the model that could be released after each round.
+    - `records`: The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
+    - `messages`: What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and
+      of those below it, at the root the total; on a relay the token, `(T, 1, ...)`.
+    - `publics`: What agents hear after each round: the public value or the token, leaves `(T,
+      ...)`, in gossip the agents' inboxes, `(T, A, ...)`.
     """
 
     models: Any
@@ -99,12 +84,8 @@ def kept_parts(
 def observed_ledger(planned: Ledger, records: Record) -> Ledger:
     """Return the ledger that the door's records amount to.
 
-    Parameters
-    ----------
-    planned
-        Supplies the sensitivities and the law, which are the oracles' and not the door's.
-    records
-        Leaves `(T, E, A)`.
+    `planned`: supplies the sensitivities and the law, which are the oracles' and not the door's.
+    `records`: leaves `(T, E, A)`.
     """
     rate, batch = records.rate, records.batch
     scale = _agents_first(records.scale)
@@ -125,17 +106,9 @@ def observed_ledger(planned: Ledger, records: Record) -> Ledger:
 def tested(plan: Ledger, certificate: Certificate, trace: Trace) -> Trace:
     """Return the trace of a run whose noise passes its test, without what was seen of the noise.
 
-    Parameters
-    ----------
-    plan
-        The ledger of the run, as it was planned; the observed one is equal to it.
-    certificate
-        That of the plan, whose delta pays for the test.
-
-    Raises
-    ------
-    PrivacyError
-        If the noise does not pass, or the door did not say what it drew.
+    `plan`: the ledger of the run, as it was planned; the observed one is equal to it.
+    `certificate`: that of the plan, whose delta pays for the test. Raises `PrivacyError` if the
+    noise does not pass, or the door did not say what it drew.
     """
     records: Record = trace.records
     test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)

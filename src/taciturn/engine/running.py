@@ -13,61 +13,43 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
+from taciturn import problems
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import certificate_of, credits_summation
 from taciturn.engine.door import Live, Private, samples
-from taciturn.engine.mesh import check_devices, simulate_over, streamed_over
 from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace, observed_ledger, tested
-from taciturn.engine.runtimes import serial, simulate, streamed
-from taciturn.engine.shown import ShownRun
+from taciturn.engine.runtimes import serial, simulate, simulate_over, streamed
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
 from taciturn.oracles import Oracle, check_of_library
 from taciturn.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
-from taciturn.problems import (
-    Devices,
-    Origin,
-    Shards,
-    check_norms,
-    digest_of_all,
-    for_exact_sums,
-    spread,
-)
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from taciturn.problems.persons import check_at_agents
 from taciturn.typing import HostArray
 
 
-def check_targets(plan: Plan, shards: Shards) -> None:
+def check_targets(plan: Plan, shards: problems.Shards) -> None:
     """Raise `InputError` if a record's target is not one that the loss of the method has.
 
     A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
     the records, and nothing else would tell.
 
-    Notes
-    -----
     **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
-    targets are (`Loss.within_domain`, clipped coefficients). What matters is that its outcome tells
-    nothing for free. It depends on private targets, so it is made as the norms are checked: behind
-    the charge, which stays. And it is constant on the data sets that are neighbours: which targets
-    there are is declared public, a record that is replaced has one of them, and everything of
-    this library that packs a table, a data set or an estimator's targets maps declared labels to
-    those of the loss before that. Only targets that were packed by hand can fail it, those of a
-    data set outside the declared universe, like rows that are not finite.
+    targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
+    is made behind the charge, which stays, and it is constant on neighbouring data sets: which
+    targets there are is declared public, and declared labels are mapped to those of the loss
+    wherever this library packs them. Only targets that were packed by hand can fail it.
     """
     loss = plan.program.algorithm.loss
     if loss is not None:
         real = on_host(shards.stacked.mask) > 0
         loss.check_targets(on_host(shards.stacked.targets)[real])
-
-
-_ROWS, _COLUMNS, _OUTPUTS = 500, 97, 10
-_ROW_DIGITS, _WEIGHT_DIGITS = 18, 26
 
 
 def check_arithmetic() -> None:
@@ -85,13 +67,13 @@ def check_arithmetic() -> None:
     differ between orders in their last digits, which is post-processing.
     """
     draw = np.random.default_rng(0)
-    rows = draw.integers(-(2**_ROW_DIGITS), 2**_ROW_DIGITS, (_ROWS, _COLUMNS))
-    one, several = (
-        draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, shape)
-        for shape in ((_ROWS,), (_ROWS, _OUTPUTS))
-    )
-    point = draw.integers(-(2**_WEIGHT_DIGITS), 2**_WEIGHT_DIGITS, (_COLUMNS,))
-    computed = _products(*(own_array(part, np.float64) for part in (rows, one, several, point)))
+
+    def whole(digits: int, *shape: int) -> HostArray:
+        return draw.integers(-(2**digits), 2**digits, shape)
+
+    given = (whole(18, 500, 97), whole(26, 500), whole(26, 500, 10), whole(26, 97))
+    computed = _products(*(own_array(part, np.float64) for part in given))
+    rows, one, several, point = given
     truth = (one @ rows, rows.T @ several, rows @ point)
     for ours, exact in zip(computed, truth, strict=True):
         if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
@@ -112,131 +94,114 @@ Runtime = Literal["simulate", "serial"]
 
 
 @dataclass(frozen=True, repr=False)
-class Run(ShownRun):
-    """A finished run.
+class Run:
+    """A finished run; its `repr` has ten lines or fewer.
 
-    Attributes
-    ----------
-    model
-        The released model.
-    trace
-        What was kept of the public history.
-    ledger
-        The observed ledger, equal to the planned one.
-    certificate
-        The guarantee; stamped as a reproduction if the noise came from a given seed.
-    seconds
-        Wall time of the run, compilation included.
-    charged
-        Where it was charged; None if nowhere.
-    origin
-        Where the records came from, for the data custodian's own checks; it is not pickled.
+    - `certificate`: The guarantee; stamped as a reproduction if the noise came from a given seed.
+    - `origin`: Where the records came from, for the data custodian's own checks; it is not pickled.
     """
 
-    model: HostArray
-    trace: Trace
-    ledger: Ledger
+    model: HostArray  # the released model
+    trace: Trace  # what was kept of the public history
+    ledger: Ledger  # the observed ledger, equal to the planned one
     certificate: Certificate
     plan: Plan
-    seconds: float
-    charged: Charged | None = None
-    origin: Origin | None = field(default=None, repr=False)
+    seconds: float  # wall time of the run, compilation included
+    charged: Charged | None = None  # where it was charged; None if nowhere
+    origin: problems.Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: not the origin, which says whose each record is."""
         return {**self.__dict__, "origin": None}
 
+    def __repr__(self) -> str:
+        plan, parts = self.plan, self.trace._asdict()
+        kept = [name for name, part in parts.items() if name != "records" and part is not None]
+        return "\n".join(
+            [
+                f"Run of {type(plan.program.algorithm).__name__}: {plan.rounds} rounds, "
+                f"{plan.spec.agents} agents, {self.seconds:.3g} s",
+                *summary_lines(self.certificate, self.model),
+                f"  kept of every round: {', '.join(kept) or 'nothing'}; to_frame() for its curves",
+                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
+            ]
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return what changes from round to round, one row a round.
+
+        The public schedules of the plan, as the step size; and, where models were kept, the norm of
+        the model after each round (`model_norm`) and of its change (`model_change`).
+
+        **Guarantee.** Post-processing of public facts and of models that could be released.
+        """
+        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
+        columns = {
+            name: np.asarray(values, np.float64)
+            for name, values in self.plan.schedules.items()
+            if np.shape(values) == (len(index),)
+        }
+        if self.trace.models is not None:
+            models = np.asarray(jax.device_get(self.trace.models), np.float64)
+            flat = models.reshape(len(index), -1)
+            columns["model_norm"] = np.linalg.norm(flat, axis=1)
+            columns["model_change"] = np.linalg.norm(np.diff(flat, axis=0, prepend=0), axis=1)
+        return pd.DataFrame(columns, index=index)
+
+
+def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
+    """Return what a certificate promises, in two lines at most, and shape and norm of a model."""
+    norm = float(np.linalg.norm(np.asarray(model, np.float64)))
+    return [
+        *(f"  {line}" for line in certificate.lines()[: 1 + certificate.reproduction]),
+        f"  model: shape {model.shape}, {model.dtype}, norm {norm:.4g}",
+    ]
+
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
     plan: Plan,
-    shards: Shards,
+    shards: problems.Shards,
     *,
     runtime: Runtime,
     seed: int | None = None,
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
-    devices: Devices | None = None,
+    devices: problems.Devices | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
-    Parameters
-    ----------
-    runtime
-        "simulate" (vectorised) or "serial" (one agent at a time).
-    seed
-        None: noise and batches come from a cryptographic stream under a fresh key of the operating
-        system, which is written nowhere, and the noise has its exact law. A number: quick floating-
-        point noise, which can be drawn again by whoever knows the number, so the run is stamped
-        "reproduction, not private".
-    keep
-        Parts of the trace to keep, of `KEPT`. Single answers and messages are for the
-        data custodian's audit: a certificate for the observer `sum` does not cover them.
-    account
-        A `taciturn.budget.Account` that the run is charged to before a record is looked at, or a
-        reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
-    devices
-        Those that agents are divided among, of this process or of several that
-        `jax.distributed.initialize` connected; None for the usual one. Every process calls this
-        function with the same plan and has the same result; one that fails must exit, since the
-        others wait for it. Its shards may hold all agents, of
-        which it keeps its own, or these alone (`taciturn.problems.spread_local`). The first process
-        alone is given an account: the others wait until the charge is on its disk.
+    Raises `InputError` if the shards differ from those of the plan (counts, dimension, record
+    norm), or the account has no room (`AccountError`). If the agents cannot be divided among the
+    devices, or the processes were given different plans, seeds, devices or versions, which is
+    compared before the charge; after it, if they have different records, or a target is none of the
+    loss (`taciturn.engine.running`). `PrivacyError` if no seed is given and no exact sampler is
+    known for the noise (inside an objective), or the machine does not add whole numbers exactly; if
+    a record breaks the norm that the shards promise, the program asks for more than was planned,
+    the observed ledger differs from the planned one, or the noise that was drawn does not have its
+    law (`taciturn.privacy.drawn`). Nothing is returned then.
 
-    Raises
-    ------
-    InputError
-        If the shards differ from those of the plan (counts, dimension, record norm), or the
-        account has no room (`AccountError`). If the agents cannot be divided among the devices, or
-        the processes were given different plans, seeds, devices or versions, which is compared
-        before the charge; after it, if they have different records, or a target is none of the
-        loss (`taciturn.engine.running`).
-    PrivacyError
-        If no seed is given and no exact sampler is known for the noise (inside an objective), or
-        the machine does not add whole numbers exactly; if a
-        record breaks the norm that the shards promise, the program asks for more than was
-        planned, the observed ledger differs from the planned one, or the noise that was drawn does
-        not have its law (`taciturn.privacy.drawn`). Nothing is returned then.
+    - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
+    - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
+      operating system, which is written nowhere, and the noise has its exact law. A number: quick
+      floating-point noise, which can be drawn again by whoever knows the number, so the run is
+      stamped "reproduction, not private".
+    - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
+      custodian's audit: a certificate for the observer `sum` does not cover them.
+    - `account`: A `taciturn.budget.Account` that the run is charged to before a record is looked
+      at, or a reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
+    - `devices`: Those that agents are divided among, of this process or of several that
+      `jax.distributed.initialize` connected; None for the usual one. Every process calls this
+      function with the same plan and has the same result; one that fails must exit, since the
+      others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
+      (`taciturn.problems.spread_local`). The first process alone is given an account: the others
+      wait until the charge is on its disk.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
         raise InputError(
             "a run is charged once, by the first process; give no account to the others"
         )
-    _check(plan, shards, seed, keep)
-    execute = partial(_executed, runtime=runtime, keep=keep, report=report)
-    if devices is not None:
-        check_devices(plan.program, devices, serial=runtime == "serial")
-        execute = partial(_spread, devices=devices, keep=keep, report=report)
-    processes.agree(_facts(plan, seed, keep, devices))
-    with charging(account, plan, seed, shards.origin) as released, report_loss():
-        # the first process comes here once its charge is on the disk
-        if processes.count > 1:
-            processes.agree_on_records("records", [digest_of_all(shards)])
-        if devices is not None:
-            shards = spread(shards, devices)
-        check_shards(shards)
-        check_targets(plan, shards)
-        origin = shards.origin
-        private = behind_the_door(plan, shards)
-        del shards  # which may be many, and only the door's own rows are needed from here on
-        processes.agree({"records": "checked"})
-        finished = _stamped(_answered(plan, private, seed, execute), origin)
-        # a model that was computed is released once all have compared its ledger
-        processes.agree({"ledger": "as planned"})
-        return dataclasses.replace(finished, charged=released())
-
-
-def _stamped(finished: Run, origin: Origin | None) -> Run:
-    """Return a run with the origin of its records, stamped where a public seed divided them."""
-    certificate = finished.certificate
-    if origin is not None and origin.reproducible:
-        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return dataclasses.replace(finished, certificate=certificate, origin=origin)
-
-
-def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -> None:
-    """Raise unless the plan can be run so on shards of which no record was looked at."""
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
     check_parts(plan.spec, plan.terms, plan.network)
@@ -245,14 +210,28 @@ def _check(plan: Plan, shards: Shards, seed: int | None, keep: frozenset[str]) -
     check_certificate(plan)
     check_facts(plan, shards)
     check_machine(plan.program, seed)
-
-
-def _facts(
-    plan: Plan, seed: int | None, keep: frozenset[str], devices: Devices | None
-) -> dict[str, Any]:
-    """Return what all processes of a run must say alike, before it is charged."""
+    if devices is not None:
+        check_devices(plan.program, devices, serial=runtime == "serial")
+    execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
     order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
-    return {**versions(), "plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
+    given = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
+    processes.agree({**versions(), **given})
+    with charging(account, plan, seed, shards.origin) as released, report_loss():
+        # the first process comes here once its charge is on the disk
+        if processes.count > 1:
+            processes.agree_on_records("records", [problems.digest_of_all(shards)])
+        if devices is not None:
+            shards = problems.spread(shards, devices)
+        check_shards(shards)
+        check_targets(plan, shards)
+        origin = shards.origin
+        private = behind_the_door(plan, shards)
+        del shards  # which may be many, and only the door's own rows are needed from here on
+        processes.agree({"records": "checked"})
+        finished = _answered(plan, private, seed, execute, origin)
+        # a model that was computed is released once all have compared its ledger
+        processes.agree({"ledger": "as planned"})
+        return dataclasses.replace(finished, charged=released())
 
 
 def _answered(
@@ -260,6 +239,7 @@ def _answered(
     private: Private,
     seed: int | None,
     execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
+    origin: problems.Origin | None,
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
     began = time.perf_counter()
@@ -270,10 +250,11 @@ def _answered(
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     trace = tested(plan.ledger, certificate, trace)
-    # whoever knows the seed subtracts the noise; what is stamped stays so
-    if seed is not None or certificate.reproduction:
+    # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
+    repeated = origin is not None and origin.reproducible
+    if seed is not None or certificate.reproduction or repeated:
         certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
-    return Run(released, trace, ledger, certificate, plan, seconds)
+    return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
 
 
 def check_machine(program: Program, seed: int | None) -> None:
@@ -289,43 +270,41 @@ def is_quick(program: Program, seed: int | None) -> bool:
     return seed is not None or quiet
 
 
-def _executed(
+def _executed(  # noqa: PLR0913 - what is run, how, and where
     program: Program,
     private: Private,
     seed: int | None,
     *,
     runtime: Runtime,
+    devices: problems.Devices | None,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
     """Return model and trace; without a seed all randomness is from a fresh stream."""
-    if is_quick(program, seed):
-        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
-        execute = simulate if runtime == "simulate" else serial
-        return execute(program, door, private, keep=keep, report=report)
-    door = Live(program.oracles, program.mechanism, None)
-    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1])
-    if runtime == "simulate":
-        return streamed(program, door, private, supply, keep=keep, report=report)
-    return serial(program, door, private, keep=keep, report=report, supply=supply)
-
-
-def _spread(
-    program: Program,
-    private: Private,
-    seed: int | None,
-    *,
-    devices: Devices,
-    keep: frozenset[str],
-    report: Callable[[Any], None] | None,
-) -> tuple[Any, Trace]:
-    """Return model and trace, computed by several devices, as `_executed` by one."""
-    if is_quick(program, seed):
-        door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0))
+    quick = is_quick(program, seed)
+    door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0) if quick else None)
+    if quick and devices is not None:
         return simulate_over(program, door, private, devices, keep=keep)
-    rows, own = private.shard.mask.shape[-1], devices.local(program.agents)
-    supply = Supply(program, Stream.fresh(), rows, slot=own)
-    return streamed_over(program, private, supply, devices, keep=keep, report=report)
+    kept: dict[str, Any] = {"keep": keep, "report": report}
+    if quick:
+        return (simulate if runtime == "simulate" else serial)(program, door, private, **kept)
+    slot = None if devices is None else devices.local(program.agents)
+    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1], slot=slot)
+    if runtime == "simulate":
+        return streamed(program, door, private, supply, devices=devices, **kept)
+    return serial(program, door, private, supply=supply, **kept)
+
+
+def check_devices(program: Program, devices: problems.Devices, *, serial: bool) -> None:
+    """Raise `InputError` unless this program's agents can be divided among the devices."""
+    if serial:
+        raise InputError("the runtime serial is for one device; leave devices out, or it")
+    if not program.network.together:
+        raise InputError(
+            "on a relay one agent answers after another, so that several processes gain nothing; "
+            "run it in one"
+        )
+    devices.local(program.agents)
 
 
 def check_exact_noise(program: Program) -> None:
@@ -340,7 +319,7 @@ def check_exact_noise(program: Program) -> None:
             )
 
 
-def behind_the_door(plan: Plan, shards: Shards) -> Private:
+def behind_the_door(plan: Plan, shards: problems.Shards) -> Private:
     """Return the data for the doors of `plan`; raise `InputError` for other shards than planned.
 
     With noise they are in double precision, cut to the digits at which sums over records are exact,
@@ -350,59 +329,47 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
     return opened(plan.program.oracles, plan.program.mechanism, shards)
 
 
-def check_facts(plan: Plan, shards: Shards) -> None:
+def check_facts(plan: Plan, shards: problems.Shards) -> None:
     """Raise `InputError` unless the public facts about the shards are those of the plan.
 
     `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
     """
-    spec, program = plan.spec, plan.program
-    _check_origin(plan, shards.origin)
-    if shards.counts != spec.counts:
-        raise InputError(
-            "the shards' record counts are not those the plan was made for; plan again"
-        )
-    if shards.record_norm != spec.record_norm:
-        raise InputError(
-            f"the shards enforce record norm {shards.record_norm:g}, the plan assumed "
-            f"{spec.record_norm:g}; pack them with the planned bound or plan again"
-        )
-    features = shards.stacked.features
-    if features.dtype != program.template.dtype or features.shape[-1] != spec.shape[0]:
-        raise InputError(
-            f"the shards hold {features.shape[-1]} features in {features.dtype}; the plan is for "
-            f"{spec.shape[0]} in {plan.precision}"
-        )
-
-
-def _check_origin(plan: Plan, origin: Origin | None) -> None:
-    """Raise unless the records were divided, and persons packed, as the plan takes them to be."""
+    spec, origin, adjacency = plan.spec, shards.origin, plan.terms.adjacency
     if origin is None:
         raise PrivacyError(
             "these shards do not say where their records come from, so one could be in two "
             "answers; make them with pack"
         )
-    planned = plan.terms.adjacency.rows_per_person
-    if origin.rows_per_person != planned:
-        packed, wanted = (
-            "records" if rows is None else f"persons with {rows} places each"
-            for rows in (origin.rows_per_person, planned)
-        )
+    packed, wanted = (
+        "records" if rows is None else f"persons with {rows} places each"
+        for rows in (origin.rows_per_person, adjacency.rows_per_person)
+    )
+    if packed != wanted:
         raise InputError(
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
-    check_at_agents(origin.agents_per_person, plan.terms.adjacency.agents_per_person)
-    if origin.dealt != plan.spec.dealt:
-        done, wanted = (
-            "dealt at random" if it else "given" for it in (origin.dealt, plan.spec.dealt)
-        )
-        raise InputError(
-            f"the plan is for records whose agents are {wanted}, and these are {done}; plan with "
-            "the facts of the shards (public_facts)"
-        )
+    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
+    features = shards.stacked.features
+    of_shards = {
+        "records that are dealt at random": origin.dealt,
+        "record counts": shards.counts,
+        "record norm": shards.record_norm,
+        "columns": f"{features.shape[-1]} features in {features.dtype}",
+    }
+    columns = f"{spec.shape[0]} features in {plan.program.template.dtype}"
+    planned = (spec.dealt, spec.counts, spec.record_norm, columns)
+    for (name, has), needs in zip(of_shards.items(), planned, strict=True):
+        if has != needs:
+            # a count that was not declared is nobody's business
+            values = "" if name == "record counts" else f" ({has}, not {needs})"
+            raise InputError(
+                f"the shards have other {name} than the plan{values}; pack them as it says, or "
+                "plan again with their own facts (public_facts)"
+            )
 
 
-def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: problems.Shards) -> Private:
     """Return all agents' records as a door for these questions and this noise takes them.
 
     **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
@@ -415,7 +382,7 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     narrow = all(oracle.takes_narrow_rows() for oracle in oracles)
     narrow &= not stays_in_cache(shards.stacked.features.size)
-    shard = for_exact_sums(shards, slots=slots, narrow=narrow)
+    shard = problems.for_exact_sums(shards, slots=slots, narrow=narrow)
     if not any(oracle.sums_records for oracle in oracles):
         given = shards.stacked.features
         wide = device_array(on_host(given).astype(np.float64), given)
@@ -423,13 +390,13 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     return Private(shard, own_array(shards.counts, np.float64))
 
 
-def check_shards(shards: Shards) -> None:
+def check_shards(shards: problems.Shards) -> None:
     """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
 
     Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
     is one block of rows per public count, with no more records than that.
     """
-    check_norms(shards.stacked, shards.record_norm)
+    problems.check_norms(shards.stacked, shards.record_norm)
     mask = on_host(shards.stacked.mask)
     if not np.all((mask == 0) | (mask == 1)):
         raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
@@ -486,12 +453,7 @@ def check_certificate(plan: Plan) -> None:
         return
     observer = terms.observer if program.summed else Messages()
     fresh = certificate_of(
-        plan.ledger,
-        program.oracles,
-        terms,
-        observer,
-        program.network,
-        dealt=plan.spec.dealt,
+        plan.ledger, program.oracles, terms, observer, program.network, dealt=plan.spec.dealt
     )
     given = plan.certificate
     # equal only if it states what it is conditional on itself

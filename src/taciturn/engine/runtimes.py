@@ -1,4 +1,12 @@
-"""The two runtimes: all agents as one compiled program, or one agent at a time."""
+"""The two runtimes: all agents as one compiled program, or one agent at a time.
+
+The agents of the first may be divided among devices, of this process or of several: XLA's
+partitioner divides the same program along the axis of agents. What an agent asks and answers is
+computed where its records lie. Between processes travel the messages, or their partial sums, and in
+the end what is kept of the trace. Every process draws the noise of its own agents, under a key of
+its own from its operating system; a label spells the agent, so that no two agents share words even
+under one key. In a reproduction noise follows from the seed and the agent, wherever it is computed.
+"""
 
 from __future__ import annotations
 
@@ -6,115 +14,45 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import Turn
-from taciturn.engine.door import AheadOf, Door, Live, Prepared, Raw
+from taciturn.engine.door import Door, Live, Raw
+from taciturn.engine.network import NetworkKind, Turns
 from taciturn.engine.program import Program, agent_turns, server_turns
 from taciturn.engine.protocol import Keep, Trace, agent_round, at, kept_parts
 from taciturn.engine.supply import Supply
-from taciturn.errors import InputError
 from taciturn.problems import Devices
 from taciturn.typing import Array, PyTree
+
+Report: TypeAlias = Callable[[Any], None] | None
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))
 def simulate(
-    program: Program,
-    door: Door,
-    private: Any,
-    *,
-    keep: Keep,
-    report: Callable[[Any], None] | None = None,
+    program: Program, door: Door, private: Any, *, keep: Keep, report: Report = None
 ) -> tuple[Array, Trace]:
     """Return the final model and the kept parts of the trace.
 
-    Parameters
-    ----------
-    program
-        The plan as arrays.
-    door
-        What stands between the algorithm and the data.
-    private
-        The data that the door takes, agents on the first axis of every leaf; an argument, never a
-        closure.
-    keep
-        Any of `KEPT`. Answers and messages cost memory T x A x dimension.
-    report
-        Called on the host with the number of finished rounds (and in no certain order).
+    `private`: the data that the door takes, agents on the first axis of every leaf; an argument,
+    never a closure. `keep`: any of `KEPT`. Answers and messages cost memory T x A x dimension.
+    `report`: called on the host with the number of finished rounds (and in no certain order).
     """
     return _simulate(program, door, private, keep, report)
 
 
-def sweep(
-    programs: Program, doors: Door, private: Any, *, keep: Keep, devices: Devices | None = None
-) -> tuple[Array, Trace]:
+@partial(jax.jit, static_argnames=("keep",))
+def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
     """Return `simulate` for every pair of a program and a door, as one compiled program.
 
-    Parameters
-    ----------
-    programs
-        From `program.stack`: leaves with a leading axis B.
-    doors
-        Doors that differ in their key: leaves with a leading axis S.
-    private
-        What the doors take, on every device: in each process the records of all agents.
-    devices
-        Those that the runs are divided among, whole runs each, and so on a relay too. Every process
-        that holds some of them makes the same call, and has the whole result. A run is the same up
-        to the order of sums, which depends on how many are computed together. None: one device.
-
-    Returns
-    -------
-    model, trace
-        With leading axes `(B, S)`.
-
-    Raises
-    ------
-    InputError
-        If the devices divide neither the number of doors nor that of programs.
+    `programs` come from `program.stack`, leaves with a leading axis B, and `doors` differ in their
+    key, leaves with a leading axis S: model and trace have leading axes `(B, S)`.
     """
-    found: tuple[Array, Trace]
-    if devices is None:
-        found = _swept(programs, doors, private, keep=keep)
-        return found
-    plans, seeds = (jax.tree.leaves(each)[0].shape[0] for each in (programs, doors))
-    number = len(devices.devices)
-    if seeds % number and plans % number:
-        raise InputError(
-            f"{number} devices divide neither {seeds} seeds nor {plans} plans; take as many seeds "
-            "that they do"
-        )
-    by_seed = seeds % number == 0
-    found = _swept_over(devices, keep)(
-        _laid(programs, devices, divided=not by_seed),
-        _laid(doors, devices, divided=by_seed),
-        _laid(private, devices, divided=False),
-    )
-    return found
 
-
-def _laid(tree: PyTree, devices: Devices, *, divided: bool) -> PyTree:
-    """Return arrays that every process has on all devices, or divided along their first axis."""
-    sharding = devices.on_agents if divided else devices.everywhere
-
-    def laid(leaf: Array) -> Array:
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            words = laid(jax.random.key_data(leaf))
-            keys: Array = jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
-            return keys
-        host = np.asarray(leaf)
-        return jax.make_array_from_callback(host.shape, sharding, lambda part: host[part])
-
-    return jax.tree.map(laid, tree)
-
-
-@partial(jax.jit, static_argnames=("keep",))
-def _swept(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
     def one(program: Program, door: Door) -> tuple[Array, Trace]:
         return _simulate(program, door, private, keep, None)
 
@@ -123,106 +61,131 @@ def _swept(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple
 
 
 @cache
-def _swept_over(devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
-    """Return the program of a sweep over devices; kept, or every sweep would compile it."""
+def _whole(devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
+    """Return `simulate` with a result that every device has; kept, or every run would compile."""
+    return jax.jit(partial(simulate, keep=keep), out_shardings=devices.everywhere)
 
-    def whole(programs: Program, doors: Door, private: Any) -> tuple[Array, Trace]:
-        found: tuple[Array, Trace] = _swept(programs, doors, private, keep=keep)
-        return found
 
-    return jax.jit(whole, out_shardings=devices.everywhere)
+def simulate_over(
+    program: Program, door: Door, private: Any, devices: Devices, *, keep: Keep
+) -> tuple[Array, Trace]:
+    """Return `simulate`, computed by all devices; every process has all of the result."""
+    return _whole(devices, keep)(program, door, private)
 
 
 def _simulate(
-    program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
+    program: Program, door: Door, private: Any, keep: Keep, report: Report
 ) -> tuple[Array, Trace]:
-    network, algorithm = program.network, program.executed
-    turns = (agent_turns(program), server_turns(program))
-    length = block_length(program, door, private, turns[0])
+    turns = Turns(agent_turns(program), server_turns(program))
+    length = block_length(program, door, private, turns.agents)
     body = _one_round(program, door, private, keep, report)
-    template = program.template
-    first = (network.first_states(algorithm, template), network.first_inboxes(algorithm, template))
+    first = _first(program)
     if length:
         last, trace = in_blocks(
             body, first, turns, lambda some: draw(program, door, private, some[0]), length=length
         )
     else:
         last, trace = jax.lax.scan(body, first, (turns, None))
-    records = network.spread_records(trace.records)
-    return network.model(algorithm, *last), trace._replace(records=records)
+    return _model(program, last), _spread(program, trace)
+
+
+def _first(program: Program) -> PyTree:
+    """Return the carry before the first round: states and inboxes."""
+    network, algorithm, template = program.network, program.executed, program.template
+    states = network.first_states(algorithm, template)
+    return states, network.first_inboxes(algorithm, template)
+
+
+def _model(program: Program, carry: PyTree) -> Array:
+    return program.network.model(program.executed, *carry)
+
+
+def _spread(program: Program, trace: Trace) -> Trace:
+    return trace._replace(records=program.network.spread_records(trace.records))
 
 
 def _one_round(
-    program: Program, door: Door, private: Any, keep: Keep, report: Callable[[Any], None] | None
-) -> Callable[[PyTree, tuple[Any, PyTree]], tuple[PyTree, Trace]]:
+    program: Program, door: Door, private: Any, keep: Keep, report: Report
+) -> Callable[[PyTree, tuple[Turns, PyTree]], tuple[PyTree, Trace]]:
     """Return one round as a step of a scan: from (turns, draws) to the kept parts."""
     network, algorithm = program.network, program.executed
     behind = network.behind(door, private)
 
-    def body(carry: PyTree, now: tuple[Any, PyTree]) -> tuple[PyTree, Trace]:
-        turn, chances = now
-        opened = behind if chances is None else network.prepared(*behind, chances)
-        carry, (records, messages) = network.round(algorithm, *opened, carry, *turn)
+    def body(carry: PyTree, now: tuple[Turns, PyTree]) -> tuple[PyTree, Trace]:
+        turns, chances = now
+        carry, (records, messages) = network.round(algorithm, behind, chances, carry, turns)
         if report is not None:
-            jax.debug.callback(report, turn[1].round + 1)
-        model = network.model(algorithm, *carry)
-        return carry, kept_parts(model, carry[1], records, messages, keep)
+            jax.debug.callback(report, turns.server.round + 1)
+        return carry, kept_parts(_model(program, carry), carry[1], records, messages, keep)
 
     return body
 
 
-def streamed(
+def streamed(  # noqa: PLR0913 - what is run, where, and what is kept
     program: Program,
     door: Live,
     private: Any,
     supply: Supply,
     *,
     keep: Keep,
-    report: Callable[[Any], None] | None = None,
+    report: Report = None,
+    devices: Devices | None = None,
 ) -> tuple[Array, Trace]:
     """Return `simulate` with noise and batches from a stream, a block of rounds at a time.
 
     A block is drawn while the program compiles, or while the one before is computed, so that two
-    are in memory at most.
+    are in memory at most. With `devices` all of them compute, `supply` draws for this process's
+    own agents, and `report` is called when a block is done.
     """
-    network, algorithm = program.network, program.executed
-    carry, server = _beginning(program)
-    turns, length = (supply.turns, server), supply.length()
-    starts = range(0, program.rounds, length)
-    compiled: dict[int, Any] = {}
-    traces = []
+    step, begin, end = _divided(program.network.__class__, devices, keep)
+    agents = supply.turns if devices is None else agent_turns(program)
+    turns = Turns(agents, server_turns(program))
+    rounds, length = program.rounds, supply.length()
+    carry, traces, compiled = begin(program), [], {}
+
+    def drawn(start: int) -> Any:
+        raw = supply.block(start, min(start + length, rounds))
+        if devices is None:
+            return raw
+        return jax.tree.map(lambda leaf: devices.array(leaf, program.agents, axis=1), raw)
+
     with ThreadPoolExecutor(1) as pool:
-
-        def ordered(start: int) -> Any:
-            return pool.submit(supply.block, start, min(start + length, program.rounds))
-
-        following = ordered(0)
-        for start in starts:
-            rounds = min(length, program.rounds - start)
-            some = at(turns, slice(start, start + rounds))
-            if rounds not in compiled:
-                shapes = supply.shapes(rounds)
-                traced = block.lower(
-                    program, door, private, carry, some, shapes, keep=keep, report=report
-                )
-                compiled[rounds] = traced.compile()
+        following = pool.submit(drawn, 0)
+        for start in range(0, rounds, length):
+            stop = min(start + length, rounds)
+            given = (program, door, private, carry, at(turns, slice(start, stop)))
+            if devices is None and stop - start not in compiled:
+                shapes = supply.shapes(stop - start)
+                lowered = block.lower(*given, shapes, keep=keep, report=report)
+                compiled[stop - start] = lowered.compile()
             raw = following.result()
-            if start + length < program.rounds:
-                following = ordered(start + length)
-            carry, trace = compiled[rounds](program, door, private, carry, some, raw)
+            if stop < rounds:
+                following = pool.submit(drawn, stop)
+            carry, trace = compiled.get(stop - start, step)(*given, raw)
             traces.append(trace)
             jax.tree.leaves(carry)[0].block_until_ready()
+            if devices is not None and report is not None:
+                report(stop)
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
-    records = network.spread_records(trace.records)
-    return network.model(algorithm, *carry), trace._replace(records=records)
+    return end(program, carry), _spread(program, trace)
 
 
-@jax.jit
-def _beginning(program: Program) -> tuple[PyTree, Turn]:
-    """Return the carry before the first round, and the aggregator's turns."""
-    network, algorithm, template = program.network, program.executed, program.template
-    states = network.first_states(algorithm, template)
-    return (states, network.first_inboxes(algorithm, template)), server_turns(program)
+@cache
+def _divided(network: type[NetworkKind], devices: Devices | None, keep: Keep) -> tuple[Any, ...]:
+    """Return programs that leave every part of the carry where it lay: rounds, first and last.
+
+    They are kept, or every run would compile them.
+    """
+    if devices is None:
+        return None, jax.jit(_first), _model
+    inboxes = devices.everywhere if network.inbox_axis is None else devices.on_agents
+    carry = (devices.on_agents, inboxes)
+    rounds = partial(block, keep=keep, report=None)
+    return (
+        jax.jit(rounds, out_shardings=(carry, devices.everywhere)),
+        jax.jit(_first, out_shardings=carry),
+        jax.jit(_model, out_shardings=devices.everywhere),
+    )
 
 
 @partial(jax.jit, static_argnames=("keep", "report"))
@@ -235,7 +198,7 @@ def block(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
     raw: Raw,
     *,
     keep: Keep,
-    report: Callable[[Any], None] | None,
+    report: Report,
 ) -> tuple[PyTree, Trace]:
     """Return the carry and the trace after some rounds whose random numbers are `raw`."""
     chances = realised(door, private, turns[0], raw)
@@ -263,7 +226,7 @@ def serial(
     private: Any,
     *,
     keep: Keep,
-    report: Callable[[Any], None] | None = None,
+    report: Report = None,
     supply: Supply | None = None,
 ) -> tuple[Array, Trace]:
     """Return what `simulate` returns, by a loop over rounds and agents; they agree to 1e-10.
@@ -271,27 +234,23 @@ def serial(
     With a `supply`, what `streamed` returns. Slow on purpose: it is the truth that the vectorised
     runtimes are held to, and the shape that a runtime on real machines takes.
     """
-    network, algorithm, template = program.network, program.executed, program.template
+    network, algorithm = program.network, program.executed
     turns, server = agent_turns(program), server_turns(program)
-    first, inboxes = (
-        network.first_states(algorithm, template),
-        network.first_inboxes(algorithm, template),
-    )
+    first, inboxes = _first(program)
     states = [at(first, agent) for agent in range(program.agents)]
     participants = np.asarray(turns.agent[:, 0, :])
     traces = []
     for t in range(program.rounds):
-        records, messages = [], []
-        drawn = None if supply is None else _one_block(cast(Live, door), private, turns, supply, t)
+        records, messages, drawn = [], [], None
+        if supply is not None:
+            raw = supply.block(t, t + 1)
+            drawn = at(realised(cast(Live, door), private, at(turns, slice(t, t + 1)), raw), 0)
         for slot, agent in enumerate(participants[t].tolist()):
             turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
-            inbox = network.inbox(inboxes, agent)
-            opened = (door, at(private, agent))
+            inbox, data = network.inbox(inboxes, agent), at(private, agent)
             if drawn is not None:
-                opened = AheadOf(cast(Live, door)), Prepared(opened[1], at(drawn, slot))
-            state, message, record = _one_agent(
-                algorithm, opened[0], states[agent], inbox, turn, opened[1]
-            )
+                data = data._replace(chances=at(drawn, slot))
+            state, message, record = _one_agent(algorithm, door, states[agent], inbox, turn, data)
             new, old = (state, message), (states[agent], inbox)
             states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
@@ -302,14 +261,7 @@ def serial(
         traces.append(kept_parts(model, inboxes, _stack(records, axis=1), wire, keep))
         if report is not None:
             report(t + 1)
-    trace = _stack(traces, axis=0)
-    return model, trace._replace(records=network.spread_records(trace.records))
-
-
-def _one_block(door: Live, private: Any, turns: Turn, supply: Supply, t: int) -> PyTree:
-    """Return the draws of one round, leaves `(S, E, ...)`."""
-    some = at(turns, slice(t, t + 1))
-    return at(realised(door, private, some, supply.block(t, t + 1)), 0)
+    return model, _spread(program, _stack(traces, axis=0))
 
 
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:

@@ -36,14 +36,8 @@ class Summed(StarAlgorithm):
     function of the sums of the answers: the aggregator computes `method`'s message from the mean
     answer, as an agent would, and no state of an agent reaches it.
 
-    Attributes
-    ----------
-    method
-        The method as it was planned.
-    template
-        A zero model, whose shape and dtype are the run's.
-    answer_shape
-        That of an answer.
+    `method`: the method as it was planned. `template`: a zero model, whose shape and dtype are the
+    run's. `answer_shape`: that of an answer.
     """
 
     method: StarAlgorithm

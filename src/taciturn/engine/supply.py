@@ -36,17 +36,9 @@ class Supply:
     in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
     stream serves this supply and no other, and a round is drawn once.
 
-    Parameters
-    ----------
-    rows
-        The padded number of records of an agent.
-    slot
-        The participant whose draws these are, or a range of them; None for those of all.
-
-    Raises
-    ------
-    PrivacyError
-        If the stream has served another run.
+    `rows`: the padded number of records of an agent. `slot`: the participant whose draws these are,
+    or a range of them; None for those of all. Raises `PrivacyError` if the stream has served
+    another run.
     """
 
     def __init__(
@@ -63,11 +55,6 @@ class Supply:
         self._shape = oracles[0].noise.shape(oracles[0].answer_shape(shape))
         self._words = tuple(oracle.sampling.words(rows) for oracle in oracles)
         self.turns: Turn = turns
-
-    @property
-    def rounds(self) -> int:
-        """Number of rounds, T."""
-        return self._program.rounds
 
     def length(self) -> int:
         """Return how many rounds a block has; it divides their number if a similar one does."""
@@ -88,10 +75,7 @@ class Supply:
     def block(self, first: int, last: int) -> Any:
         """Return the draws of the rounds from `first` to `last`, the latter not included.
 
-        Raises
-        ------
-        PrivacyError
-            If one of them was drawn before: two answers would share their noise.
+        Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
         if first < self._undrawn:
             raise PrivacyError(
@@ -125,22 +109,21 @@ class Supply:
 
     def _scales(self, first: int, last: int) -> HostArray:
         """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
-        steps = np.ldexp(1.0, self._turns.exponent[first:last])
-        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / steps
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / np.ldexp(
+            1.0, self._turns.exponent[first:last]
+        )
         return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
-        agents = self._turns.agent[first + places[:, 0], places[:, 2], places[:, 1]]
-        labels = [
-            Label(first + int(place[0]), int(agent), int(place[2]))
-            for place, agent in zip(places, agents, strict=True)
-        ]
+        at = (first + places[:, 0], places[:, 2], places[:, 1])
+        parts = (at[0].tolist(), self._turns.agent[at].tolist(), places[:, 2].tolist())
+        labels = [Label(*place) for place in zip(*parts, strict=True)]
         mechanism, count = self._program.mechanism, math.prod(self._shape)
         if not isinstance(mechanism, NoNoise):
             drawn = mechanism.integers(self._stream, labels, count, scale)
             raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *self._shape)
             raw.scale[tuple(places.T)] = scale
-        kinds = self._turns.question[first + places[:, 0], places[:, 2], places[:, 1]]
+        kinds = self._turns.question[at]
         for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
             mine = np.flatnonzero(kinds == number)
             if size and mine.size:

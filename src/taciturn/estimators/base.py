@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float, Num
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,6 +34,7 @@ from taciturn.estimators.validation import (
     RowsLike,
     column_names,
     dense,
+    leaves_out_zeros,
     pieces,
     scaling_warnings,
     validated,
@@ -377,7 +377,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             ranges = ranges_seen(rows)
         else:
             ranges = ranges_for(self.bounds, columns, names=names)
-            if issparse(X):
+            if leaves_out_zeros(X):
                 ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
         if rows is not None:

@@ -80,6 +80,11 @@ def column_names(estimator: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
+def leaves_out_zeros(rows: Any) -> bool:
+    """Whether rows are a sparse matrix, or a data frame that scikit-learn reads as one."""
+    return issparse(rows) or hasattr(rows, "sparse")
+
+
 def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
     """Return rows with every cell; `InputError` for a sparse matrix of more than 10^8 (0.8 GB)."""
     if not issparse(rows):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -24,20 +25,9 @@ from taciturn.noise.stream import Label, Stream
 def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], rate: float) -> int:
     """Return the place of the one that is chosen.
 
-    Parameters
-    ----------
-    costs
-        u: exact numbers.
-    rate
-        r; the exact value of the float.
+    `costs`: u: exact numbers. `rate`: r; the exact value of the float. Raises `InputError` if there
+    is nothing to choose from, or the rate is no finite number of at least 0.
 
-    Raises
-    ------
-    InputError
-        If there is nothing to choose from, or the rate is no finite number of at least 0.
-
-    Notes
-    -----
     **Guarantee.** Every place is chosen with exactly the probability of this module, given uniform
     words.
     """
@@ -46,17 +36,14 @@ def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], 
     exact, least = Fraction(checks.not_negative("rate", rate)), min(costs)
     further = stream.further(label)
     uniform = Uniform(next(further), 64, further)
+
+    def share(last: int) -> Number:
+        """Return the probability that one of the places up to `last` is chosen."""
+        exponents = [(cost - least) * exact for cost in costs]
+        weights = [mp.exp(-mp.mpf(e.numerator) / e.denominator) for e in exponents]
+        return mp.fsum(weights[: last + 1]) / mp.fsum(weights)
+
     for place in range(len(costs) - 1):
-        if uniform.below(lambda last=place: _share(costs, least, exact, last)):  # type: ignore[misc]
+        if uniform.below(partial(share, place)):
             return place
     return len(costs) - 1
-
-
-def _share(costs: Sequence[Fraction], least: Fraction, rate: Fraction, last: int) -> Number:
-    """Return the probability that one of the places up to `last` is chosen."""
-    weights = [_weight((cost - least) * rate) for cost in costs]
-    return mp.fsum(weights[: last + 1]) / mp.fsum(weights)
-
-
-def _weight(exponent: Fraction) -> Number:
-    return mp.exp(-mp.mpf(exponent.numerator) / exponent.denominator)

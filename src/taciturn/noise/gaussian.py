@@ -125,28 +125,26 @@ def discrete_gaussian(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    Parameters
-    ----------
-    scale
-        s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the float.
+    `scale`: s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the
+    float. Raises `InputError` if the scale is out of range.
 
-    Raises
-    ------
-    InputError
-        If the scale is out of range.
-
-    Notes
-    -----
     **Guarantee.** Every draw has exactly the law above (see the module), given uniform words.
     """
+    return drawn_by_label(_fill, stream, labels, count, scale)
+
+
+def drawn_by_label(
+    fill: Callable[..., None], stream: Stream, labels: Sequence[Label], count: int, scale: float
+) -> Int64[HostArray, "n count"]:
+    """Return what `fill(drawn, stream, labels, scale)` writes for some labels at a time."""
     scale = checks.positive("scale", scale)
     if not 1 <= scale <= _MOST:
         raise InputError(f"the scale is {scale:g} steps of the lattice; it must be 1 to 2^40")
     drawn = np.empty((len(labels), count), np.int64)
     rows = max(1, _CHUNK // max(1, count))
     for first in range(0, len(labels), rows):
-        some = labels[first : first + rows]
-        _fill(drawn[first : first + rows], stream, some, scale)
+        some = slice(first, first + rows)
+        fill(drawn[some], stream, labels[some], scale)
     return drawn
 
 
@@ -209,30 +207,24 @@ def _doubtful(size: Real, scale: float) -> Real:
 def _exact(word: int, decision: int, scale: float, further: Iterator[int]) -> int:
     """Return the draw that these words begin, with as many further ones as it takes."""
     while True:
-        size = _magnitude(Uniform(word >> 1, 64, further), scale)
-        if decision >= _doubtful(float(size), scale) or _accepted(
-            size, Uniform(decision, 32, further), scale
+        tail = Uniform(word >> 1, 64, further)
+        while tail.number < _LEAST_TAIL:
+            tail.extend()
+        guess = round(-scale * float(ndtri(tail.middle())))
+        # Q((n + 1/2) / s) <= U < Q((n - 1/2) / s); it stays with probability I(0) / I(n)
+        size = tail.level(guess, lambda n: _upper(n - 0.5, scale))
+        if (
+            decision >= _doubtful(float(size), scale)
+            or size == 0
+            or not Uniform(decision, 32, further).below(partial(_rejection, size, scale))
         ):
             return -size if word & 1 else size
         word, decision = next(further), next(further) >> 32
 
 
-def _magnitude(tail: Uniform, scale: float) -> int:
-    """Return n >= 0 with Q((n + 1/2) / s) <= U < Q((n - 1/2) / s)."""
-    while tail.number < _LEAST_TAIL:
-        tail.extend()
-    guess = round(-scale * float(ndtri(tail.middle())))
-    return tail.level(guess, lambda n: _upper(n - 0.5, scale))
-
-
 def _upper(distance: float, scale: float) -> Number:
     """Return Q(distance / s) to the working precision."""
     return mp.erfc(mp.mpf(distance) / mp.mpf(scale) / mp.sqrt(2)) / 2
-
-
-def _accepted(size: int, decision: Uniform, scale: float) -> bool:
-    """Return whether a draw of that magnitude stays: with probability I(0) / I(n)."""
-    return size == 0 or not decision.below(lambda: _rejection(size, scale))
 
 
 def _rejection(size: int, scale: float) -> Number:

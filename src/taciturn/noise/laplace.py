@@ -13,21 +13,17 @@ Source: Ghosh, Roughgarden and Sundararajan 2012; Canonne, Kamath and Steinke 20
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt64
 
-from taciturn import checks
-from taciturn.errors import InputError
-from taciturn.noise.gaussian import Uniform, mp
+from taciturn.noise.gaussian import Uniform, drawn_by_label, mp
 from taciturn.noise.stream import Label, Stream, Use
 from taciturn.typing import HostArray
 
 _LOG = 2.0**-44  # times (1 + |ln U|)
 _LEAST = 2**44  # below so many units of 2^-64 more digits are drawn at once
-_MOST = 2.0**40
-_CHUNK = 2**15
 
 
 def discrete_laplace(
@@ -35,41 +31,25 @@ def discrete_laplace(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    Parameters
-    ----------
-    scale
-        t, in units of the lattice, from 1 to 2^40; the exact value of the float.
+    `scale`: t, in units of the lattice, from 1 to 2^40; the exact value of the float. Raises
+    `InputError` if the scale is out of range.
 
-    Raises
-    ------
-    InputError
-        If the scale is out of range.
-
-    Notes
-    -----
     **Guarantee.** Every draw has exactly the law of this module, given uniform words.
     """
-    scale = checks.positive("scale", scale)
-    if not 1 <= scale <= _MOST:
-        raise InputError(f"the scale is {scale:g} steps of the lattice; it must be 1 to 2^40")
-    drawn = np.empty((len(labels), count), np.int64)
-    rows = max(1, _CHUNK // max(1, count))
-    for first in range(0, len(labels), rows):
-        some = labels[first : first + rows]
-        words = stream.words(some, Use.NOISE, 2 * count)
-        further = [stream.further(label) for label in some]
-        both = _geometric(words, scale, further)
-        drawn[first : first + rows] = both[:, :count] - both[:, count:]
-    return drawn
+    return drawn_by_label(_fill, stream, labels, count, scale)
 
 
-def _geometric(
-    words: UInt64[HostArray, "n c"], scale: float, further: list[Iterator[int]]
-) -> Int64[HostArray, "n c"]:
-    drawn, undecided = _quick(words, scale)
+def _fill(
+    drawn: Int64[HostArray, "n count"], stream: Stream, labels: Sequence[Label], scale: float
+) -> None:
+    """Write differences of two geometric numbers for some answers into `drawn`."""
+    count = drawn.shape[1]
+    words = stream.words(labels, Use.NOISE, 2 * count)
+    further = [stream.further(label) for label in labels]
+    both, undecided = _quick(words, scale)
     for row, column in np.argwhere(undecided):
-        drawn[row, column] = _exact(Uniform(int(words[row, column]), 64, further[row]), scale)
-    return drawn
+        both[row, column] = _exact(Uniform(int(words[row, column]), 64, further[row]), scale)
+    drawn[...] = both[:, :count] - both[:, count:]
 
 
 def _quick(

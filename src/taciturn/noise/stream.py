@@ -52,15 +52,9 @@ class Stream:
     (`claim`), and is neither copied nor pickled: a second run with its words would repeat the noise
     of the first.
 
-    Parameters
-    ----------
-    key
-        32 bytes. `dataclasses.replace` does not have it.
+    `key`: 32 bytes. `dataclasses.replace` does not have it.
 
-    Attributes
-    ----------
-    secret
-        The key.
+    `secret`: the key.
     """
 
     key: InitVar[bytes]
@@ -75,10 +69,7 @@ class Stream:
     def claim(self) -> None:
         """Take the stream for one run.
 
-        Raises
-        ------
-        PrivacyError
-            If it was taken before.
+        Raises `PrivacyError` if it was taken before.
         """
         if not self._free.acquire(blocking=False):
             raise PrivacyError(

@@ -8,20 +8,13 @@ from taciturn.privacy.accounting import (
     LaplaceAnswer,
     PerturbedAnswer,
     Sampled,
-    Spending,
     account,
     multiplier_for,
     multiplier_for_all,
     sampled,
 )
-from taciturn.privacy.bounds import Norm, SensitivityBound, mean_gradient_bound, share_text
 from taciturn.privacy.certificate import Certificate, certify, delta_warning
-from taciturn.privacy.drawn import (
-    LEAST_NUMBERS,
-    Drawn,
-    drawn_noise,
-    noise_test,
-)
+from taciturn.privacy.drawn import LEAST_NUMBERS, Drawn, drawn_noise, noise_test
 from taciturn.privacy.gaussian import (
     compose,
     delta_of,
@@ -44,16 +37,20 @@ from taciturn.privacy.terms import (
     Adjacency,
     BoundedChange,
     Messages,
+    Norm,
     Observer,
     Relation,
     ReplaceOne,
+    SensitivityBound,
     Sum,
     TargetChange,
     Terms,
     Unit,
     ZeroOut,
+    mean_gradient_bound,
     observer_named,
     relation_named,
+    share_text,
 )
 
 __all__ = [
@@ -82,7 +79,6 @@ __all__ = [
     "ReplaceOne",
     "Sampled",
     "SensitivityBound",
-    "Spending",
     "Sum",
     "TargetChange",
     "Terms",

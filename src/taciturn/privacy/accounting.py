@@ -19,10 +19,7 @@ from taciturn.privacy.terms import Relation
 class _NoisedAnswer:
     """An answer with added noise; the multiplier is its scale over the sensitivity.
 
-    Raises
-    ------
-    InputError
-        If the multiplier is not a positive, finite number.
+    Raises `InputError` if the multiplier is not a positive, finite number.
     """
 
     multiplier: float
@@ -50,14 +47,10 @@ class Sampled:
     """A noised answer on a Poisson batch: every record takes part independently with `rate`.
 
     The batch must have been drawn by the oracle itself and stay hidden, and the answer must be a
-    sum over the batch divided by a public number.
-    Under replace-one the sensitivity behind the multiplier must be twice the norm bound of one
-    record's term (the accountant relies on it).
-
-    Raises
-    ------
-    InputError
-        If the rate is not in [1e-9, 1], or the event inside is not one noised answer.
+    sum over the batch divided by a public number. Under replace-one the sensitivity behind the
+    multiplier must be twice the norm bound of one record's term (the accountant relies on it).
+    Raises `InputError` if the rate is not in [1e-9, 1], or the event inside is not one noised
+    answer.
     """
 
     event: GaussianAnswer | LaplaceAnswer
@@ -77,21 +70,12 @@ class Sampled:
 class PerturbedAnswer:
     """The minimiser of a function with Gaussian noise in its gradient (`objective_deltas`).
 
-    Attributes
-    ----------
-    multiplier
-        Standard deviation of the noise / how far one unit can move the gradient.
-    jacobian
-        log(1 + beta / lam), beta the smoothness of one record's term, lam the strong convexity of
-        everything else.
-    output_ratio
-        The minimiser is computed to a residual only and released with a little noise on top, of
-        multiplier `multiplier / output_ratio`, which covers the residual: one more Gaussian answer.
-
-    Raises
-    ------
-    InputError
-        If the multiplier is not positive and finite, or another number is negative or not finite.
+    `multiplier`: standard deviation of the noise / how far one unit can move the gradient.
+    `jacobian`: log(1 + beta / lam), beta the smoothness of one record's term, lam the strong
+    convexity of everything else. `output_ratio`: the minimiser is computed to a residual only and
+    released with a little noise on top, of multiplier `multiplier / output_ratio`, which covers the
+    residual: one more Gaussian answer. Raises `InputError` if the multiplier is not positive and
+    finite, or another number is negative or not finite.
     """
 
     multiplier: float
@@ -108,13 +92,10 @@ class PerturbedAnswer:
 class FixedSize:
     """A Gaussian answer on a batch of `batch` of `records` records, drawn without replacement.
 
-    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden.
-    The multiplier is the standard deviation over the replace-one sensitivity on one batch.
-
-    Raises
-    ------
-    InputError
-        If the batch is empty or larger than the data, or the event is not a Gaussian answer.
+    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden. The
+    multiplier is the standard deviation over the replace-one sensitivity on one batch. Raises
+    `InputError` if the batch is empty or larger than the data, or the event is not a Gaussian
+    answer.
     """
 
     event: GaussianAnswer
@@ -145,11 +126,6 @@ def sampled(event: Event, rate: float, size: int = 0) -> Event:
     """Return the event on a batch: itself at rate 1 and where nothing hides it.
 
     The batch is Poisson, or of a fixed size if one is given: `size` out of `size / rate` records.
-
-    Examples
-    --------
-    >>> sampled(GaussianAnswer(2.0), 0.1)
-    Sampled(event=GaussianAnswer(multiplier=2.0), rate=0.1)
     """
     if isinstance(event, Exact) or rate == 1:
         return event
@@ -182,35 +158,17 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
     No answers: epsilon is 0.
 
-    Parameters
-    ----------
-    events
-        Pairs (event, how often). Equal events are merged first.
-    delta
-        Above 0 and below 1.
-    relation
-        The neighbouring relation that the multipliers were computed for.
+    `events`: pairs (event, how often). Equal events are merged first. `delta`: above 0 and below 1.
+    `relation`: the neighbouring relation that the multipliers were computed for.
 
-    Raises
-    ------
-    InputError
-        If delta or a count is out of range, something is not an event, or sampling is combined
-        with a relation for which no sound accountant is known.
+    Raises `InputError` if delta or a count is out of range, something is not an event, or sampling
+    is combined with a relation for which no sound accountant is known.
 
-    Notes
-    -----
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
     exact (`gaussian.compose`), the rest an upper bound (`losses.numerical_epsilon`).
     Batches of a fixed size have Renyi bounds (`fixed_size.fixed_size_epsilon`). Sampling at rate 1,
     or of all records, is no sampling.
-
-    Examples
-    --------
-    >>> from taciturn.privacy.terms import ReplaceOne
-    >>> spent = account([(GaussianAnswer(10.0), 100)], delta=1e-6, relation=ReplaceOne())
-    >>> f"{spent.epsilon:.5f}", spent.mu
-    ('4.88655', 1.0)
     """
     delta = checks.delta(delta)
     counts = merged(events)
@@ -225,14 +183,10 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
     if any(isinstance(event, FixedSize) for event in counts):
         return Spending(numerical.fixed_size_epsilon(counts, delta, relation), delta, None)
     epsilon = numerical.numerical_epsilon(counts, delta, relation)
-    return Spending(min(epsilon, _pure_epsilon(counts)), delta, None)
-
-
-def _pure_epsilon(counts: Counter[Event]) -> float:
-    """Return the basic composition of Laplace answers, epsilon = sum count/multiplier, delta 0."""
-    if not all(isinstance(event, LaplaceAnswer) for event in counts):
-        return math.inf
-    return math.fsum(n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
+    if all(isinstance(event, LaplaceAnswer) for event in counts):
+        pure = (n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
+        epsilon = min(epsilon, math.fsum(pure))  # basic composition
+    return Spending(epsilon, delta, None)
 
 
 def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:
@@ -258,37 +212,18 @@ _WIDENINGS = 20
 
 
 def multiplier_for(
-    make: Callable[[float], Event],
-    *,
-    rounds: int,
-    epsilon: float,
-    delta: float,
-    relation: Relation,
+    make: Callable[[float], Event], *, rounds: int, epsilon: float, delta: float, relation: Relation
 ) -> float:
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
     `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
-    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity.
+    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity. Raises
+    `InputError` if the budget or `rounds` is out of range, the combination of sampling and relation
+    is not supported, or no amount of noise fits (an event without noise, or a delta too small).
 
-    Raises
-    ------
-    InputError
-        If the budget or `rounds` is out of range, the combination of sampling and relation is not
-        supported, or no amount of noise fits (an event without noise, or a delta too small).
-
-    Notes
-    -----
     **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
     in the multiplier. The search starts from large noise, where the accountant is cheap, and
     returns only a multiplier whose cost it has computed.
-
-    Examples
-    --------
-    >>> from taciturn.privacy.accounting import LaplaceAnswer
-    >>> from taciturn.privacy.terms import ZeroOut
-    >>> budget = {"rounds": 100, "epsilon": 1.4159, "delta": 1e-6, "relation": ZeroOut()}
-    >>> f"{multiplier_for(LaplaceAnswer, **budget):.2f}"
-    '30.00'
     """
     rounds = checks.at_least("rounds", rounds, 1)
     return multiplier_for_all(

@@ -14,18 +14,11 @@ import numpy as np
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.privacy import gaussian
-from taciturn.privacy.accounting import Event, account
+from taciturn.privacy.accounting import account
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, lattice_epsilon, lattice_rate
-from taciturn.privacy.terms import (
-    Adjacency,
-    Messages,
-    Observer,
-    Relation,
-    ReplaceOne,
-    Unit,
-    ZeroOut,
-)
+from taciturn.privacy.terms import Adjacency, Messages, Observer, ReplaceOne, Unit, ZeroOut
+from taciturn.typing import HostArray
 
 FALSE_POSITIVE_RATE = 0.01
 DEALT = (
@@ -45,31 +38,20 @@ _POST_PROCESSING = "; certified at the messages value, which holds for every sum
 class Certificate:
     """A differential-privacy statement with everything needed to read it.
 
-    Attributes
-    ----------
-    epsilon, delta, mu
-        Overall: the worst agent's. mu is None where the law is not exactly Gaussian.
-    relation, unit, record
-        Which change is hidden: names, and one sentence.
-    observer, trust
-        The observer, and what is taken on trust.
-    per_agent_epsilon, per_agent_mu
-        One entry per agent.
-    reproduction
-        Whether noise or division came from a given seed: then nothing is private.
-    conditions
-        What else must hold, for example that ranges were public.
-    attacker_tpr
-        An upper bound on an attacker's true-positive rate at 1 % false positives.
-    conditional
-        Whether one of the conditions is about facts that were read off the records themselves, or
-        about the bound of a question that is not the library's.
-    arithmetic
-        Which numbers it holds for: those that are computed, or real numbers only.
-    rows_per_person, agents_per_person
-        For the unit person: how many places one has at an agent, and at how many agents.
-    scope
-        What else adds to it: the same sentence for every certificate.
+    - `epsilon`, `delta`, `mu`: Overall: the worst agent's. mu is None where the law is not exactly
+      Gaussian.
+    - `relation`, `unit`, `record`: Which change is hidden: names, and one sentence.
+    - `observer`, `trust`: The observer, and what is taken on trust.
+    - `per_agent_epsilon`, `per_agent_mu`: One entry per agent.
+    - `reproduction`: Whether noise or division came from a given seed: then nothing is private.
+    - `conditions`: What else must hold, for example that ranges were public.
+    - `attacker_tpr`: An upper bound on an attacker's true-positive rate at 1 % false positives.
+    - `conditional`: Whether one of the conditions is about facts that were read off the records
+      themselves, or about the bound of a question that is not the library's.
+    - `arithmetic`: Which numbers it holds for: those that are computed, or real numbers only.
+    - `rows_per_person`, `agents_per_person`: For the unit person: how many places one has at an
+      agent, and at how many agents.
+    - `scope`: What else adds to it: the same sentence for every certificate.
     """
 
     scope: ClassVar[str] = (
@@ -113,16 +95,28 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
-        head = [_REPRODUCTION] if self.reproduction else []
+        promise = "no privacy: epsilon is infinite"
+        if not math.isinf(self.epsilon):
+            head = _CONDITIONAL if self.conditional else ""
+            if self.reproduction:
+                head += "with noise and a division that nobody can repeat: "
+            law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
+            # four decimals, never below the value itself
+            promise = (
+                f"{head}epsilon = {math.ceil(self.epsilon * 1e4) / 1e4:.4f} at delta = "
+                f"{self.delta:g}{law}, relation {self.relation}, unit {self.unit}"
+            )
+        seeded = "the noise of a seed is rounded as it comes; without a seed, it "
+        arithmetic = f"Arithmetic: {seeded if self.reproduction else ''}{self.arithmetic}."
         return [
-            *head,
-            self._promise(),
+            *([_REPRODUCTION] if self.reproduction else []),
+            promise,
             f"Protected: {self.record}",
             *([] if self.persons is None else [f"Persons: {self.persons}."]),
             f"Observer: {self.observer}. Taken on trust: {self.trust}.",
             f"An attacker who accepts {FALSE_POSITIVE_RATE:.0%} false positives finds at most "
             f"{self.attacker_tpr:.2%} of the true ones.",
-            *self._of_arithmetic(),
+            *([arithmetic] if self.arithmetic else []),
             f"Scope: {self.scope}.",
             *(f"Condition: {condition}" for condition in self.conditions),
         ]
@@ -133,8 +127,6 @@ class Certificate:
 
         None where records are no rows of anybody, and where nothing is protected.
 
-        Notes
-        -----
         **Guarantee.** k rows are replaced one after the other: k steps of mu make one of k mu
         (Dong, Roth and Su 2022, Theorem 2.14); k steps of epsilon and delta make one of k epsilon
         and delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
@@ -147,23 +139,6 @@ class Certificate:
         return (
             "a person with k rows is protected at k times epsilon, and at delta times "
             "1 + exp(epsilon) + ... + exp((k - 1) epsilon)"
-        )
-
-    def _of_arithmetic(self) -> list[str]:
-        if not self.arithmetic:
-            return []
-        seeded = "the noise of a seed is rounded as it comes; without a seed, it "
-        return [f"Arithmetic: {seeded if self.reproduction else ''}{self.arithmetic}."]
-
-    def _promise(self) -> str:
-        if math.isinf(self.epsilon):
-            return "no privacy: epsilon is infinite"
-        head = _CONDITIONAL if self.conditional else ""
-        law = "" if self.mu is None else f" (exactly Gaussian, mu = {self.mu:.4g})"
-        head += "with noise and a division that nobody can repeat: " if self.reproduction else ""
-        return (
-            f"{head}epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta:g}{law}, "
-            f"relation {self.relation}, unit {self.unit}"
         )
 
 
@@ -181,17 +156,10 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
     Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
-    different list of answers, whatever the observer.
+    different list of answers, whatever the observer. Raises `InputError` if delta is not above 0
+    and below 1, records are dealt and the unit is an agent, answers are sampled and the unit is no
+    record, or a person is at several agents and the answers have no mu.
 
-    Raises
-    ------
-    InputError
-        If delta is not above 0 and below 1, records are dealt and the unit is an agent, answers are
-        sampled and the unit is no record, or a person is at several agents and the answers have no
-        mu.
-
-    Notes
-    -----
     **Guarantee.** One agent's answers compose in sequence. Agents hold disjoint data, so a
     neighbouring data set differs at one agent i only. Given everything sent before, the other
     agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
@@ -206,19 +174,21 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
     is the only one that is stated.
     """
     delta = checks.delta(delta)
-    across = adjacency.agents_per_person
+    across, trust, curve = adjacency.agents_per_person, observer.trust, _on_lattice(ledger)
     _check_unit(ledger, adjacency, dealt=dealt)
-    trust = observer.trust
     per_agent_mu: tuple[float, ...] | None = None
-    curve = _on_lattice(ledger)
     if ledger.has_mu:
         sizes = ledger.mu_per_agent(observer)
-        epsilons = _floats(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))
-        per_agent_mu = _floats(sizes)
+        epsilons = _tuple(curve(lambda d: gaussian.epsilon_of(d, sizes), delta))
+        per_agent_mu = _tuple(sizes)
     else:
-        epsilons = _floats(
-            curve(lambda d: np.array(_by_events(ledger, d, adjacency.relation)), delta)
-        )
+        lists, relation = ledger.events_by_agent(), adjacency.relation
+
+        def by_events(d: float) -> HostArray:
+            cost = functools.cache(lambda events: account(events, delta=d, relation=relation))
+            return np.array([cost(events).epsilon for events in lists])
+
+        epsilons = _tuple(curve(by_events, delta))
         trust += "" if isinstance(observer, Messages) else _POST_PROCESSING
     if dealt:
         conditions = (DEALT, *conditions)
@@ -298,15 +268,8 @@ def _on_lattice(ledger: Ledger, agents: int = 1) -> Callable[..., Any]:
 def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
     """Return a warning if delta exceeds 1 / (10 x units), else nothing.
 
-    Parameters
-    ----------
-    units, what
-        How many records there are, or persons if a person is what is protected; their name.
-
-    Examples
-    --------
-    >>> delta_warning(1e-6, 1000)
-    ()
+    `units`, `what`: how many records there are, or persons if a person is what is protected; their
+    name.
     """
     least = 1 / (10 * units)
     if delta <= least:
@@ -315,14 +278,6 @@ def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str,
         f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
         f"may publish whole records; choose delta at most {least:.2g}",
     )
-
-
-def _by_events(ledger: Ledger, delta: float, relation: Relation) -> tuple[float, ...]:
-    @functools.cache
-    def cost(events: tuple[tuple[Event, int], ...]) -> float:
-        return account(events, delta=delta, relation=relation).epsilon
-
-    return tuple(map(cost, ledger.events_by_agent()))
 
 
 def _attacker_tpr(
@@ -342,13 +297,8 @@ def _attacker_tpr(
     return min(1.0, caught, 1 - missed)
 
 
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in np.asarray(values))
-
-
-def _rounded_up(epsilon: float) -> str:
-    """Return four decimals, never below the value itself."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
+def _tuple(values: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(values, np.float64).tolist())
 
 
 def _json_safe(value: Any) -> Any:

@@ -76,12 +76,8 @@ _MOST_EXPONENT = 700.0
 class Drawn:
     """What was seen of some noise; it tells of the answers, and stays behind the door.
 
-    Attributes
-    ----------
-    total
-        The sum of squares (Laplace: of absolute values) of the noise over its scale in the ledger.
-    count
-        How many numbers it is.
+    `total`: the sum of squares (Laplace: of absolute values) of the noise over its scale in the
+    ledger. `count`: how many numbers it is.
     """
 
     total: float = 0.0
@@ -95,12 +91,8 @@ class Drawn:
 class NoiseTest:
     """The two-sided test of all noise of a run.
 
-    Attributes
-    ----------
-    law
-        That of the noise.
-    per_value
-        The probability with which honest noise may be refused, for every number in it.
+    `law`: that of the noise. `per_value`: the probability with which honest noise may be refused,
+    for every number in it.
     """
 
     law: Law
@@ -109,11 +101,8 @@ class NoiseTest:
     def check(self, drawn: Drawn, *, new: int | None = None) -> None:
         """Raise `PrivacyError` if noise does not have its law; nothing of `drawn` is said.
 
-        Parameters
-        ----------
-        new
-            How many of the numbers no earlier look has seen; None for all of them. Looks at fewer
-            than `LEAST_NUMBERS` numbers see nothing.
+        `new`: how many of the numbers no earlier look has seen; None for all of them. Looks at
+        fewer than `LEAST_NUMBERS` numbers see nothing.
         """
         if drawn.count < LEAST_NUMBERS:
             return
@@ -139,13 +128,8 @@ class NoiseTest:
 def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | None:
     """Return the test of a run with this ledger; None where it has no noise.
 
-    Parameters
-    ----------
-    epsilon, delta
-        Of its certificate.
+    `epsilon`, `delta`: of its certificate.
 
-    Notes
-    -----
     **Guarantee.** The level over all looks at all agents is at most f (see the module).
     """
     if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked & (ledger.scale > 0)):
@@ -160,10 +144,7 @@ def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | N
 def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:
     """Return whether the delta set aside pays for the tests of all runs that a ledger joins.
 
-    Parameters
-    ----------
-    epsilon, delta
-        Of the certificate of all of them together.
+    `epsilon`, `delta`: of the certificate of all of them together.
     """
     level = ledger.most_values() * PER_VALUE / 2
     return level * (1 + math.exp(min(epsilon, _MOST_EXPONENT))) <= SHARE * delta
@@ -172,12 +153,8 @@ def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:
 def drawn_noise(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
     """Return what the noise of some answers amounts to, in units of the planned scale.
 
-    Parameters
-    ----------
-    ledger
-        Of these answers.
-    sizes
-        The `Mechanism.size` of the noise of each; what was not asked is passed over.
+    `ledger`: of these answers. `sizes`: the `Mechanism.size` of the noise of each; what was not
+    asked is passed over.
     """
     some = ledger.asked & (ledger.scale > 0)
     scale = np.where(some, ledger.scale, 1.0)

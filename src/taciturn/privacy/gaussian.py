@@ -37,15 +37,7 @@ def delta_of(epsilon: Real, mu: Real) -> Real:
     It is 0 for mu = 0 or epsilon = infinity, and 1 for mu = infinity. Rounded up: by 1e-9 of it in
     common settings, by 1e-2 where mu is 1e-9 and delta 1e-60.
 
-    Raises
-    ------
-    InputError
-        If an argument is negative or NaN.
-
-    Examples
-    --------
-    >>> f"{delta_of(1.0, 0.5):.6f}"
-    '0.006830'
+    Raises `InputError` if an argument is negative or NaN.
     """
     return _like(_delta(_not_negative("epsilon", epsilon), _not_negative("mu", mu)), epsilon, mu)
 
@@ -57,21 +49,11 @@ def epsilon_of(delta: float, mu: Real) -> Real:
     floating point. It is 0 where delta >= delta_of(0, mu), and infinity for mu = infinity.
     `mu` is a float or an array.
 
-    Raises
-    ------
-    InputError
-        If delta is not above 0 and below 1, or mu is negative or NaN.
+    Raises `InputError` if delta is not above 0 and below 1, or mu is negative or NaN.
 
-    Notes
-    -----
     **Guarantee.** delta(epsilon; mu) falls in epsilon and is at most Phi(mu/2 - epsilon/mu), so
     epsilon = mu (mu/2 - Phi^-1(delta)) is large enough; bisection keeps that property at the
     upper end, which is the end returned.
-
-    Examples
-    --------
-    >>> f"{epsilon_of(1e-6, 1.0):.5f}"
-    '4.88655'
     """
     delta = checks.delta(delta)
     size = _not_negative("mu", mu)
@@ -92,21 +74,11 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     The inverse of `delta_of` in mu, rounded down: `delta_of(epsilon, mu) <= delta` holds in
     floating point. It is infinity for epsilon = infinity. `epsilon` is a float or an array.
 
-    Raises
-    ------
-    InputError
-        If delta is not above 0 and below 1, or epsilon is negative or NaN.
+    Raises `InputError` if delta is not above 0 and below 1, or epsilon is negative or NaN.
 
-    Notes
-    -----
     **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
     of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
     the lower end, which is the end returned.
-
-    Examples
-    --------
-    >>> f"{mu_of(1.0, 1e-5):.6f}"
-    '0.268051'
     """
     delta = checks.delta(delta)
     target = _not_negative("epsilon", epsilon)
@@ -125,21 +97,10 @@ def mu_of(epsilon: Real, delta: float) -> Real:
 def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
 
-    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity.
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` if epsilon is not
+    above 0, delta not in (0, 1), or rounds not a whole number above 0.
 
-    Raises
-    ------
-    InputError
-        If epsilon is not above 0, delta not in (0, 1), or rounds not a whole number above 0.
-
-    Notes
-    -----
     **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
-
-    Examples
-    --------
-    >>> f"{gaussian_multiplier(1.0, 1e-6, 50_000):.5f}"
-    '944.66692'
     """
     checks.positive("epsilon", epsilon, allow_infinity=True)
     rounds = checks.at_least("rounds", rounds, 1)
@@ -154,23 +115,11 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
 def compose(ratios: Float[HostArray, "..."]) -> float:
     """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
 
-    Infinite if a ratio is; 0 if there are none.
+    Infinite if a ratio is; 0 if there are none. Raises `InputError` if a ratio is negative or NaN.
 
-    Raises
-    ------
-    InputError
-        If a ratio is negative or NaN.
-
-    Notes
-    -----
     **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
     independent normal variables, also when each question depends on earlier answers; nothing is
     lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3).
-
-    Examples
-    --------
-    >>> compose(np.array([3.0, 4.0]))
-    5.0
     """
     with np.errstate(over="ignore"):
         return math.sqrt(float(np.sum(np.square(_not_negative("a ratio", ratios)))))
@@ -179,15 +128,8 @@ def compose(ratios: Float[HostArray, "..."]) -> float:
 def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
     """Return an attacker's best true-positive rate, Phi(Phi^-1(a) + mu), at a false-positive rate.
 
-    Raises
-    ------
-    InputError
-        If the false-positive rate a is not above 0 and below 1, or mu is negative or NaN.
-
-    Examples
-    --------
-    >>> f"{true_positive_rate(1.0, 0.01):.4f}"
-    '0.0924'
+    Raises `InputError` if the false-positive rate a is not above 0 and below 1, or mu is negative
+    or NaN.
     """
     if not 0 < false_positive_rate < 1:
         raise InputError(

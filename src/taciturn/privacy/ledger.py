@@ -1,4 +1,9 @@
-"""The ledger: one entry for every answer that an agent gives."""
+"""The ledger: one entry for every answer that an agent gives.
+
+A method asks every agent the same question in every round, so a hundred thousand agents and two
+hundred rounds hold a hundred thousand different numbers and not twenty million. An array of shape
+(A, T, E) is kept as a view of its different entries, with stride 0 where it repeats them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -15,21 +20,42 @@ from scipy.special import expit, log_ndtr, ndtri
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import folding
 from taciturn.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
 from taciturn.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
 from taciturn.privacy.terms import Observer, Relation, Sum, ZeroOut
 from taciturn.typing import HostArray
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return the values with length 1 along every axis on which all entries are equal."""
+    values = thin(values)
+    for axis in range(values.ndim):
+        if values.shape[axis] > 1:
+            first = values.take([0], axis)
+            values = first if bool(np.all(values == first)) else values
+    return values
+
+
+def thin(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return the different entries that a view repeats: length 1 where the stride is 0."""
+    return values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
+
+
+def unfolded(
+    values: np.ndarray[Any, np.dtype[Number]], shape: tuple[int, ...]
+) -> np.ndarray[Any, np.dtype[Number]]:
+    """Return a view of the values in a shape, which nobody can write to."""
+    return np.broadcast_to(values, shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Inside:
     """The parameters of the law of noise inside an objective.
 
-    Attributes
-    ----------
-    jacobian, output_ratio
-        `(A,)` each, for every agent's answers: see `taciturn.privacy.PerturbedAnswer`.
+    `jacobian`, `output_ratio`: `(A,)` each, for every agent's answers: see
+    `taciturn.privacy.PerturbedAnswer`.
     """
 
     jacobian: Float[HostArray, " A"]
@@ -48,46 +74,6 @@ class Inside:
         )
 
 
-def merged(
-    answers: Sequence[Float[HostArray, "A T E"]],
-    agents: range,
-    mechanism: Mechanism,
-    inside: Inside | None,
-) -> tuple[tuple[tuple[Event, int], ...], ...]:
-    """Return the events of each of some agents with their counts.
-
-    Parameters
-    ----------
-    answers
-        Movement over noise, sampling rates, fixed sizes of batches.
-    inside
-        Where the noise stood inside the objective: an event then depends on whose it is.
-    """
-    known: dict[Any, tuple[tuple[Event, int], ...]] = {}
-    events = []
-    for agent in agents:
-        given = np.stack([part[agent].ravel() for part in answers])
-        key = given.tobytes() if inside is None else agent
-        if key not in known:
-            known[key] = tuple(_counted(given, agent, mechanism, inside).items())
-        events.append(known[key])
-    return tuple(events)
-
-
-def _counted(
-    answers: HostArray, agent: int, mechanism: Mechanism, inside: Inside | None
-) -> Counter[Event]:
-    total: Counter[Event] = Counter()
-    values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
-    for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
-        # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
-        event = mechanism.event(min(1 / value, sys.float_info.max))
-        if inside is not None and isinstance(event, GaussianAnswer):
-            event = inside.event(event.multiplier, agent)
-        total[sampled(event, rate, int(size))] += count
-    return total
-
-
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
@@ -98,35 +84,23 @@ _AGENTS_AT_ONCE = 1024
 class Ledger:
     """What every agent answered, question by question, on host arrays of shape (A, T, E).
 
-    Attributes
-    ----------
-    kind
-        Which question was asked; -1 where there was none (the other entries are ignored there).
-    sensitivity
-        How far one unit can move the answer, in the mechanism's norm; infinity if not bounded.
-    scale
-        Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
-    mechanism
-        Where the noise came from.
-    rate
-        The Poisson rate at which records took part in the answer, in (0, 1]; None for 1 everywhere.
-    inside
-        Given if the noise stood inside the objective; None if it was added to the answers.
-    batch
-        The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
-        everywhere, if nothing was sampled or the batch was Poisson.
-    step
-        The step of the lattice that answer and noise stood on; None for real numbers.
-    values
-        How many numbers an answer has.
+    Raises `InputError` if the shapes differ or are not three-dimensional, or kinds are not whole
+    numbers; `PrivacyError` if at a question the sensitivity, scale or step is NaN or negative,
+    scale or step is infinite, or the rate is not in (0, 1].
 
-    Raises
-    ------
-    InputError
-        If the shapes differ or are not three-dimensional, or kinds are not whole numbers.
-    PrivacyError
-        If at a question the sensitivity, scale or step is NaN or negative, scale or step is
-        infinite, or the rate is not in (0, 1].
+    - `kind`: Which question was asked; -1 where there was none (the other entries are ignored
+      there).
+    - `sensitivity`: How far one unit can move the answer, in the mechanism's norm; infinity if not
+      bounded.
+    - `scale`: Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
+    - `mechanism`: Where the noise came from.
+    - `rate`: The Poisson rate at which records took part in the answer, in (0, 1]; None for 1
+      everywhere.
+    - `inside`: Given if the noise stood inside the objective; None if it was added to the answers.
+    - `batch`: The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
+      everywhere, if nothing was sampled or the batch was Poisson.
+    - `step`: The step of the lattice that answer and noise stood on; None for real numbers.
+    - `values`: How many numbers an answer has.
     """
 
     kind: Int[HostArray, "A T E"]
@@ -163,42 +137,45 @@ class Ledger:
 
     def _check_entries(self) -> None:
         parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
-        moves, scale, rate, sizes, steps = map(folding.thin, parts)
-        silent = ~self._asked
+        moves, scale, rate, sizes, steps = map(thin, parts)
+        asked = self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
-        if not bool(np.all(silent | (moves >= 0))):
-            raise PrivacyError("a sensitivity is NaN or negative; it must be 0 or more")
-        if not bool(np.all(silent | ((scale >= 0) & (scale < np.inf)))):
-            raise PrivacyError("a scale is NaN, negative or infinite; it must be 0 or more")
-        if not bool(np.all(silent | ((steps >= 0) & (steps < np.inf)))):
-            raise PrivacyError("the step of a lattice is not a number of 0 or more; plan again")
-        if not bool(np.all(silent | ((rate > 0) & (rate <= 1)))):
-            raise PrivacyError("a sampling rate is not in (0, 1]; use 1 where nothing is sampled")
-        if not bool(np.all(silent | ((sizes >= 0) & (sizes == np.floor(sizes))))):
-            raise PrivacyError("a batch size is not a whole number; use 0 where none is fixed")
-        self._check_law(~silent & (scale > 0))
-
-    def _check_law(self, noised: HostArray) -> None:
+        faults = (
+            (moves >= 0, "a sensitivity is NaN or negative; it must be 0 or more"),
+            (scale >= 0, "a scale is NaN or negative; it must be 0 or more"),
+            (scale < np.inf, "a scale is infinite; give a finite one"),
+            ((steps >= 0) & (steps < np.inf), "the step of a lattice is not a number; plan again"),
+            ((rate > 0) & (rate <= 1), "a sampling rate is not in (0, 1]; use 1 for no sampling"),
+            (
+                sizes == np.floor(sizes),
+                "a batch size is no whole number; use 0 where none is",
+            ),
+            (sizes >= 0, "a batch size is negative; use 0 where none is"),
+        )
+        for holds, fault in faults:
+            if bool(np.any(asked & ~holds)):
+                raise PrivacyError(fault)
+        quiet = isinstance(self.mechanism, NoNoise)
         if self.inside is not None and (
-            self.sampled or not isinstance(self.mechanism, Gaussian | NoNoise)
+            self.sampled or not (quiet or isinstance(self.mechanism, Gaussian))
         ):
             raise PrivacyError(
                 "noise inside an objective is accounted for if it is Gaussian and no record is "
                 "sampled; use such noise, or add it to the answer"
             )
-        if isinstance(self.mechanism, NoNoise) and bool(np.any(noised)):
+        if quiet and bool(np.any(asked & (scale > 0))):
             raise PrivacyError("a scale is above 0 but the mechanism is NoNoise; set it to 0")
 
     @property
     def asked(self) -> HostArray:
         """Where there was a question, shape (A, T, E), bool."""
-        return folding.unfolded(self._asked, self.kind.shape)
+        return unfolded(self._asked, self.kind.shape)
 
     @property
     def _asked(self) -> HostArray:
         """Where there was a question; length 1 along an axis on which nothing changes."""
-        return np.asarray(folding.thin(self.kind) > NO_QUESTION)
+        return np.asarray(thin(self.kind) > NO_QUESTION)
 
     @property
     def rates(self) -> HostArray:
@@ -216,12 +193,12 @@ class Ledger:
         return self._all(0.0) if self.step is None else self.step
 
     def _all(self, value: float) -> HostArray:
-        return folding.unfolded(np.asarray(value), self.kind.shape)
+        return unfolded(np.asarray(value), self.kind.shape)
 
     @property
     def on_lattice(self) -> bool:
         """Whether answers and noise stood on a lattice."""
-        return bool(np.any(self._asked & (folding.thin(self.steps) > 0)))
+        return bool(np.any(self._asked & (thin(self.steps) > 0)))
 
     @property
     def moves(self) -> Float[HostArray, "A T E"]:
@@ -231,23 +208,23 @@ class Ledger:
         that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
         parts = (self.sensitivity, self.rates, self.sizes, self.steps)
-        sensitivity, rates, sizes, steps = map(folding.thin, parts)
+        sensitivity, rates, sizes, steps = map(thin, parts)
         poisson = (rates < 1) & (sizes == 0)
         width = lattice_width(self.values, self.mechanism.norm)
         rounding = np.where(poisson, 4.0, 2.0) * steps * width
         moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
-        return folding.unfolded(moves, self.kind.shape)
+        return unfolded(moves, self.kind.shape)
 
     def finest(self) -> float:
         """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
-        scale, steps = folding.thin(self.scale), folding.thin(self.steps)
+        scale, steps = thin(self.scale), thin(self.steps)
         some = self._asked & (steps > 0) & np.ones(scale.shape, np.bool_)
         ratios = np.divide(scale, steps, out=np.full(some.shape, np.inf), where=some)
         return float(np.min(ratios, initial=np.inf))
 
     def coarsest(self) -> float:
         """Return the largest step of the lattice of an answer; 0 if none has one."""
-        steps = folding.thin(self.steps)
+        steps = thin(self.steps)
         some = self._asked & np.ones(steps.shape, np.bool_)
         return float(np.max(np.broadcast_to(steps, some.shape), initial=0.0, where=some))
 
@@ -259,7 +236,7 @@ class Ledger:
     @property
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
-        return bool(np.any(self._asked & (folding.thin(self.rates) < 1)))
+        return bool(np.any(self._asked & (thin(self.rates) < 1)))
 
     @property
     def has_mu(self) -> bool:
@@ -270,41 +247,27 @@ class Ledger:
         )
 
     def ratios(self) -> Float[HostArray, "A T E"]:
-        """Return moves/scale: 0 without a question or sensitivity, infinite without noise.
-
-        Examples
-        --------
-        >>> one = np.ones((1, 2, 1))
-        >>> Ledger(np.array([[[0], [-1]]]), 3 * one, 2 * one, Gaussian()).ratios().ravel()
-        array([1.5, 0. ])
-        """
+        """Return moves/scale: 0 without a question or sensitivity, infinite without noise."""
         return self._over(self.scale)
 
     def _over(self, deviation: HostArray) -> HostArray:
         """Return moves/deviation, 0 without a question or sensitivity."""
-        moves, deviation = folding.thin(self.moves), folding.thin(deviation)
+        moves, deviation = thin(self.moves), thin(deviation)
         matters = self._asked & (moves > 0) & np.ones(deviation.shape, np.bool_)
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
             ratios = np.divide(moves, deviation, out=np.zeros(matters.shape), where=matters)
-        return folding.unfolded(ratios, self.kind.shape)
+        return unfolded(ratios, self.kind.shape)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
 
-        Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k
-        colluders, mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of
-        the other agents at that slot, without the k largest of those. Agents who are not asked at
-        a slot add no noise there.
+        Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k colluders,
+        mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of the other
+        agents at that slot, without the k largest of those. Agents who are not asked at a slot add
+        no noise there. Raises `PrivacyError` if the noise is not Gaussian, stood inside the
+        objective, or an answer is sampled: the total is then not a mu (use `events`).
 
-        Raises
-        ------
-        PrivacyError
-            If the noise is not Gaussian, stood inside the objective, or an answer is sampled: the
-            total is then not a mu (use `events`).
-
-        Notes
-        -----
         **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
         observer who subtracts the noise of k colluders faces independent normal noise whose
         variance is that of the honest rest; which agents collude is unknown, so the k noisiest
@@ -318,23 +281,23 @@ class Ledger:
                 "their events instead"
             )
         if isinstance(observer, Sum):
-            return self._mu_of_sum(observer.colluders)
+            scale = thin(self.scale)
+            variance = np.where(self._asked, scale**2, 0.0)
+            # of every agent, also where all add the same noise
+            each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
+            # where a sum of squares underflowed, the agent's noise still counts
+            deviation = np.maximum(np.sqrt(_honest_variance(each, observer.colluders)), scale)
+            return _root_of_squares(self._over(deviation))
         return np.asarray(_root_of_squares(self.ratios()))
 
     def mu_across(self, observer: Observer, agents: int) -> float:
         r"""Return the mu of a unit that the answers of up to `agents` agents depend on.
 
-        Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i.
-        Under `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it
-        without the k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`.
+        Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i. Under
+        `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it without the
+        k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`. Raises
+        `PrivacyError` if the total is no mu, as for `mu_per_agent`.
 
-        Raises
-        ------
-        PrivacyError
-            If the total is no mu, as for `mu_per_agent`.
-
-        Notes
-        -----
         **Guarantee.** Agents noise independently, so Gaussian answers of several compose like those
         of one. In a sum their changes add up, by the triangle inequality. Any k agents may collude,
         those with the unit included, but not all: then nothing is left to hide.
@@ -350,15 +313,6 @@ class Ledger:
             ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
             return float(np.sqrt(np.sum(np.square(ratios))))
 
-    def _mu_of_sum(self, colluders: int) -> HostArray:
-        scale = folding.thin(self.scale)
-        variance = np.where(self._asked, scale**2, 0.0)
-        # of every agent, also where all add the same noise
-        each = np.broadcast_to(variance, (len(self.kind), *variance.shape[1:]))
-        # where a sum of squares underflowed, the agent's noise still counts
-        deviation = np.maximum(np.sqrt(_honest_variance(each, colluders)), scale)
-        return _root_of_squares(self._over(deviation))
-
     def events(self, agent: int) -> list[tuple[Event, int]]:
         """Return one agent's answers for the accountant, equal multipliers and rates merged.
 
@@ -372,20 +326,35 @@ class Ledger:
         return self._events(range(len(self.kind)))
 
     def _events(self, agents: range) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        answers = (self.ratios(), self.rates, self.sizes)
-        return merged(answers, agents, self.mechanism, self.inside)
+        answers, inside = (self.ratios(), self.rates, self.sizes), self.inside
+        known: dict[Any, tuple[tuple[Event, int], ...]] = {}
+        keys = []
+        for agent in agents:
+            given = np.stack([part[agent].ravel() for part in answers])
+            keys.append(given.tobytes() if inside is None else agent)  # an event may be somebody's
+            if keys[-1] not in known:
+                known[keys[-1]] = tuple(self._counted(given, agent).items())
+        return tuple(known[key] for key in keys)
+
+    def _counted(self, answers: HostArray, agent: int) -> Counter[Event]:
+        """Return how often an agent gave each answer: movement over noise, rate, fixed size."""
+        total: Counter[Event] = Counter()
+        values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
+        for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
+            # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
+            event = self.mechanism.event(min(1 / value, sys.float_info.max))
+            if self.inside is not None and isinstance(event, GaussianAnswer):
+                event = self.inside.event(event.multiplier, agent)
+            total[sampled(event, rate, int(size))] += count
+        return total
 
     def same_as(self, observed: Ledger) -> None:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6, fixed sizes of batches and steps of the lattice exactly.
-
-        Raises
-        ------
-        PrivacyError
-            If the mechanism or shape differs, or at the first agent, round and question (counted
-            from 0) where the two disagree.
+        1e-6, fixed sizes of batches and steps of the lattice exactly. Raises `PrivacyError` if the
+        mechanism or shape differs, or at the first agent, round and question (counted from 0) where
+        the two disagree.
         """
         if type(self.mechanism) is not type(observed.mechanism):
             raise PrivacyError(
@@ -398,7 +367,7 @@ class Ledger:
                 "nothing may be released"
             )
         planned, seen = (
-            [folding.thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
+            [thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
             for one in (self, observed)
         )
         (kind, kind_2), (scale, scale_2), (rate, rate_2), *exact = zip(planned, seen, strict=True)
@@ -409,35 +378,27 @@ class Ledger:
             close = close & (one == other)
         wrong = (kind != kind_2) | (asked & ~close)
         if bool(np.any(wrong)):
-            whole = folding.unfolded(wrong, self.kind.shape)
+            whole = unfolded(wrong, self.kind.shape)
             raise PrivacyError(_difference(self, observed, np.argwhere(whole)[0]))
 
 
 def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
-    agent, turn, question = (int(index) for index in where)
-    texts = [
-        "no question"
-        if (kind := int(book.kind[agent, turn, question])) == NO_QUESTION
-        else f"kind {kind} at scale {book.scale[agent, turn, question]:.9g}{_lattice(book, where)}"
-        f"{_sampling(book, where)}"
-        for book in (planned, observed)
-    ]
+    place = agent, turn, question = tuple(int(index) for index in where)
+
+    def answer(book: Ledger) -> str:
+        if book.kind[place] == NO_QUESTION:
+            return "no question"
+        text = f"kind {book.kind[place]} at scale {book.scale[place]:.9g}"
+        if book.steps[place] > 0:
+            text += f" on a lattice of step 2^{math.log2(book.steps[place]):g}"
+        if book.rates[place] != 1 or book.sizes[place]:
+            text += f" and sampling rate {book.rates[place]:.9g}"
+        return f"{text} in batches of {book.sizes[place]:.0f}" if book.sizes[place] else text
+
     return (
-        f"agent {agent}, round {turn}, question {question}: planned {texts[0]} but observed "
-        f"{texts[1]}; nothing may be released"
+        f"agent {agent}, round {turn}, question {question}: planned {answer(planned)} but observed "
+        f"{answer(observed)}; nothing may be released"
     )
-
-
-def _lattice(book: Ledger, where: HostArray) -> str:
-    step = float(book.steps[tuple(where)])
-    return f" on a lattice of step 2^{math.log2(step):g}" if step > 0 else ""
-
-
-def _sampling(book: Ledger, where: HostArray) -> str:
-    rate = float(book.rates[tuple(where)])
-    size = int(book.sizes[tuple(where)])
-    fixed = f" in batches of {size}" if size else ""
-    return "" if rate == 1 and not size else f" and sampling rate {rate:.9g}{fixed}"
 
 
 def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
@@ -466,19 +427,15 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
 
 def _kept(values: HostArray) -> HostArray:
     """Return a view that nobody can write to, of a copy of the different entries."""
-    return folding.unfolded(folding.folded(values).copy(), values.shape)
+    return unfolded(folded(values).copy(), values.shape)
 
 
 def joined(ledgers: Sequence[Ledger]) -> Ledger:
     """Return one ledger with the answers of all, each agent's rounds one after the other.
 
-    Raises
-    ------
-    InputError
-        If there is none, the agents are not as many, or the answers of one have no mu.
+    Raises `InputError` if there is none, the agents are not as many, or the answers of one have no
+    mu.
 
-    Notes
-    -----
     **Guarantee.** Answers of several runs on the same records are answers of one run in which they
     are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
     exactly (`taciturn.privacy.compose`). Where answers differ in how many numbers they have, the
@@ -487,8 +444,7 @@ def joined(ledgers: Sequence[Ledger]) -> Ledger:
     agents = {len(ledger.kind) for ledger in ledgers}
     if len(agents) != 1:
         raise InputError(f"there are ledgers of {sorted(agents)} agents; join those of the same")
-    plain = all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers)
-    if not plain:
+    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
         raise InputError(
             "runs are joined where all noise is Gaussian and added to answers on all records; "
             "leave out methods that sample records or have noise inside an objective, and give a "
@@ -497,23 +453,22 @@ def joined(ledgers: Sequence[Ledger]) -> Ledger:
     if len({ledger.on_lattice for ledger in ledgers}) > 1:
         raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
     width = max(ledger.kind.shape[2] for ledger in ledgers)
+
+    def stacked(name: str, empty: int = 0) -> HostArray:
+        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+        parts = [getattr(one, name) for one in ledgers]
+        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
+        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
+        return np.concatenate(padded, axis=1)
+
     return Ledger(
-        kind=_stacked([one.kind for one in ledgers], width, NO_QUESTION),
-        sensitivity=_stacked([one.sensitivity for one in ledgers], width, 0),
-        scale=_stacked([one.scale for one in ledgers], width, 0),
-        mechanism=Gaussian(),
-        step=_stacked([one.steps for one in ledgers], width, 0),
+        stacked("kind", NO_QUESTION),
+        stacked("sensitivity"),
+        stacked("scale"),
+        Gaussian(),
+        step=stacked("steps"),
         values=max(one.values for one in ledgers),
     )
-
-
-def _stacked(parts: Sequence[HostArray], width: int, empty: int) -> HostArray:
-    """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
-    padded = [
-        np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2])), constant_values=empty)
-        for part in parts
-    ]
-    return np.concatenate(padded, axis=1)
 
 
 _MARGIN = 1e-12  # covers the rounding of either direction
@@ -522,10 +477,7 @@ _MARGIN = 1e-12  # covers the rounding of either direction
 def mu_of_choice(rate: float, relation: Relation) -> float:
     """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
 
-    Raises
-    ------
-    InputError
-        If the rate is no finite number of at least 0.
+    Raises `InputError` if the rate is no finite number of at least 0.
     """
     half = _width(relation) * checks.not_negative("rate", rate) / 2
     return 2 * float(ndtri(expit(half))) * (1 + _MARGIN)
@@ -534,16 +486,7 @@ def mu_of_choice(rate: float, relation: Relation) -> float:
 def rate_of_choice(mu: float, relation: Relation) -> float:
     """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
 
-    Raises
-    ------
-    InputError
-        If mu is not above 0, or infinite.
-
-    Examples
-    --------
-    >>> from taciturn.privacy import ReplaceOne
-    >>> round(mu_of_choice(rate_of_choice(0.5, ReplaceOne()), ReplaceOne()), 9)
-    0.5
+    Raises `InputError` if mu is not above 0, or infinite.
     """
     half = checks.positive("mu", mu) / 2
     logit = float(log_ndtr(half) - log_ndtr(-half))

@@ -18,7 +18,7 @@ from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from taciturn.privacy.accounting import Event, Exact, GaussianAnswer, LaplaceAnswer
-from taciturn.privacy.bounds import Norm
+from taciturn.privacy.terms import Norm
 from taciturn.typing import Array, HostArray, Key, Scalar
 
 Answer: TypeAlias = Float[Array, "..."]
@@ -27,10 +27,7 @@ Answer: TypeAlias = Float[Array, "..."]
 class Mechanism(eqx.Module):
     """Additive noise, independent and equal in every coordinate. Holds no arrays.
 
-    Attributes
-    ----------
-    norm
-        The norm in which sensitivity must be bounded for this noise.
+    `norm`: the norm in which sensitivity must be bounded for this noise.
     """
 
     norm: ClassVar[Norm]
@@ -44,10 +41,7 @@ class Mechanism(eqx.Module):
     ) -> Int64[HostArray, "n count"]:
         """Return noise in steps of a lattice, a row for every label, from its exact discrete law.
 
-        Raises
-        ------
-        PrivacyError
-            If no exact sampler of this noise is known, as here.
+        Raises `PrivacyError` if no exact sampler of this noise is known, as here.
         """
         del stream, labels, count, scale
         raise PrivacyError(
@@ -71,34 +65,23 @@ class Mechanism(eqx.Module):
     def event(self, multiplier: float) -> Event:
         """Return the accountant's name for one answer; multiplier = scale / sensitivity.
 
-        A multiplier of 0 is an answer without noise, `Exact`.
-
-        Raises
-        ------
-        InputError
-            If the multiplier is negative, NaN or infinite.
+        A multiplier of 0 is an answer without noise, `Exact`. Raises `InputError` if the multiplier
+        is negative, NaN or infinite.
         """
 
 
 @final
 class Gaussian(Mechanism):
-    """Normal noise of standard deviation `scale`.
-
-    Examples
-    --------
-    >>> Gaussian().event(2.0)
-    GaussianAnswer(multiplier=2.0)
-    """
+    """Normal noise of standard deviation `scale`."""
 
     norm: ClassVar[Norm] = "l2"
 
+    @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return normal noise with the shape and dtype of `like`."""
         return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return |noise|_2^2."""
         return jnp.sum(jnp.square(noise.astype(jnp.float64)))
 
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
@@ -114,30 +97,23 @@ class Gaussian(Mechanism):
     ) -> Int64[HostArray, "n count"]:
         return discrete_gaussian(stream, labels, count, scale)
 
+    @override
     def event(self, multiplier: float) -> Event:
-        """Return a `GaussianAnswer`, or `Exact` for a multiplier of 0."""
         return Exact() if multiplier == 0 else GaussianAnswer(multiplier)
 
 
 @final
 class Laplace(Mechanism):
-    """Laplace noise of density exp(-|x|/scale) / (2 scale).
-
-    Examples
-    --------
-    >>> Laplace().event(0.0)
-    Exact()
-    """
+    """Laplace noise of density exp(-|x|/scale) / (2 scale)."""
 
     norm: ClassVar[Norm] = "l1"
 
+    @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return Laplace noise with the shape and dtype of `like`."""
         return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return |noise|_1."""
         return jnp.sum(jnp.abs(noise.astype(jnp.float64)))
 
     def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
@@ -150,8 +126,8 @@ class Laplace(Mechanism):
     ) -> Int64[HostArray, "n count"]:
         return discrete_laplace(stream, labels, count, scale)
 
+    @override
     def event(self, multiplier: float) -> Event:
-        """Return a `LaplaceAnswer`, or `Exact` for a multiplier of 0."""
         return Exact() if multiplier == 0 else LaplaceAnswer(multiplier)
 
 
@@ -163,12 +139,10 @@ class NoNoise(Mechanism):
 
     @override
     def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return zeros with the shape and dtype of `like`."""
         return jnp.zeros_like(like)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return 0."""
         return jnp.zeros((), jnp.float64)
 
     @override
@@ -181,7 +155,6 @@ class NoNoise(Mechanism):
 
     @override
     def event(self, multiplier: float) -> Event:
-        """Return `Exact`, whatever the multiplier."""
         return Exact()
 
 
@@ -225,12 +198,7 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
 
     Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
     to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
-    gives.
-
-    Raises
-    ------
-    InputError
-        If the correction is larger than the budget.
+    gives. Raises `InputError` if the correction is larger than the budget.
     """
     once = _once(values, LEAST_SCALE, law)
     left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))
@@ -281,32 +249,17 @@ def lattice_epsilon(
 ) -> Epsilons:
     """Return an epsilon that holds, at `delta`, for answers under discrete noise.
 
-    Parameters
-    ----------
-    epsilon_of
-        The epsilon at a delta of the same answers under rounded noise; or those of several agents.
-    values
-        n: how many numbers the agent that differs gives in all, at most.
-    scale
-        s or t: the least noise scale of any of them, in steps of the lattice.
+    Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
+    e^-98.
 
-    Returns
-    -------
-    float or array
-        Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
-        e^-98.
+    `epsilon_of`: the epsilon at a delta of the same answers under rounded noise; or those of
+    several agents. `values`: n: how many numbers the agent that differs gives in all, at most.
+    `scale`: s or t: the least noise scale of any of them, in steps of the lattice.
 
-    Notes
-    -----
     **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
     the noise costs at most (`taciturn.privacy.drawn`): for the Gaussian law at tau = 100 + epsilon'
     with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the Laplace law
     with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100) e^-eta1.
-
-    Examples
-    --------
-    >>> lattice_epsilon(lambda _: 1.0, 1e-6, values=1000, scale=2.0**24) - 1.0 < 1e-10
-    True
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)
@@ -333,26 +286,17 @@ def _once(values: int, scale: float, law: Law) -> float:
     """Return eta1."""
     if law == "gaussian":
         return values / (24 * scale**2)
-    return _most_zeros(values / (2 * scale)) / (4 * scale)
+    expected, zeros = values / (2 * scale), 1  # (e times the expected number / k)^k <= e^-100
+    while zeros * (math.log(zeros) - 1 - math.log(expected)) < _TAIL:
+        zeros = 1 + int(1.1 * zeros)
+    return zeros / (4 * scale)
 
 
 def _again(values: int, scale: float, law: Law, epsilon: float) -> float:
-    """Return eta2."""
-    if law == "gaussian":
-        return _good_histories(values, scale, _TAIL + epsilon)
-    return values / (8 * scale**2) * (1 + 1e-12)
-
-
-def _most_zeros(expected: float) -> int:
-    """Return a number k for which (e times the expected number / k)^k <= e^-100."""
-    zeros = 1
-    while zeros * (math.log(zeros) - 1 - math.log(expected)) < _TAIL:
-        zeros = 1 + int(1.1 * zeros)
-    return zeros
-
-
-def _good_histories(values: int, scale: float, tau: float) -> float:
-    """Return eta2 of the Gaussian law."""
+    """Return eta2; for the Gaussian law with tau = 100 + epsilon."""
+    if law == "laplace":
+        return values / (8 * scale**2) * (1 + 1e-12)
+    tau = _TAIL + epsilon
     norm = math.sqrt(1 + 2 * math.sqrt(tau / values) + 2 * tau / values) + 1 / (2 * scale)
     poisson = 3 * values * math.exp(-2 * (math.pi * scale) ** 2) if scale < 10 else 0.0
     # from s = 10 on, the last term is below 1e-850 n: far below the rounding that the 1e-12 covers

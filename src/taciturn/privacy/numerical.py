@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
-from dp_accounting import dp_event, privacy_accountant
+from dp_accounting import dp_event
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as distributions
 from dp_accounting.privacy_accountant import NeighboringRelation
@@ -32,7 +32,6 @@ from taciturn.privacy.objective import objective_deltas
 from taciturn.privacy.terms import Relation, ReplaceOne, ZeroOut
 
 _Distribution: TypeAlias = Any
-_Neighbours = privacy_accountant.NeighboringRelation
 
 _FINEST_DEFAULT = 1e-4
 _STEP_PER_SPREAD = 0.01
@@ -49,17 +48,11 @@ _LARGEST_EXPONENT = 700.0
 def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon at `delta` for noised answers given in sequence.
 
-    `counts` says how often each event took place (none of them `Exact`).
-    Infinite, to be safe, where floating-point numbers cannot resolve it: if delta is below 1e-16
-    for every answer, or if one answer alone may have a privacy loss above 700.
+    `counts` says how often each event took place (none of them `Exact`). Infinite, to be safe,
+    where floating-point numbers cannot resolve it: if delta is below 1e-16 for every answer, or if
+    one answer alone may have a privacy loss above 700. Raises `InputError` if no sound dominating
+    pair is implemented for an event under this relation.
 
-    Raises
-    ------
-    InputError
-        If no sound dominating pair is implemented for an event under this relation.
-
-    Notes
-    -----
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and
     discretisation rounds privacy up ("connect the dots", Doroshenko et al. 2022). What the
@@ -87,36 +80,25 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
     resolvable = delta - _ROUNDING_PER_ANSWER * answers
     if not resolvable > 0 or answers > _MOST_ANSWERS:
         return math.inf
-    merged = _merge_gaussians(_with_output_noise(counts))
+    merged: Counter[Event] = Counter()
+    squares = []  # of all plain Gaussian answers, the output noise of perturbed ones among them
+    for event, count in counts.items():
+        match event:
+            case GaussianAnswer(multiplier):
+                squares.append(count / multiplier**2)
+            case PerturbedAnswer(multiplier, jacobian, ratio) if ratio > 0:
+                merged[PerturbedAnswer(multiplier, jacobian, 0.0)] += count
+                squares.append(count / (multiplier / ratio) ** 2)
+            case _:
+                merged[event] += count
+    if squares:
+        merged = Counter({GaussianAnswer(1 / math.sqrt(math.fsum(squares))): 1, **merged})
     if max(_largest_loss(event) for event in merged) > _LARGEST_EXPONENT:
         return math.inf
     step = _grid(merged)
     parts = [_distribution(event, count, relation, step) for event, count in merged.items()]
     whole = reduce(lambda one, other: one.compose(other), parts)
     return float(whole.get_epsilon_for_delta(resolvable))
-
-
-def _with_output_noise(counts: Mapping[Event, int]) -> Counter[Event]:
-    """Return the events with the output noise of perturbed answers as separate answers."""
-    total: Counter[Event] = Counter()
-    for event, count in counts.items():
-        match event:
-            case PerturbedAnswer(multiplier, jacobian, ratio) if ratio > 0:
-                total[PerturbedAnswer(multiplier, jacobian, 0.0)] += count
-                total[GaussianAnswer(multiplier / ratio)] += count
-            case _:
-                total[event] += count
-    return total
-
-
-def _merge_gaussians(counts: Mapping[Event, int]) -> dict[Event, int]:
-    rest: dict[Event, int] = {
-        event: n for event, n in counts.items() if not isinstance(event, GaussianAnswer)
-    }
-    squares = [n / e.multiplier**2 for e, n in counts.items() if isinstance(e, GaussianAnswer)]
-    if not squares:
-        return rest
-    return {GaussianAnswer(1 / math.sqrt(math.fsum(squares))): 1, **rest}
 
 
 def _grid(counts: Mapping[Event, int]) -> float:
@@ -164,44 +146,35 @@ def _largest_loss(event: Event) -> float:
 
 
 def _distribution(event: Event, count: int, relation: Relation, step: float) -> _Distribution:
-    match event:
-        case GaussianAnswer(multiplier):
-            one = distributions.from_gaussian_mechanism(
-                multiplier, value_discretization_interval=step
-            )
-        case LaplaceAnswer(multiplier):
-            one = distributions.from_laplace_mechanism(
-                multiplier, value_discretization_interval=step
-            )
-        case PerturbedAnswer():
+    options: dict[str, Any] = {"value_discretization_interval": step}
+    match event, relation:
+        case GaussianAnswer(multiplier), _:
+            one = distributions.from_gaussian_mechanism(multiplier, **options)
+        case LaplaceAnswer(multiplier), _:
+            one = distributions.from_laplace_mechanism(multiplier, **options)
+        case PerturbedAnswer(), _:
             one = _perturbed(event, relation, step)
-        case Sampled(inner, rate):
-            one = _sampled(inner, rate, relation, step)
-        case Exact() | FixedSize():
-            raise InputError(f"{type(event).__name__} has no loss distribution here; use account")
-    return one if count == 1 else one.self_compose(count)
-
-
-def _sampled(
-    inner: GaussianAnswer | LaplaceAnswer, rate: float, relation: Relation, step: float
-) -> _Distribution:
-    options = {"value_discretization_interval": step, "sampling_prob": rate}
-    match inner, relation:
-        case GaussianAnswer(multiplier), ZeroOut():
-            return distributions.from_gaussian_mechanism(multiplier, **options)
-        case LaplaceAnswer(multiplier), ZeroOut():
-            return distributions.from_laplace_mechanism(multiplier, **options)
-        case GaussianAnswer(multiplier), ReplaceOne():
+        case Sampled(GaussianAnswer(multiplier), rate), ZeroOut():
+            one = distributions.from_gaussian_mechanism(multiplier, sampling_prob=rate, **options)
+        case Sampled(LaplaceAnswer(multiplier), rate), ZeroOut():
+            one = distributions.from_laplace_mechanism(multiplier, sampling_prob=rate, **options)
+        case Sampled(GaussianAnswer(multiplier), rate), ReplaceOne():
             # dp_accounting wants sigma / (norm of one record's term); ours is sigma / (2 norms)
-            return distributions.from_gaussian_mechanism(
-                2 * multiplier, neighboring_relation=_Neighbours.REPLACE_ONE, **options
+            one = distributions.from_gaussian_mechanism(
+                2 * multiplier,
+                neighboring_relation=NeighboringRelation.REPLACE_ONE,
+                sampling_prob=rate,
+                **options,
             )
-        case _:
+        case Sampled(inner, _), _:
             raise InputError(
                 f"Poisson sampling of a {type(inner).__name__} under {relation.name} has no sound "
                 "accountant here; use zero_out (Gaussian or Laplace), replace_one (Gaussian), "
                 "or rate 1"
             )
+        case _:
+            raise InputError(f"{type(event).__name__} has no loss distribution here; use account")
+    return one if count == 1 else one.self_compose(count)
 
 
 def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Distribution:
@@ -221,14 +194,9 @@ def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Dist
 def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon for answers on fixed-size batches and on all records.
 
-    Raises
-    ------
-    InputError
-        If the relation is not replace_one, or an event is neither `FixedSize` nor a plain Gaussian
-        answer.
+    Raises `InputError` if the relation is not replace_one, or an event is neither `FixedSize` nor a
+    plain Gaussian answer.
 
-    Notes
-    -----
     **Guarantee.** For a Gaussian answer of replace-one multiplier s on a batch of b out of n
     records without replacement, the Renyi divergence of every order is bounded by Wang, Balle and
     Kasiviswanathan (2019), Theorem 9; orders add up over answers, adaptively chosen or not, and
@@ -244,19 +212,16 @@ def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Rela
         )
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     for event, count in counts.items():
-        accountant.compose(_their_event(event), count)
+        match event:
+            case GaussianAnswer(multiplier):
+                theirs = dp_event.GaussianDpEvent(multiplier)
+            case FixedSize(inner, batch, records):
+                gaussian = dp_event.GaussianDpEvent(inner.multiplier)
+                theirs = dp_event.SampledWithoutReplacementDpEvent(records, batch, gaussian)
+            case _:
+                raise InputError(
+                    f"{type(event).__name__} cannot be composed with batches of a fixed size here; "
+                    "use one kind of sampling in a plan"
+                )
+        accountant.compose(theirs, count)
     return float(accountant.get_epsilon(delta))
-
-
-def _their_event(event: Event) -> dp_event.DpEvent:
-    match event:
-        case GaussianAnswer(multiplier):
-            return dp_event.GaussianDpEvent(multiplier)
-        case FixedSize(inner, batch, records):
-            gaussian = dp_event.GaussianDpEvent(inner.multiplier)
-            return dp_event.SampledWithoutReplacementDpEvent(records, batch, gaussian)
-        case _:
-            raise InputError(
-                f"{type(event).__name__} cannot be composed with batches of a fixed size here; "
-                "use one kind of sampling in a plan"
-            )

@@ -27,18 +27,10 @@ def objective_deltas(
     differentiable with a Lipschitz gradient, a sum of terms of records' margins x'w and public
     terms. Neighbouring data sets differ in one such term.
 
-    Parameters
-    ----------
-    shift
-        u = Delta / sigma, Delta the most that grad G can move.
-    jacobian
-        J = log(1 + beta / lam): one record's term is beta-smooth, everything else lam-strongly
-        convex.
-    replaced
-        Whether one term becomes another; else one term appears or disappears.
+    `shift`: u = Delta / sigma, Delta the most that grad G can move. `jacobian`: j = log(1 + beta /
+    lam): one record's term is beta-smooth, everything else lam-strongly convex. `replaced`: whether
+    one term becomes another; else one term appears or disappears.
 
-    Notes
-    -----
     **Guarantee.** y = w if and only if b = -grad G(w), a bijection with Lipschitz inverse, so y has
     density N(-grad G(w)) |det Hess G(w)|. With g = grad G(y) ~ N(0, sigma^2 I) under D, the loss is
 
@@ -89,8 +81,8 @@ def _one_sided(
     substeps = math.ceil(step / (_FINEST * max(shift, 0.1 * jacobian)))
     fine = step / substeps
     # values of M: from below -J, so that every e - J of the grid is met or rounded down
-    first = -math.ceil(jacobian / fine)
-    points = fine * np.arange(first, first + substeps * len(grid) + 1)
+    least = -math.ceil(jacobian / fine)
+    points = fine * np.arange(least, least + substeps * len(grid) + 1)
 
     def bound(tail: HostArray) -> HostArray:
         return _expectation(tail, fine)[::substeps][: len(grid)]
@@ -100,15 +92,12 @@ def _one_sided(
     if not replaced:  # (iii) is then nowhere above (ii)
         return smooth
     corners = np.zeros(len(grid))
-    for large, small in _radii(shift):
-        corners = np.maximum(corners, bound(_tail(points, large, small)))
-    return np.minimum(corners, smooth)
-
-
-def _radii(shift: float) -> list[tuple[float, float]]:
     angles = np.linspace(0, np.pi / 4, _ANGLES + 1)
-    pairs = zip(np.cos(angles[:-1]), np.sin(angles[1:]), strict=True)
-    return [(float(shift * a), float(shift * b)) for a, b in pairs]
+    for cosine, sine in zip(np.cos(angles[:-1]), np.sin(angles[1:]), strict=True):
+        # P(max(a |Z_1| + a^2/2, b |Z_2| + b^2/2) > m)
+        first, second = (_beyond(points, float(shift * part)) for part in (cosine, sine))
+        corners = np.maximum(corners, bound(first + second - first * second))
+    return np.minimum(corners, smooth)
 
 
 def _expectation(tail: HostArray, fine: float) -> HostArray:
@@ -124,12 +113,6 @@ def _expectation(tail: HostArray, fine: float) -> HostArray:
     start = [decay * tail[0]]  # as if the last value went on for ever
     values, _ = lfilter([1 - decay], [1, -decay], tail, zi=start)
     return np.asarray(values[::-1])
-
-
-def _tail(points: HostArray, large: float, small: float) -> HostArray:
-    """Return P(max(a |Z_1| + a^2/2, b |Z_2| + b^2/2) > m)."""
-    first, second = _beyond(points, large), _beyond(points, small)
-    return np.asarray(first + second - first * second)
 
 
 def _beyond(points: HostArray, size: float) -> HostArray:

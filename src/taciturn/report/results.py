@@ -170,7 +170,8 @@ def between_agents(training: Training) -> dict[str, Any] | None:
     if several or plan.spec.dealt:
         return None
     private = math.isfinite(certificate.epsilon) and not certificate.reproduction
-    if plan.program.network.one_public or not plan.ledger.has_mu or not private:
+    network = plan.program.network
+    if (network.together and network.inbox_axis is None) or not plan.ledger.has_mu or not private:
         return None
     pairs = pairwise_mu(plan, released=False)
     apart = pairs.mu[np.isfinite(pairs.mu)]

@@ -3,6 +3,7 @@
 from taciturn.training.assessment import Assessment, Metrics, WeightedError
 from taciturn.training.data import (
     DividedData,
+    check_all_hold_out,
     check_data,
     check_known,
     data_facts,
@@ -32,6 +33,7 @@ __all__ = [
     "Metrics",
     "Training",
     "WeightedError",
+    "check_all_hold_out",
     "check_data",
     "check_known",
     "data_facts",

@@ -282,13 +282,18 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
     )
 
 
-def local_part(data: DividedData, devices: Devices) -> DividedData:
-    """Return the records of this process's agents, and the test records; no others are in it."""
-    if any(len(part) == 0 for part in data.held_out):
+def check_all_hold_out(counts: Sequence[int]) -> None:
+    """Raise `InputError` unless all agents of several processes hold records out, or none does."""
+    if 0 in counts:
         raise InputError(
             "an agent has too few records to hold some out; among several processes all agents "
             "answer the evaluation, so hold out a larger share"
         )
+
+
+def local_part(data: DividedData, devices: Devices) -> DividedData:
+    """Return the records of this process's agents, and the test records; no others are in it."""
+    check_all_hold_out(data.held_out_counts)
     agents = devices.local(len(data.owners))
     owners, held = (each[agents.start : agents.stop] for each in (data.owners, data.held_out))
     kept = np.zeros(len(data.parts.train_targets), bool)

@@ -11,7 +11,7 @@ import pandas as pd
 import taciturn
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, Plan
-from taciturn.engine.shown import model_line, promise_lines
+from taciturn.engine.running import summary_lines
 from taciturn.errors import InputError
 from taciturn.evaluation import Evaluated, PrivateScore
 from taciturn.features import AroundCentre, FeatureMap
@@ -115,8 +115,7 @@ class Training:
                 f"Training on {self.dataset.title}: {proposal.units_text}, "
                 f"{len(proposal.counts)} agents",
                 f"  {proposal.method.name}, {proposal.rounds} rounds; loss {proposal.clipped_loss}",
-                *promise_lines(self.certificate),
-                model_line(self.model),
+                *summary_lines(self.certificate, self.model),
                 f"  test error: {error}; to_frame() for its curves",
                 f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
             ]

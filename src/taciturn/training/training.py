@@ -27,7 +27,7 @@ from taciturn.engine import (
     returned_on_error,
     run,
 )
-from taciturn.engine.mesh import check_devices
+from taciturn.engine.running import check_devices
 from taciturn.errors import InputError
 from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
 from taciturn.features import AroundCentre

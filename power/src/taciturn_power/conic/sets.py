@@ -17,8 +17,7 @@ from typing_extensions import override
 from taciturn.errors import InputError
 from taciturn.problems import ConvexSet
 from taciturn.typing import Array, HostArray, Model, Scalar
-from taciturn_power.conic.cones import Cone
-from taciturn_power.conic.solver import ConicSolver, contains_rows, solve_rows
+from taciturn_power.conic.solver import Cone, ConicSolver, contains_rows, solve_rows
 
 
 @final
@@ -37,10 +36,8 @@ class ConicSet(ConvexSet):
 
     A is `(N, D)`, dense or of scipy.sparse; b is `(N,)`, finite; the cones' sizes add up to N.
 
-    Raises
-    ------
-    InputError
-        If the shapes or sizes do not fit, a number is not finite, or the set is empty.
+    Raises `InputError` if the shapes or sizes do not fit, a number is not finite, or the set is
+    empty.
 
     Examples
     --------
@@ -57,7 +54,12 @@ class ConicSet(ConvexSet):
     def __init__(self, A: Any, b: Any, *, cones: Sequence[Cone]) -> None:
         matrix, bound = sparse(A), np.array(b, dtype=float)
         self.cones = tuple((kind, int(size)) for kind, size in cones)
-        _check_shapes(matrix, bound, self.cones)
+        _check_rows(matrix, bound)
+        if not (np.all(np.isfinite(matrix.data)) and np.all(np.isfinite(bound))):
+            raise InputError("A or b has an entry that is not finite; leave out unbounded rows")
+        total = sum(size for _, size in self.cones)
+        if total != bound.size:
+            raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
         self.solver = ConicSolver(matrix, bound, self.cones)
         self.dimension, self.digest = self.solver.dimension, self.solver.digest
         # an empty set is detected here, not in the middle of a run
@@ -126,10 +128,7 @@ class ConicSet(ConvexSet):
 def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) -> ConicSet:
     """Return {x : A x <= b, E x = f}; either pair may be left out.
 
-    Raises
-    ------
-    InputError
-        As `ConicSet`, or if both pairs are left out.
+    Raises `InputError` as `ConicSet`, or if both pairs are left out.
 
     Examples
     --------
@@ -179,15 +178,6 @@ def _check_rows(matrix: sp.csc_array, bound: Any) -> None:
         )
 
 
-def _check_shapes(matrix: sp.csc_array, bound: Any, cones: tuple[Cone, ...]) -> None:
-    _check_rows(matrix, bound)
-    if not (np.all(np.isfinite(matrix.data)) and np.all(np.isfinite(bound))):
-        raise InputError("A or b has an entry that is not finite; leave out unbounded rows")
-    total = sum(size for _, size in cones)
-    if total != bound.size:
-        raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
-
-
 @final
 class AgentSets(eqx.Module):
     """One conic set for each agent, on vectors padded to the largest of their dimensions.
@@ -197,10 +187,7 @@ class AgentSets(eqx.Module):
 
     Each set may come with a Hessian, symmetric positive semi-definite, dense or of scipy.sparse.
 
-    Raises
-    ------
-    InputError
-        If there are no sets, or the Hessians do not fit them.
+    Raises `InputError` if there are no sets, or the Hessians do not fit them.
 
     Examples
     --------
@@ -226,9 +213,14 @@ class AgentSets(eqx.Module):
             raise InputError("there are no sets; give one for each agent")
         self.solvers = tuple(one.solver for one in self.sets)
         if hessians is not None:
+            matrices = [sparse(hessian) for hessian in hessians]
+            if [one.shape for one in matrices] != [(one.dimension,) * 2 for one in self.sets]:
+                raise InputError(
+                    "the Hessians are not those of the sets; give a square one for each set"
+                )
             self.solvers = tuple(
                 ConicSolver(one.matrix, one.offset, one.cones, hessian)
-                for one, hessian in zip(self.sets, _fitting(self.sets, hessians), strict=True)
+                for one, hessian in zip(self.sets, matrices, strict=True)
             )
         self.digests = tuple(one.digest for one in self.solvers)
 
@@ -245,10 +237,7 @@ class AgentSets(eqx.Module):
         Accuracy and errors are those of `ConicSet.project_in`. What x and the metric hold in the
         padding is not looked at.
 
-        Raises
-        ------
-        InputError
-            If the sets carry Hessians; use `step`.
+        Raises `InputError` if the sets carry Hessians; use `step`.
         """
         if self.has_hessians:
             raise InputError("these sets carry Hessians, so a step is no projection; use step")
@@ -265,13 +254,9 @@ class AgentSets(eqx.Module):
         Newton's method refines it, and what is returned is exact for data that differ by no more
         than 1e-7 of their size.
 
-        Raises
-        ------
-        InputError
-            If a number is not finite or a weight of the metric below 0.
-        SolverError
-            If no point of that accuracy is found. Inside a compiled program JAX wraps both in an
-            error of another type.
+        Raises `InputError` if a number is not finite or a weight of the metric below 0;
+        `SolverError` if no point of that accuracy is found. Inside a compiled program JAX wraps
+        both in an error of another type.
         """
         return self._called(agent, linear, metric, project=False)
 
@@ -283,12 +268,3 @@ class AgentSets(eqx.Module):
         host = partial(solve_rows, self.solvers, project=project)
         weights = jnp.broadcast_to(jnp.asarray(metric, given.dtype), given.shape)
         return on_host(host, given.size, jnp.asarray(agent), given, weights)
-
-
-def _fitting(sets: tuple[ConicSet, ...], hessians: Sequence[Any]) -> list[Any]:
-    """Return the Hessians as matrices of the sets' dimensions."""
-    matrices = [sparse(hessian) for hessian in hessians]
-    wanted = [(one.dimension, one.dimension) for one in sets]
-    if [matrix.shape for matrix in matrices] != wanted:
-        raise InputError("the Hessians are not those of the sets; give a square one for each set")
-    return matrices

@@ -1,4 +1,7 @@
-"""Quadratics minimised over {x : b - A x in K}, on the host: interior point, Newton's method."""
+"""Quadratics minimised over {x : b - A x in K}, on the host: interior point, Newton's method.
+
+K is a product of zero cones, nonnegative orthants and second-order cones.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import clarabel
 import numpy as np
@@ -15,9 +18,119 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 from jaxtyping import Bool, Float, Int
 
+from taciturn import checks
 from taciturn.errors import InputError, SolverError
 from taciturn.typing import Array, HostArray
-from taciturn_power.conic.cones import Cone, ProductCone, product_cone
+
+Cone: TypeAlias = tuple[Literal["zero", "nonnegative", "second_order"], int]
+KINDS = ("zero", "nonnegative", "second_order")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProductCone:
+    """K = K_1 x K_2 x ..., with its Euclidean projection and a derivative of that.
+
+    - `nonnegative`: Coordinates of all nonnegative orthants.
+    - `second_order`: Coordinates of the second-order cones {(t, y) : |y|_2 <= t}, t first, one
+      `(count, size)` array for each size.
+    - `zero`: Coordinates of all zero cones.
+    """
+
+    rows: int
+    zero: HostArray
+    nonnegative: HostArray
+    second_order: tuple[HostArray, ...]
+
+    def violation(self, w: Float[HostArray, "N"]) -> float:
+        """Return max of |w_k| on zero cones, -w_k on orthants and |y|_2 - t, at least 0."""
+        worst = [0.0, np.abs(w[self.zero]).max(initial=0.0), -w[self.nonnegative].min(initial=0.0)]
+        for group in self.second_order:
+            t, _, length = _split(w[group])
+            worst.append((length - t).max())
+        return float(np.max(worst))  # a NaN is kept
+
+    def project(self, w: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
+        """Return argmin_{s in K} |s - w|_2.
+
+        (t, y) with |y| > |t| goes to (t + |y|) / 2 (1, y / |y|); inside the cone it stays, and
+        below its polar it goes to 0.
+        """
+        s = np.zeros_like(w)
+        s[self.nonnegative] = np.maximum(w[self.nonnegative], 0)
+        for group in self.second_order:
+            t, y, length = _split(w[group])
+            outside = (
+                np.column_stack([length, y]) * ((t + length) / (2 * _nonzero(length)))[:, None]
+            )
+            s[group] = np.where((length <= t)[:, None], w[group], outside)
+            s[group[length <= -t]] = 0
+        return s
+
+    def derivative(self, w: Float[HostArray, "N"]) -> sp.csc_array:
+        """Return an element of the generalised Jacobian of `project` at w, `(N, N)`.
+
+        With u = y / |y| it is [[1, u'], [u, (1 + t/|y|) I - (t/|y|) u u']] / 2 outside a
+        second-order cone and its polar, the identity inside, 0 in the polar.
+        """
+        rows, columns = [self.nonnegative], [self.nonnegative]
+        values = [(w[self.nonnegative] > 0).astype(float)]
+        for group in self.second_order:
+            size = group.shape[1]
+            rows.append(np.repeat(group, size, axis=1).ravel())
+            columns.append(np.tile(group, size).ravel())
+            values.append(_second_order_derivative(w[group]).ravel())
+        where = (np.concatenate(rows), np.concatenate(columns))
+        return sp.csc_array((np.concatenate(values), where), shape=(self.rows, self.rows))
+
+
+def product_cone(cones: Sequence[Cone]) -> ProductCone:
+    """Return the product of `cones`, pairs (kind, number of rows), in the order of the rows.
+
+    Raises `InputError` if a kind is unknown or a size is no whole number above 0.
+
+    Examples
+    --------
+    >>> product_cone([("second_order", 3), ("nonnegative", 1)]).project(np.array([0.0, 3, 4, -1]))
+    array([2.5, 1.5, 2. , 0. ])
+    """
+    plain: dict[str, list[HostArray]] = {kind: [np.zeros(0, int)] for kind in KINDS[:2]}
+    by_size: dict[int, list[HostArray]] = {}
+    start = 0
+    for kind, given in cones:
+        if kind not in KINDS:
+            raise InputError(f"{kind!r} is no cone; use one of {', '.join(KINDS)}")
+        size = checks.at_least(f"the size of a {kind} cone", given, 1)
+        block = np.arange(start, start + size)
+        home = by_size.setdefault(size, []) if kind == "second_order" else plain[kind]
+        home.append(block)
+        start += size
+    groups = tuple(np.stack(blocks) for blocks in by_size.values())
+    zero, nonnegative = (np.concatenate(plain[kind]) for kind in KINDS[:2])
+    return ProductCone(start, zero, nonnegative, groups)
+
+
+def _split(w: HostArray) -> tuple[HostArray, HostArray, HostArray]:
+    return w[:, 0], w[:, 1:], np.linalg.norm(w[:, 1:], axis=1)
+
+
+def _nonzero(length: HostArray) -> HostArray:
+    return np.where(length > 0, length, 1.0)
+
+
+def _second_order_derivative(w: HostArray) -> HostArray:
+    t, y, length = _split(w)
+    u, ratio = y / _nonzero(length)[:, None], t / _nonzero(length)
+    eye = np.eye(w.shape[1])
+    outside = np.empty((*w.shape, w.shape[1]))
+    outside[:, 0, 0] = 0.5
+    outside[:, 0, 1:] = outside[:, 1:, 0] = u / 2
+    inner = (1 + ratio)[:, None, None] * eye[1:, 1:]
+    outside[:, 1:, 1:] = (inner - ratio[:, None, None] * u[:, :, None] * u[:, None, :]) / 2
+    outside[length <= t] = eye
+    outside[length <= -t] = 0
+    return outside
+
 
 # of a projection: how far the data may have to move for the point to be exact
 TOLERANCE = 1e-9
@@ -44,7 +157,6 @@ Pair: TypeAlias = tuple[HostArray, HostArray]
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class Constraint:
     """{x : b - A x in K}, with what Newton's matrix takes from it at every point.
 
@@ -55,26 +167,16 @@ class Constraint:
         [[P, A'], [-R A, D + SHIFT R]] = diag(P, 0) + fixed + [0; D] moving.
     """
 
-    A: sp.csc_array
-    b: HostArray
-    cone: ProductCone
-    transposed: sp.csr_array
-    fixed: sp.csc_array
-    moving: sp.csc_array
+    def __init__(self, A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> None:
+        weights, eye = row_weights(A, cones), sp.eye_array(b.size, format="csc")
+        self.A, self.b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
+        self.cone, self.transposed = product_cone(cones), sp.csr_array(self.A.T)
+        self.fixed = sp.block_array([[None, self.A.T], [-self.A, SHIFT * eye]], format="csc")
+        self.moving = sp.hstack([self.A, (1 - SHIFT) * eye], format="csc")
 
     def outside(self, x: Float[HostArray, "D"]) -> float:
         """Return by how much b - A x breaks a rule of K."""
         return self.cone.violation(self.b - self.A @ x)
-
-
-def constraint(A: sp.csc_array, b: Float[HostArray, "N"], cones: Sequence[Cone]) -> Constraint:
-    """Return the constraint with its rows scaled and its matrices prepared."""
-    weights = row_weights(A, cones)
-    A, b = sp.csc_array(sp.diags_array(weights) @ A), weights * b
-    eye = sp.eye_array(b.size, format="csc")
-    fixed = sp.block_array([[None, A.T], [-A, SHIFT * eye]], format="csc")
-    moving = sp.hstack([A, (1 - SHIFT) * eye], format="csc")
-    return Constraint(A, b, product_cone(cones), sp.csr_array(A.T), fixed, moving)
 
 
 def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
@@ -105,7 +207,7 @@ class ConicSolver:
         cones: Sequence[Cone],
         hessian: sp.csc_array | None = None,
     ) -> None:
-        self.constraint = constraint(A, b, cones)
+        self.constraint = Constraint(A, b, cones)
         self.hessian = hessian
         self.digest = _digest(A, b, cones, hessian)
         self._lock = threading.Lock()
@@ -130,10 +232,6 @@ class ConicSolver:
     def dimension(self) -> int:
         """Coordinates of x."""
         return int(self.constraint.A.shape[1])
-
-    def contains(self, x: Float[HostArray, "D"], tol: float) -> bool:
-        """Return whether b - A x breaks no rule of K by more than `tol`."""
-        return self.constraint.outside(x) <= tol
 
     def project(
         self, x: Float[HostArray, "D"], metric: Float[HostArray, "D"]
@@ -160,7 +258,7 @@ class ConicSolver:
         point, solved = self._interior_point(linear, metric)
         if tol == FEASIBLE and solved and self.constraint.outside(point[0]) <= self._room:
             return point[0]
-        system = Optimality(self.constraint, Quadratic(self.hessian, metric, linear))
+        system = Optimality(self.constraint, self.hessian, metric, linear)
         point, residual = system.refine(point)
         if not residual <= tol:
             raise SolverError(
@@ -185,46 +283,27 @@ class ConicSolver:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """x'(H + diag(metric))x / 2 - linear'x; H is 0 if it is None."""
-
-    hessian: sp.csc_array | None
-    metric: HostArray
-    linear: HostArray
-
-    def slope(self, x: Float[HostArray, "D"]) -> Float[HostArray, "D"]:
-        """Return the gradient."""
-        product = 0.0 if self.hessian is None else self.hessian @ x
-        return product + self.metric * x - self.linear
-
-    @property
-    def weight(self) -> HostArray:
-        """What errors of the gradient are divided by: the metric of a projection, else 1."""
-        return self.metric if self.hessian is None else np.ones_like(self.metric)
-
-    def padded(self, rows: int) -> sp.csc_array:
-        """Return its Hessian, with `rows` rows and columns of zeros at the end."""
-        hessian = sp.diags_array(self.metric)
-        if self.hessian is not None:
-            hessian = hessian + self.hessian
-        zeros = sp.csc_array((rows, rows))
-        padded: sp.csc_array = sp.block_diag([hessian, zeros], format="csc")
-        return padded
-
-
-@final
 class Optimality:
-    """The equations of a minimum in the point x and the multipliers z.
+    """The equations of a minimum in the point x and the multipliers z; H is 0 if it is None.
 
         H x + metric x - linear + A'z = 0,        s - P_K(s - z) = 0,        s = b - A x.
 
     By Moreau's decomposition the second says that s is in K, z in its dual cone and <s, z> = 0.
     """
 
-    def __init__(self, constraint: Constraint, objective: Quadratic) -> None:
-        self.constraint, self.objective = constraint, objective
-        largest = np.abs(objective.linear / objective.weight).max()
+    def __init__(
+        self,
+        constraint: Constraint,
+        hessian: sp.csc_array | None,
+        metric: Float[HostArray, "D"],
+        linear: Float[HostArray, "D"],
+    ) -> None:
+        self.constraint, self.linear = constraint, linear
+        curvature = sp.diags_array(metric)
+        self.hessian = sp.csc_array(curvature if hessian is None else curvature + hessian)
+        # what errors of the gradient are divided by: the metric of a projection
+        self.weight = metric if hessian is None else np.ones_like(metric)
+        largest = np.abs(linear / self.weight).max()
         self.unit = max(1.0, largest, np.abs(constraint.b).max(initial=0.0))
 
     def refine(self, point: Pair) -> tuple[Pair, float]:
@@ -248,7 +327,8 @@ class Optimality:
     def _errors(self, point: Pair) -> Pair:
         (x, z), one = point, self.constraint
         slack = one.b - one.A @ x
-        return self.objective.slope(x) + one.transposed @ z, slack - one.cone.project(slack - z)
+        slope = self.hessian @ x - self.linear + one.transposed @ z
+        return slope, slack - one.cone.project(slack - z)
 
     def residual(self, point: Pair) -> float:
         """Return how far the data must move, relative to their size, for x to be exact.
@@ -259,8 +339,8 @@ class Optimality:
         """
         error = self._errors(point)[1]
         x, z = point
-        slope = self.objective.slope(x) + self.constraint.transposed @ (z - error)
-        moved = np.abs(slope / self.objective.weight).max()
+        slope = self.hessian @ x - self.linear + self.constraint.transposed @ (z - error)
+        moved = np.abs(slope / self.weight).max()
         return float(max(moved, np.abs(error).max(initial=0.0)) / self.unit)
 
     def _newton(self, point: Pair) -> Pair:
@@ -268,8 +348,8 @@ class Optimality:
         derivative = one.cone.derivative(one.b - one.A @ x - z)
         size = x.size + z.size
         lowered = (derivative.data, derivative.indices + x.size, derivative.indptr)
-        matrix = self.objective.padded(z.size) + one.fixed
-        matrix = matrix + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
+        padded = sp.block_diag([self.hessian, sp.csc_array((z.size, z.size))], format="csc")
+        matrix = padded + one.fixed + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
         with warnings.catch_warnings():
             # a singular matrix gives a step that is not finite, which `refine` turns down
             warnings.simplefilter("ignore", spl.MatrixRankWarning)
@@ -306,7 +386,7 @@ def contains_rows(
 ) -> Bool[HostArray, "*B"]:
     """Return for each row of x whether it is in the set."""
     x, tol = np.asarray(x, float), np.asarray(tol)
-    inside = [solver.contains(x[row], float(tol[row])) for row in np.ndindex(x.shape[:-1])]
+    inside = [solver.constraint.outside(x[row]) <= tol[row] for row in np.ndindex(x.shape[:-1])]
     return np.array(inside).reshape(x.shape[:-1])
 
 
@@ -383,10 +463,8 @@ def minimise_conic(
     `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`. If
     `rough`, the solver's reduced accuracy, 5e-5, will do.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops before it reaches its accuracy, or the objective has no lower bound.
+    Raises `SolverError` if the solver stops before it reaches its accuracy, or the objective has no
+    lower bound.
     """
     unit = max(np.abs(hessian).max(initial=0.0), np.abs(linear).max(initial=0.0)) or 1.0
     A, b, cones = constraints

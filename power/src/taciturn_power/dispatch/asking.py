@@ -35,7 +35,7 @@ from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
 from taciturn.spec import Spec
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 from taciturn_power.grids.network import Network, bounded, check_beta, check_scale
 from taciturn_power.grids.zones import Zones
 from taciturn_power.methods import TargetsByStep, TargetsOnce, shared_coordinates
@@ -46,18 +46,21 @@ MOST_DEMAND = 1e6  # per unit
 MOST_AT_A_BUS_MW = 1e5
 # a step for every minute of a day
 LEAST_STEPS, MOST_STEPS = 2, 1440
-_TARGETS: dict[Hidden, str] = {
-    "demand": "demand: active or reactive power of one bus, per unit",
-    "bus": "demand per unit: active and reactive power of one bus, which are the rows of a person",
-    "zone": "demand: active and reactive power of every bus of one zone, per unit",
-}
-_TARGETS_BY_STEP: dict[Hidden, str] = {
-    "demand": "demand per unit: active or reactive power of one bus at each of {} steps, which "
-    "are the rows of a person",
-    "bus": "demand per unit: active and reactive power of one bus at each of {} steps, which are "
-    "the rows of a person",
-    "zone": "demand per unit: active and reactive power of every bus of one zone at each of {} "
-    "steps",
+_ROWS = ", which are the rows of a person"
+# what a certificate says, of one time and of a day
+_TARGETS: dict[Hidden, tuple[str, str]] = {
+    "demand": (
+        "demand: active or reactive power of one bus, per unit",
+        f"demand per unit: active or reactive power of one bus at each of {{}} steps{_ROWS}",
+    ),
+    "bus": (
+        f"demand per unit: active and reactive power of one bus{_ROWS}",
+        f"demand per unit: active and reactive power of one bus at each of {{}} steps{_ROWS}",
+    ),
+    "zone": (
+        "demand: active and reactive power of every bus of one zone, per unit",
+        "demand: active and reactive power of every bus of one zone at each of {} steps",
+    ),
 }
 
 
@@ -66,12 +69,9 @@ def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adj
 
     Of a day they may move at each of its `steps`, which are the rows of a person.
     """
-    if steps is None:
-        relation = TargetChange(beta, _TARGETS[hide])
-        if hide == "demand":
-            return Adjacency(relation, "record")
-    else:
-        relation = TargetChange(beta, _TARGETS_BY_STEP[hide].format(steps))
+    relation = TargetChange(beta, _TARGETS[hide][steps is not None].format(steps))
+    if hide == "demand" and steps is None:
+        return Adjacency(relation, "record")
     if hide == "zone":
         return Adjacency(relation, "agent")
     rows = (1 if hide == "demand" else 2) * (steps or 1)
@@ -123,13 +123,9 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 
     Of a day, the weights are public, above 0: each step's share of mu^2, up to a factor.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the noise would be too large to compute with.
+    Raises `InputError` if a number is out of range, or the noise would be too large to compute
+    with.
 
-    Notes
-    -----
     **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
     Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
     Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
@@ -179,10 +175,7 @@ def check_steps(steps: int) -> None:
 def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     """Return the noise of every step over that of the heaviest, sqrt(max w / w_t).
 
-    Raises
-    ------
-    InputError
-        If a weight is not a number above 0, or one is too small beside another.
+    Raises `InputError` if a weight is not a number above 0, or one is too small beside another.
 
     Examples
     --------
@@ -255,16 +248,16 @@ HIDES: Mapping[Hidden, str] = MappingProxyType(
 LITTLE, MUCH = 0.1, 2.0
 
 
-def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
+def read_beta(
+    text: str, *, base_mva: float, largest: str | None = None, option: str = "beta"
+) -> float:
     """Return beta per unit: `10MW`, `5%` of `largest`, or `0.1` per unit.
 
     MW stands for MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a
-    share of a demand itself would make the noise depend on the demand.
+    share of a demand itself would make the noise depend on the demand. Another `option`, as
+    `largest-demand`, is no share.
 
-    Raises
-    ------
-    InputError
-        If the text is none of these, or the number is not above 0.
+    Raises `InputError` if the text is none of these, or the number is not above 0.
 
     Examples
     --------
@@ -273,27 +266,6 @@ def read_beta(text: str, *, base_mva: float, largest: str | None) -> float:
     >>> read_beta("5 %", base_mva=100, largest="200 MW")
     0.1
     """
-    number, unit = _parsed("beta", text)
-    if unit == "%":
-        if largest is None:
-            raise InputError(
-                f"beta is {text}, but of what is not said; add --largest-demand 200MW, a public "
-                "bound on the demand of any bus (its own demand is private)"
-            )
-        bound = read_largest(largest, base_mva=base_mva)
-        return checks.positive("beta", number / 100 * bound)
-    return checks.positive("beta", _per_unit(number, unit, base_mva))
-
-
-def read_largest(text: str, *, base_mva: float) -> float:
-    """Return a public bound on every demand per unit; `InputError` if it is none."""
-    value, of = _parsed("largest-demand", text)
-    if of == "%":
-        raise InputError(f"largest-demand is {text}; give it in MW or per unit")
-    return checks.positive("largest-demand", _per_unit(value, of, base_mva))
-
-
-def _parsed(option: str, text: str) -> tuple[float, str]:
     match = _BETA.fullmatch(text)
     try:
         number = float(match.group(1)) if match else None
@@ -302,18 +274,22 @@ def _parsed(option: str, text: str) -> tuple[float, str]:
     if match is None or number is None:
         raise InputError(f"{option} is {text!r}; write 10MW, 5% or, per unit, 0.1")
     checks.positive(option, number)
-    return number, match.group(2).lower()
+    unit = match.group(2).lower()
+    if unit == "%" and option != "beta":
+        raise InputError(f"{option} is {text}; give it in MW or per unit")
+    if unit == "%" and largest is None:
+        raise InputError(
+            f"beta is {text}, but of what is not said; add --largest-demand 200MW, a public bound "
+            "on the demand of any bus (its own demand is private)"
+        )
+    if unit == "%" and largest is not None:
+        number *= read_beta(largest, base_mva=base_mva, option="largest-demand") / 100
+    return checks.positive(option, number / base_mva if unit in {"mw", "mvar"} else number)
 
 
-def _per_unit(number: float, unit: str, base_mva: float) -> float:
-    return number / base_mva if unit in {"mw", "mvar"} else number
+def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
+    """Return a warning if beta (per unit) is small or huge beside a typical demand.
 
-
-def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
-    """Return a warning if beta (per unit) is small or huge beside a typical demand; else None.
-
-    Notes
-    -----
     **Guarantee.** The demand of a case that is not `bundled`, hence published, is not read: there
     the comparison is with the generating capacity per bus, which is public.
     """
@@ -325,9 +301,9 @@ def size_warning(case: Case, beta: float, *, bundled: bool) -> str | None:
         capacity = np.sum(np.clip(case.gen[case.gen[:, 7] > 0, 8], 0, None))
         typical, name = float(capacity / len(case.bus)), "the generating capacity per bus"
     if not 0 < typical < np.inf or LITTLE * typical <= change <= MUCH * typical:
-        return None
+        return ()
     if change < LITTLE * typical:
         why = "a change of the rest of a demand is not hidden"
     else:
         why = "the noise will be larger than any demand"
-    return f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}"
+    return (f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}",)

@@ -1,4 +1,4 @@
-"""The page of a private optimal power flow."""
+"""The pages of a private optimal power flow, of one time and of a day."""
 
 from __future__ import annotations
 
@@ -26,75 +26,116 @@ from taciturn.report import (
     spread,
 )
 from taciturn.typing import HostArray
-from taciturn_power.dispatch.asking import HIDES
-from taciturn_power.dispatch.results import DayReport, OpfReport, day_rows, opf_rows
+from taciturn_power.dispatch.asking import HIDES, shares
+from taciturn_power.dispatch.results import DayReport, OpfReport
 from taciturn_power.dispatch.series import clock
-from taciturn_power.dispatch.study import DayStudy, OpfStudy
 from taciturn_power.grids.figure import bus_rows, how_answered, network_section
 from taciturn_power.grids.network import Network
-from taciturn_power.grids.zones import Zones, ties
+from taciturn_power.grids.zones import ties
 from taciturn_power.models.dispatch import Dispatch, binding
 
-_MOST_LISTED = 20
-_MEASURED = (
+_MOST_LISTED, _NAMED = 20, 9
+_PUBLIC = (
+    "The network, costs and zones: lines, limits, generators, which bus lies in which zone. All of "
+    "it is public by assumption.",
     "What is measured when dispatches run. The generators follow the true total demand, so whoever "
     "sees their output sees it.",
     "The settings, and how long the run took.",
 )
-_UNPROTECTED = (
-    "The network: lines, limits, generators, costs, which bus lies in which zone. All of it is "
-    "public by assumption.",
-    *_MEASURED,
+_PUBLIC_DAY = (
+    "When the steps of the day are, and their weights: weights that follow the demand would tell "
+    "of it.",
+    "Days before and after this one: each is a run of its own, and their costs add up in an "
+    "account.",
+)
+_PRICES = Note(
+    "The promise is a share of all runs, counted with those that return no promise. Near the "
+    "network's limits most dispatches that are marked can fail; do not repeat runs until one "
+    "is marked. Price of noise: what the dispatch without room for the noise costs once the "
+    "true demand shows, less the optimum; below 0 it breaks a limit. Price of "
+    "tightening: what the room adds, at the answers. Price of recourse: what the "
+    "dispatch with room costs more than the one without when both are moved to the true "
+    "demand. These three add up to the price in all. DC "
+    "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
+    "costs so much more at the same answers, and the AC problem no less."
 )
 
 
 def opf_page(report: OpfReport) -> Page:
-    """Return the page of an optimal power flow."""
-    study, network = report.study, report.network
-    zones = study.proposal.partition()
-    noiseless = math.isinf(study.run.certificate.epsilon)
+    """Return the page of an optimal power flow, of one time or of a day."""
+    study, network = report.study, report.study.network
+    zones, crossing = study.proposal.partition(), len(ties(network, study.proposal.partition()))
+    private = "" if math.isinf(study.run.certificate.epsilon) else "private "
+    places, settings = bus_rows(network, zones), Section("Settings", (Table(_settings(report)),))
+    when, smooth = "once", ""
+    unprotected: tuple[str, ...] = _PUBLIC
+    if isinstance(report, DayReport):
+        title = f"A day of {private}optimal power flow on {network.name}"
+        when = f"at each of {len(study.steps)} steps of a day, once a step"
+        if report.proposal.smooth:
+            smooth = " The answers were smoothed, which costs no privacy."
+        unprotected = (*_PUBLIC, *_PUBLIC_DAY)
+        holds = "numbers in results.json, steps, buses, lines and generators in CSV files"
+        sections: tuple[Section, ...] = (
+            Section("Cost of the day", (Table(report.rows()),)),
+            Section("Dispatch", (_dispatches(report),)),
+            Section("Demand and noise", (_demands(report),)),
+            settings,
+            Section("Zones", (Table(places),)),
+        )
+    else:
+        title = f"{private}optimal power flow on {network.name}"
+        title = title[0].upper() + title[1:]
+        holds = "numbers in results.json, the dispatch in dispatch.m (MATPOWER) or dispatch.json "
+        holds += "(pandapower)"
+        notes = () if study.model is None else (_PRICES,)
+        sections = (
+            Section("Cost, and the price of privacy", (Table(report.rows()), *notes)),
+            *_dispatch(study.steps[0].dispatch, network),
+            network_section(network, zones, places),
+            settings,
+        )
     return run_page(
         study.run,
-        title=f"{'O' if noiseless else 'Private o'}ptimal power flow on {network.name}",
-        story=_story(report, zones),
+        title=title,
+        story=f"{zones.count} zones of a network of {network.buses} buses and {network.lines} "
+        f"lines, joined by {crossing} ties, were asked for their demands {when}, and answered "
+        f"{how_answered(study.run)}.{smooth} Dispatches, flows and prices were computed from the "
+        "answers.",
         warnings=report.warnings,
-        sections=(
-            Section("Cost, and the price of privacy", (Table(opf_rows(report)), *_notes(report))),
-            *_dispatch(study.dispatch, network),
-            network_section(network, zones, bus_rows(network, zones)),
-            Section("Settings", (Table(_settings(report)),)),
-        ),
-        unprotected=_UNPROTECTED,
-        holds="numbers in results.json, the dispatch in dispatch.m (MATPOWER) or "
-        "dispatch.json (pandapower)",
+        sections=sections,
+        unprotected=unprotected,
+        holds=holds,
+        took=report.TOOK,
     )
 
 
-def _story(report: OpfReport, zones: Zones) -> str:
-    network, how = report.network, how_answered(report.study.run)
-    return (
-        f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines, "
-        f"joined by {len(ties(network, zones))} ties, were each asked for their demands, once, and "
-        f"answered {how}. Dispatch, flows and prices were computed from the answers."
-    )
-
-
-def _notes(report: OpfReport) -> tuple[Note, ...]:
-    """Return what the rows mean."""
-    if report.study.model is None:
-        return ()
-    text = (
-        "The promise is a share of all runs, counted with those that return no promise. Near the "
-        "network's limits most dispatches that are marked can fail; do not repeat runs until one "
-        "is marked. Price of noise: what the dispatch without room for the noise costs once the "
-        "true demand shows, less the optimum; below 0 it breaks a limit. Price of "
-        "tightening: what the room adds, at the answers. Price of recourse: what the "
-        "dispatch with room costs more than the one without when both are moved to the true "
-        "demand. These three add up to the price in all. DC "
-        "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
-        "costs so much more at the same answers, and the AC problem no less."
-    )
-    return (Note(text),)
+def _settings(report: OpfReport) -> list[tuple[str, str]]:
+    """Return what was asked of the zones, and how, which is public, as (name, text)."""
+    study, base, day = report.study, report.study.network.base_mva, isinstance(report, DayReport)
+    proposal, eta = study.proposal, study.proposal.eta
+    rows = [
+        ("what is hidden", HIDES[proposal.hide] + (", at every step of the day" if day else "")),
+        ("beta, how far each of it may move", f"{proposal.beta * base:g} MW or MVAr"),
+        ("sensitivity of an answer", study.run.plan.bounds[0].derivation),
+        ("model of the network", proposal.model),
+        ("eta of the chance constraints, of all runs", "none" if eta is None else f"{eta:g}"),
+        ("standard deviations of the noise that eta needs room for", f"{study.needed:.4g}"),
+        ("noise scale of an answer, MW or MVAr", spread(np.round(study.noise * base, 6))),
+    ]
+    if isinstance(report, DayReport):
+        hours = report.proposal.hours
+        return [
+            *rows,
+            ("steps", f"{len(hours)}, from {clock(hours[0])} to {clock(hours[-1])}"),
+            ("share of the budget (of mu squared) by step", spread(shares(study.run.plan))),
+            ("smoothed", "yes" if report.proposal.smooth else "no"),
+        ]
+    return [
+        *rows,
+        ("standard deviations of the noise with room", f"{study.steps[0].kept:.4g}"),
+        ("noise multiplier (scale / sensitivity)", f"{study.run.plan.multiplier:.5g}"),
+    ]
 
 
 def _dispatch(dispatch: Dispatch | None, network: Network) -> tuple[Section, ...]:
@@ -108,10 +149,12 @@ def _dispatch(dispatch: Dispatch | None, network: Network) -> tuple[Section, ...
         top, left, right = figure.subplot_mosaic([["top", "top"], ["left", "right"]]).values()
         _generators(top, dispatch, network)
         _loading(left, dispatch, network)
-        if not np.any(np.isnan(dispatch.price)):
-            _prices(right, dispatch, network)
-        else:
+        if np.any(np.isnan(dispatch.price)):
             right.set_axis_off()
+            return
+        price = np.sort(dispatch.price)[::-1]
+        right.bar(np.arange(1, network.buses + 1), price, color=BLUE, width=1.0)
+        label_axes(right, "price of one more MW of demand, $/MWh", "buses, dearest first")
 
     label = "Dispatch by generator, loading of lines, and prices by bus"
     return (
@@ -154,86 +197,9 @@ def _loading(axes: Axes, dispatch: Dispatch, network: Network) -> None:
     label_axes(axes, "loading of lines, % of their limit", "lines, most loaded first")
 
 
-def _prices(axes: Axes, dispatch: Dispatch, network: Network) -> None:
-    axes.bar(np.arange(1, network.buses + 1), np.sort(dispatch.price)[::-1], color=BLUE, width=1.0)
-    label_axes(axes, "price of one more MW of demand, $/MWh", "buses, dearest first")
-
-
-def _settings(report: OpfReport) -> list[tuple[str, str]]:
-    study, base = report.study, report.network.base_mva
-    return [
-        *_asked(study, base),
-        ("eta of the chance constraints", _eta(study.proposal.eta)),
-        ("standard deviations of the noise with room", f"{study.kept:.4g}"),
-        ("noise multiplier (scale / sensitivity)", f"{study.run.plan.multiplier:.5g}"),
-        ("noise scale of an answer", f"{float(np.max(study.noise)) * base:.5g} MW or MVAr"),
-    ]
-
-
-def _asked(study: OpfStudy | DayStudy, base_mva: float) -> list[tuple[str, str]]:
-    """Return what was asked of the zones, which is public, as (name, text)."""
-    proposal, when = study.proposal, ""
-    if isinstance(study, DayStudy):
-        when = ", at every step of the day"
-    return [
-        ("what is hidden", HIDES[proposal.hide] + when),
-        ("beta, how far each of it may move", f"{proposal.beta * base_mva:g} MW or MVAr"),
-        ("sensitivity of an answer", study.run.plan.bounds[0].derivation),
-        ("model of the network", proposal.model),
-    ]
-
-
-def _eta(eta: float | None) -> str:
-    return "none" if eta is None else f"{eta:g}"
-
-
-_NAMED = 9
-_DAY_UNPROTECTED = (
-    "The network, costs and zones, when the steps of the day are, and their weights. All of it is "
-    "public by assumption; weights that follow the demand would tell of it.",
-    "Days before and after this one: each is a run of its own, and their costs add up in an "
-    "account.",
-    *_MEASURED,
-)
-
-
-def day_page(report: DayReport) -> Page:
-    """Return the page of a day."""
-    study, network = report.study, report.network
-    zones = study.proposal.partition()
-    noiseless = math.isinf(study.run.certificate.epsilon)
-    return run_page(
-        study.run,
-        title=f"A day of {'' if noiseless else 'private '}optimal power flow on {network.name}",
-        story=_day_story(report, zones),
-        warnings=report.warnings,
-        sections=(
-            Section("Cost of the day", (Table(day_rows(report)),)),
-            Section("Dispatch", (_dispatches(study, network),)),
-            Section("Demand and noise", (_demands(report),)),
-            Section("Settings", (Table(_day_settings(report)),)),
-            Section("Zones", (Table(bus_rows(network, zones)),)),
-        ),
-        unprotected=_DAY_UNPROTECTED,
-        holds="numbers in results.json, steps, buses, lines and generators in CSV files",
-        took=" to ask",
-    )
-
-
-def _day_story(report: DayReport, zones: Zones) -> str:
-    study, network = report.study, report.network
-    smooth = " The answers were smoothed, which costs no privacy." if study.proposal.smooth else ""
-    return (
-        f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines, "
-        f"joined by {len(ties(network, zones))} ties, were asked for their demands at each of "
-        f"{len(study.steps)} steps of a day, once a step, and answered {how_answered(study.run)}."
-        f"{smooth} Dispatches, flows and prices were computed from the answers."
-    )
-
-
-def _dispatches(study: DayStudy, network: Network) -> Drawing:
+def _dispatches(report: DayReport) -> Drawing:
     """Draw generation stacked by generator, the largest ones named, and what it costs."""
-    hours = study.proposal.hours
+    study, network, hours = report.study, report.study.network, report.proposal.hours
     power = np.full((len(study.steps), len(network.generator_bus)), np.nan)
     cost = np.full(len(study.steps), np.nan)
     for step, one in enumerate(study.steps):
@@ -267,52 +233,32 @@ def _stacked(axes: Axes, hours: HostArray, power: HostArray, network: Network) -
 
 
 def _demands(report: DayReport) -> Drawing:
-    """Draw answered, smoothed and, if it may be shown, true total demand, and the noise."""
-    study, base = report.study, report.network.base_mva
-    hours = study.proposal.hours
-    series = [("answered", study.answers, GREY, 1.4)]
-    if study.proposal.smooth:
-        series.append(("smoothed", study.planned, BLUE, 1.6))
-    if report.shows_demand:
-        series.append(("true", report.series.demand, ORANGE, 1.2))
+    """Draw answered, smoothed and, if it may be shown, true total demand, noise and errors."""
+    study, hours = report.study, report.proposal.hours
+    base, true = study.network.base_mva, report.demand
+    curves = [("answered", "answers", study.answers, GREY, ORANGE, 1.4)]
+    if report.proposal.smooth:
+        curves.append(("smoothed", "smoothed", study.planned, BLUE, BLUE, 1.6))
+
+    def total(values: HostArray) -> HostArray:
+        summed: HostArray = values[:, :, 0].sum(axis=1) * base
+        return summed
 
     def draw(figure: Figure) -> None:
         top, below = figure.subplots(2, 1, height_ratios=(1.6, 1), sharex=True)
-        for name, values, colour, width in series:
-            total = values[:, :, 0].sum(axis=1) * base
-            top.plot(hours, total, color=colour, linewidth=width, label=name)
-        top.legend(frameon=False, fontsize=8)
-        label_axes(top, "active demand of all buses, MW")
         whole = np.linalg.norm(study.noise, axis=1) * base
         below.step(hours, whole, color=GREY, where="post", label="noise, standard deviation")
-        if report.shows_demand:
-            _errors(below, report)
+        for name, which, values, colour, tint, width in curves:
+            top.plot(hours, total(values), color=colour, linewidth=width, label=name)
+            if true is not None:
+                off = np.abs(total(values - true))
+                below.plot(hours, off, color=tint, linewidth=1.1, label=f"{which}, off by")
+        if true is not None:
+            top.plot(hours, total(true), color=ORANGE, linewidth=1.2, label="true")
+        top.legend(frameon=False, fontsize=8)
+        label_axes(top, "active demand of all buses, MW")
         below.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
         below.set_ylim(0, 1.2 * below.get_ylim()[1])
         label_axes(below, "errors of the demand of all buses, MW", "hour")
 
     return drawing("Demand of all buses by step, its noise, and its errors", 6.0, draw)
-
-
-def _errors(axes: Axes, report: DayReport) -> None:
-    study, base, true = report.study, report.network.base_mva, report.series.demand[:, :, 0]
-    hours = study.proposal.hours
-    off = np.abs((study.answers[:, :, 0] - true).sum(axis=1)) * base
-    axes.plot(hours, off, color=ORANGE, linewidth=1, label="answers, off by")
-    if study.proposal.smooth:
-        off = np.abs((study.planned[:, :, 0] - true).sum(axis=1)) * base
-        axes.plot(hours, off, color=BLUE, linewidth=1.2, label="smoothed, off by")
-
-
-def _day_settings(report: DayReport) -> list[tuple[str, str]]:
-    study, base = report.study, report.network.base_mva
-    proposal, hours = study.proposal, study.proposal.hours
-    return [
-        *_asked(study, base),
-        ("steps", f"{len(hours)}, from {clock(hours[0])} to {clock(hours[-1])}"),
-        ("share of the budget (of mu squared) by step", spread(study.shares)),
-        ("smoothed", "yes" if proposal.smooth else "no"),
-        ("eta of the chance constraints, of whole days", _eta(proposal.eta)),
-        ("standard deviations of the noise that eta needs room for", f"{study.needed:.4g}"),
-        ("noise scale of an answer, MW or MVAr", spread(np.round(study.noise * base, 6))),
-    ]

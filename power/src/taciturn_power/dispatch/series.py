@@ -33,13 +33,9 @@ _LAST_HOUR = 24 * 366 * 1e4
 class Series:
     """The demands of a day.
 
-    Attributes
-    ----------
-    hours
-        `(T,)`: when each step begins, in hours from the beginning of the first day, in order and
-        equally far apart. Public.
-    demand
-        `(T, N, 2)`: active and reactive demand of every bus, per unit. Private.
+    - `hours`: `(T,)`: when each step begins, in hours from the beginning of the first day, in order
+      and equally far apart. Public.
+    - `demand`: `(T, N, 2)`: active and reactive demand of every bus, per unit. Private.
     """
 
     hours: Float[HostArray, " T"]
@@ -57,17 +53,10 @@ def read_series(files: Sequence[Path], network: Network) -> Series:
     Each has the columns bus, time, MW and MVAr in any order, and a row for every step of each of
     its buses. A time is a number of hours (7.25), a time of day (07:15) or a date with a time.
 
-    Raises
-    ------
-    DataError
-        If a file cannot be read, has other columns, or a cell is no number; if a bus is not in
-        the network or is left out, or a bus has a step twice or lacks one; if times are below 0 or
-        not equally far apart.
-    InputError
-        If there are too few steps, or too many.
+    Raises `DataError` if a file cannot be read, has other columns, or a cell is no number; if a bus
+    is not in the network or is left out, or a bus has a step twice or lacks one; if times are below
+    0 or not equally far apart; `InputError` if there are too few steps, or too many.
 
-    Notes
-    -----
     **Guarantee.** Which buses, which steps and how many is public, and a cell that is no finite
     number is refused in view. No message quotes a cell, of whatever column, a time among them: if
     columns were exchanged it could be a demand.
@@ -104,10 +93,8 @@ def read_series(files: Sequence[Path], network: Network) -> Series:
 def read_weights(file: Path, hours: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
     """Return the public weights of the steps, from a CSV file with the columns time and weight.
 
-    Raises
-    ------
-    DataError
-        If it cannot be read, a weight is not above 0, or its times are not those of the steps.
+    Raises `DataError` if it cannot be read, a weight is not above 0, or its times are not those of
+    the steps.
     """
     found: dict[float, float] = {}
     for at, (time, weight) in _cells(file, _WEIGHTS):

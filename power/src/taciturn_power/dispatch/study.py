@@ -1,30 +1,30 @@
 r"""Private optimal power flow: demands asked for with noise, and the dispatches for the answers.
 
 The zones' demands d enter as answers y = d + n alone (`plan_demand`). Any dispatch, price or flow
-below is a function of y and of the public network, so it is post-processing, whoever computes it.
+below is a function of y and of the public network, so it is post-processing.
 
-**What is promised of a day.** Let y_t be the answers of step t, s_t the demands that the dispatch
-is made for (the answers, or the answers smoothed), d_t the true ones and n_t = y_t - d_t the noise,
-of size sigma_t. With 1 + L limits to keep in each of T steps, the events
+**What is promised.** A single time is a day of one step. Let y_t be the answers of step t, s_t the
+demands that its dispatch is made for (y_t, or these smoothed), d_t the true ones and n_t = y_t -
+d_t the noise, of size sigma_t. The events
 
     |1'n_t| <= z |sigma_t|   and   |(X n_t)_l| <= z s_tl   for every limited line l, at every step
 
-are slabs of one Gaussian vector, so all hold at once with probability at least
-(2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see `taciturn_power.models.dc`), and z is set so that this
-is 1 - eta. On them d_t is off from s_t by s_t - d_t = (s_t - y_t) + n_t, the first part known:
+all hold at once with probability at least (2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see
+`taciturn_power.models.dc`), and z is set so that this is 1 - eta. On them, with X likewise,
 
-    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   and with X likewise for every line.
+    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   of which the first part is known.
 
 The limits are tightened by the right-hand sides. So for every true day, fixed before the noise is
 drawn, the probability over the noise that *any* step has a dispatch marked as promised that does
 not serve its demand is at most eta. The room is that for the noise of the answers: the error of
-smoothed demands may be smaller, but has an unknown bias. A single time is a day of one step.
+smoothed demands may be smaller, but has an unknown bias.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,29 +37,14 @@ from taciturn.engine import ChargedTo, Plan, Run, run
 from taciturn.errors import DataError, InputError
 from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
-from taciturn_power.dispatch.asking import (
-    Hidden,
-    check_steps,
-    demand_shards,
-    noise_of,
-    plan_demand,
-    shares,
-)
+from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.series import Series, smoothed
 from taciturn_power.grids.network import Network, NetworkFacts, as_tuples
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import Zones, check_zones, zones_of
+from taciturn_power.models import dc_network as dc
 from taciturn_power.models.cost import CostFacts, Costs
 from taciturn_power.models.dc import restored, solve_dc, widest
-from taciturn_power.models.dc_network import (
-    DcModel,
-    Tightening,
-    dc_model,
-    line_spread,
-    multiplier_of,
-    of_multiplier,
-    state_at,
-)
 from taciturn_power.models.dispatch import Dispatch, Model, attempted
 from taciturn_power.models.soc import SocOptimum, solve_soc
 from taciturn_power.state.study import central_limits
@@ -70,17 +55,11 @@ P = TypeVar("P", bound="OpfProposal")
 class OpfProposal(Document):
     """Everything public about a private optimal power flow.
 
-    Attributes
-    ----------
-    zones
-        Of every bus, counted from 0.
-    hide
-        What may move by beta at once: one demand, the pair (P, Q) of a bus, or a whole zone.
-    eta
-        Of all runs, at most this share return a dispatch with a promise that fails to serve the
-        true demand; None for a dispatch without chance constraints.
-    beta
-        The largest change of a demand that the run hides, per unit.
+    - `zones`: Of every bus, counted from 0.
+    - `hide`: What may move by beta at once: one demand, the pair (P, Q) of a bus, or a whole zone.
+    - `eta`: Of all runs, at most this share return a dispatch with a promise that fails to serve
+      the true demand; None for a dispatch without chance constraints.
+    - `beta`: The largest change of a demand that the run hides, per unit.
     """
 
     FORMAT: ClassVar[str] = "taciturn.opf"
@@ -89,7 +68,7 @@ class OpfProposal(Document):
     network: NetworkFacts
     costs: CostFacts
     zones: tuple[int, ...]
-    hide: Hidden
+    hide: asking.Hidden
     model: Model
     eta: float | None
     beta: float
@@ -104,7 +83,15 @@ class OpfProposal(Document):
                 f"the costs do not fit {len(network.generator_bus)} generators; give one for each"
             )
         check_zones(self.zones, network.buses)
-        check_eta(self.eta, self.model)
+        if self.eta is None:
+            return self
+        if not checks.positive("eta", self.eta) <= 0.5:
+            raise InputError(f"eta is {self.eta:g}; give a probability of at most 0.5, say 0.05")
+        if self.model != "dc":
+            raise InputError(
+                "eta is given with the model soc, whose recourse is not affine; take --model dc, "
+                "or leave --eta out"
+            )
         return self
 
     @classmethod
@@ -126,313 +113,22 @@ class OpfProposal(Document):
         return self._plan(None)
 
     def _plan(self, weights: Float[HostArray, " T"] | None) -> Plan:
-        return plan_demand(
-            self.network.network,
-            self.partition(),
-            hide=self.hide,
-            beta=self.beta,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            weights=weights,
-        )
-
-
-def check_eta(eta: float | None, model: Model) -> None:
-    """Raise `InputError` unless eta is None, or a probability and the model is DC."""
-    if eta is None:
-        return
-    if not checks.positive("eta", eta) <= 0.5:
-        raise InputError(f"eta is {eta:g}; give a probability of at most 0.5, say 0.05")
-    if model != "dc":
-        raise InputError(
-            "eta is given with the model soc, whose recourse is not affine; take --model dc, or "
-            "leave --eta out"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class OpfStudy:
-    """A finished private optimal power flow.
-
-    Attributes
-    ----------
-    answers, noise
-        The noised active and reactive demands, and the noise's standard deviation (public), per
-        unit.
-    needed, kept
-        The multiplier of the noise that 1 - eta needs, and the one that limits were tightened by:
-        less where the answers leave no dispatch with more, and then nothing is promised.
-    served
-        The active demand that the dispatch is made for, per unit: the answers or, where they leave
-        no dispatch, the nearest demands that do (`taciturn_power.models.dc.restored`).
-    dispatch, plain, soc
-        The dispatch; that without chance constraints; the optimum of the cone relaxation at the
-        answers. None if there is none, or the solver stopped short of its accuracy.
-    model
-        None where the network is relaxed (SOC).
-    """
-
-    proposal: OpfProposal
-    run: Run
-    answers: Float[HostArray, "N 2"]
-    noise: Float[HostArray, " N"]
-    needed: float
-    kept: float
-    served: Float[HostArray, " N"]
-    dispatch: Dispatch | None
-    plain: Dispatch | None
-    soc: SocOptimum | None
-    model: DcModel | None
-
-    @property
-    def promised(self) -> bool:
-        """Whether the dispatch keeps the room that eta needs, for the answers as they are.
-
-        Of all runs, at most eta return a dispatch so marked that fails to serve the true demand.
-        Of the marked ones alone it can be most.
-        """
-        return (
-            self.dispatch is not None
-            and self.proposal.eta is not None
-            and self.kept >= self.needed
-            and not self.restored
-        )
-
-    @property
-    def restored(self) -> bool:
-        """Whether the dispatch is made for other demands than those answered."""
-        return not np.array_equal(self.served, self.answers[:, 0])
-
-    @property
-    def moved(self) -> float:
-        """By how much the answers were moved to where there is a dispatch, MW in all."""
-        moved = np.abs(self.served - self.answers[:, 0])
-        return float(np.sum(moved)) * self.proposal.network.base_mva
-
-
-def solve_opf(
-    network: Network, proposal: OpfProposal, *, seed: int | None, account: ChargedTo | None = None
-) -> OpfStudy:
-    """Ask the zones for their demands, once, and solve the optimal power flow at the answers.
-
-    Raises
-    ------
-    InputError
-        As `check_opf`, or if the account cannot hold the run; then nothing was asked.
-
-    Notes
-    -----
-    **Guarantee.** `network.demand` is read in one place, as the targets behind the door
-    (`demand_shards`); the rest of this function has the proposal, which holds no demand, and the
-    answers. So all that it returns is post-processing of the answers (`plan_demand`).
-    """
-    check_opf(network, proposal)
-    demand = network.demand[None]
-    finished, answers = ask_demand(network, proposal, demand, seed=seed, account=account)
-    return solved_at(proposal, finished, answers[0])
-
-
-def check_opf(network: Network, proposal: OpfProposal) -> None:
-    """Raise, before anything is asked or charged, unless a proposal can be solved on a network.
-
-    Raises
-    ------
-    InputError
-        If the network is another one than that of the proposal.
-    DataError, MissingPackageError
-        As `check_solvable`.
-    """
-    if NetworkFacts.of(network) != proposal.network:
-        raise InputError(
-            f"the proposal is for {proposal.network.name} with other lines or limits than those "
-            "given; propose again"
-        )
-    check_solvable(proposal)
-
-
-def ask_demand(
-    network: Network,
-    proposal: OpfProposal,
-    demand: Float[HostArray, "T N 2"],
-    *,
-    seed: int | None,
-    account: ChargedTo | None,
-    release: Callable[[Run], None] | None = None,
-) -> tuple[Run, Float[HostArray, "T N 2"]]:
-    """Return the run of a proposal's plan on these demands, and the answers, per unit.
-
-    The proposal is one that `check_opf` or `check_day` accepts. `release` is called with the run
-    before anything is computed from its answers.
-    """
-    zones = zones_of(network, np.array(proposal.zones))
-    plan = proposal.plan()
-    rows = plan.terms.adjacency.rows_per_person
-    shards = demand_shards(network, zones, demand, rows_per_person=rows)
-    finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
-    if release is not None:
-        release(finished)
-    answers = np.asarray(finished.model).reshape(len(demand), 2, -1).transpose(0, 2, 1)
-    return finished, answers
-
-
-def check_solvable(proposal: OpfProposal) -> None:
-    """Raise, before anything is asked, if no demand at all could be served.
-
-    Raises
-    ------
-    DataError
-        If the public limits contradict one another, or the model cannot be set up.
-    MissingPackageError
-        If the cone solver is not installed.
-    """
-    network = proposal.network.network
-    costs = proposal.costs.costs
-    if proposal.model == "soc":
-        central_limits(relax(network))
-        return
-    model = dc_model(network, costs)
-    try:
-        line_spread(model, np.ones(network.buses))
-    except RuntimeError as error:
-        raise DataError(
-            f"{network.name}: reactances of both signs cancel, so flows do not follow from "
-            "demands in DC; correct them, or take --model soc"
-        ) from error
-    if restored(model, np.zeros(network.buses)) is None:
-        raise DataError(
-            f"{network.name}: no dispatch meets all limits of the network, whatever the demand; "
-            "loosen a generation, line or angle limit"
-        )
-
-
-def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "N 2"]) -> OpfStudy:
-    """Return the study of these answers; it reads nothing else that is private."""
-    network = proposal.network.network
-    costs = proposal.costs.costs
-    noise = noise_of(finished.plan, proposal.partition())[0]
-    soc = attempted(lambda: solve_soc(relax(network), costs, answers))
-    given, active = (proposal, finished, answers, noise), answers[:, 0]
-    if proposal.model == "soc":
-        dispatch = soc.dispatch if soc else None
-        return OpfStudy(*given, 0.0, 0.0, active, dispatch, dispatch, soc, None)
-    model = dc_model(network, costs)
-    plain = attempted(lambda: solve_dc(model, active))
-    needed = _needed(proposal, model, noise[None])
-    step = dispatched(model, active[None], noise[None], active[None], needed)[0]
-    return OpfStudy(*given, needed, step.kept, step.served, step.dispatch, plain, soc, model)
-
-
-def _needed(proposal: OpfProposal, model: DcModel, noise: Float[HostArray, "T N"]) -> float:
-    """Return the multiplier of the noise that eta asks room for; 0 without eta or noise."""
-    if proposal.eta is None or not np.any(noise > 0):
-        return 0.0
-    return needed_by_day(model, proposal.eta, len(noise))
-
-
-class Step(NamedTuple):
-    """The dispatch of one step.
-
-    Attributes
-    ----------
-    dispatch, kept, served
-        As in `OpfStudy`.
-    moved
-        By how much `served` differs from the demand it was to be for, per unit, in all.
-    """
-
-    dispatch: Dispatch | None
-    kept: float
-    served: Float[HostArray, " N"]
-    moved: float
-
-
-def needed_by_day(model: DcModel, eta: float, steps: int) -> float:
-    """Return z with (2 Phi(z) - 1)^(T (1 + L)) = 1 - eta.
-
-    It grows slowly with the steps: 3.64 for one and 4.68 for 96, of case118 and eta 0.05.
-    """
-    return multiplier_of(eta, steps * (1 + len(model.limited)) - 1)
-
-
-def dispatched(
-    model: DcModel,
-    answers: Float[HostArray, "T N"],
-    noise: Float[HostArray, "T N"],
-    planned: Float[HostArray, "T N"],
-    needed: float,
-) -> list[Step]:
-    """Return the steps' dispatches for the demands `planned`, with room where `needed` is above 0.
-
-    All are of active demands, per unit; `planned` are the answers, or these smoothed. The noise's
-    standard deviation is a size for every bus times a factor for every step.
-    """
-    spread = line_spread(model, noise[0]) if needed > 0 else np.zeros(model.network.lines)
-    steps = []
-    for answered, deviation, demand in zip(answers, noise, planned, strict=True):
-        tight = None
-        if needed > 0:
-            size, margin = float(np.linalg.norm(deviation)), deviation[0] / noise[0, 0] * spread
-            tight = _beside(model, demand - answered, needed, size, needed * margin)
-        steps.append(_step(model, demand, deviation, tight, needed))
-    return steps
-
-
-def _beside(
-    model: DcModel, known: HostArray, needed: float, size: float, margin: HostArray
-) -> Tightening:
-    """Return room for the noise beside a known difference of the demands: what smoothing moved."""
-    total = float(np.sum(known))
-    flow = state_at(model, total / len(known) - known, shifted=False).flow
-    reserve = needed * size + abs(total)
-    return Tightening(needed + abs(total) / size, reserve, margin + np.abs(flow))
-
-
-def _step(
-    model: DcModel, demand: HostArray, deviation: HostArray, tight: Tightening | None, needed: float
-) -> Step:
-    """Return the dispatch with the most room there is, or for the nearest demands that have one."""
-    if tight is not None:
-        found = attempted(lambda: solve_dc(model, demand, tight))
-        if found is not None:
-            return Step(found, needed, demand, 0.0)
-        most = attempted(lambda: widest(model, demand, deviation)) or 0.0
-        most = min(most, 0.99 * needed)  # what is known beside the noise had no room
-        if most > 0:
-            less = of_multiplier(model, deviation, most)
-            found = attempted(lambda: solve_dc(model, demand, less))
-            if found is not None:
-                return Step(found, most, demand, 0.0)
-    found = attempted(lambda: solve_dc(model, demand))
-    if found is not None:
-        return Step(found, 0.0, demand, 0.0)
-    near = attempted(lambda: restored(model, demand))
-    if near is None:
-        return Step(None, 0.0, demand, 0.0)
-    return Step(near[0], 0.0, near[1], float(np.sum(np.abs(near[1] - demand))))
-
-
-# of a step, relative to the series: a proposal is for the times that it names
-_NEAR = 1e-5
+        named = {name: getattr(self, name) for name in ("hide", "beta", "epsilon", "delta")}
+        return asking.plan_demand(self.network.network, self.partition(), weights=weights, **named)
 
 
 class DayProposal(OpfProposal):
     """Everything public about a day of private optimal power flow.
 
-    Attributes
-    ----------
-    first_hour, step_hours
-        When the first step begins, and how long each is, hours.
-    weights
-        The share of mu^2 that every step has, up to a factor (`taciturn_power.dispatch.asking`).
-    smooth
-        Whether the dispatches are made for the answers smoothed.
-    eta
-        Of all days, at most this share has a step whose dispatch is marked as promised and fails to
-        serve the true demand; None for dispatches without chance constraints.
+    - `first_hour`, `step_hours`: When the first step begins, and how long each is, hours.
+    - `weights`: The share of mu^2 that every step has, up to a factor
+      (`taciturn_power.dispatch.asking`).
+    - `smooth`: Whether the dispatches are made for the answers smoothed.
+    - `eta`: Of all days, at most this share has a step whose dispatch is marked as promised and
+      fails to serve the true demand; None for dispatches without chance constraints.
     """
 
     FORMAT: ClassVar[str] = "taciturn.opf.day"
-    VERSION: ClassVar[int] = 1
 
     first_hour: float
     step_hours: float
@@ -441,7 +137,7 @@ class DayProposal(OpfProposal):
 
     @model_validator(mode="after")
     def _of_a_day(self) -> DayProposal:
-        check_steps(len(self.weights))
+        asking.check_steps(len(self.weights))
         checks.not_negative("first_hour", self.first_hour)
         checks.positive("step_hours", self.step_hours)
         return self
@@ -457,133 +153,274 @@ class DayProposal(OpfProposal):
         return self._plan(np.array(self.weights))
 
 
-@dataclass(frozen=True, eq=False)
-class DayStudy:
-    """A finished day of private optimal power flow.
+class Step(NamedTuple):
+    """The dispatch of one step.
 
-    Attributes
-    ----------
-    answers, noise, model
-        As in `OpfStudy`, for every step.
-    planned
-        The demands that the dispatches are made for: the answers, or these smoothed.
-    needed
-        The multiplier of the noise that 1 - eta needs room for at every step; 0 without eta.
+    - `dispatch`: None if there is none, or the solver stopped short of its accuracy.
+    - `kept`: The multiplier of the noise that limits were tightened by: less than is needed where
+      the demands leave no dispatch with more, and then nothing is promised.
+    - `served`: The active demand that the dispatch is made for, per unit: the one planned or, where
+      that leaves no dispatch, the nearest that does (`taciturn_power.models.dc.restored`).
+    - `moved`: By how much `served` differs from the demand that was planned, per unit, in all.
+    - `soc`: The optimum of the cone relaxation where that is the model.
     """
 
-    proposal: DayProposal
+    dispatch: Dispatch | None
+    kept: float
+    served: Float[HostArray, " N"]
+    moved: float
+    soc: SocOptimum | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OpfStudy:
+    """A finished private optimal power flow: of one time, which is one step, or of a day.
+
+    - `answers`, `noise`: The noised active and reactive demands, and the noise's standard deviation
+      (public), per unit.
+    - `planned`: The demands that the dispatches are to be for: the answers, or these smoothed.
+    - `needed`: The multiplier of the noise that 1 - eta needs room for at every step; 0 without
+      eta.
+    - `model`: None where the network is relaxed (SOC).
+    """
+
+    proposal: OpfProposal
     run: Run
     answers: Float[HostArray, "T N 2"]
     noise: Float[HostArray, "T N"]
     planned: Float[HostArray, "T N 2"]
     needed: float
     steps: tuple[Step, ...]
-    model: DcModel | None
+    model: dc.DcModel | None
+
+    @cached_property
+    def network(self) -> Network:
+        """The network, with no demand anywhere."""
+        return self.proposal.network.network
 
     @property
     def promised(self) -> tuple[bool, ...]:
-        """Whether the dispatch of a step keeps the room that eta needs, for its demands.
+        """Whether the dispatch of a step keeps the room that eta needs, for its demand as planned.
 
-        Of all days, at most eta have a step so marked that fails to serve its true demand.
+        Of all runs, at most eta have a step so marked that fails to serve its true demand. Of the
+        marked ones alone it can be most.
         """
         return tuple(
-            self.needed > 0
+            self.proposal.eta is not None
             and step.dispatch is not None
             and step.kept >= self.needed
             and not step.moved > 0
             for step in self.steps
         )
 
-    @property
-    def shares(self) -> Float[HostArray, " T"]:
-        """The share of the budget, mu^2, that every step had; by the ledger."""
-        return shares(self.run.plan)
+    @cached_property
+    def plain(self) -> Dispatch | None:
+        """The dispatch of the first step without chance constraints; None if there is none."""
+        model = self.model
+        if model is None:
+            return self.steps[0].dispatch
+        return attempted(lambda: solve_dc(model, self.planned[0, :, 0]))
 
-    @property
-    def cost(self) -> float | None:
-        """The cost of the day, $; None if a step has no dispatch."""
-        costs = [None if step.dispatch is None else step.dispatch.cost for step in self.steps]
-        known = [cost for cost in costs if cost is not None]
-        return self.proposal.step_hours * sum(known) if len(known) == len(costs) else None
+    @cached_property
+    def soc(self) -> SocOptimum | None:
+        """The optimum of the cone relaxation at the answers of the first step, if there is one."""
+        if self.model is None:
+            return self.steps[0].soc
+        costs = self.model.costs
+        return attempted(lambda: solve_soc(relax(self.network), costs, self.answers[0]))
 
 
-def solve_day(
+def solve_opf(
     network: Network,
-    proposal: DayProposal,
-    series: Series,
+    proposal: OpfProposal,
+    series: Series | None = None,
     *,
     seed: int | None,
     account: ChargedTo | None = None,
-) -> DayStudy:
-    """Ask the zones for their demands at every step, once each, and dispatch every step.
+) -> OpfStudy:
+    """Ask the zones for their demands, once a step, and solve the power flow at the answers.
 
-    The demand of `network` itself is not used.
+    Raises `InputError` as `check_opf`, or if the account cannot hold the run; then nothing was
+    asked.
 
-    Raises
-    ------
-    InputError
-        If the network or the times of the series are others than those of the proposal, the account
-        cannot hold the run, or no demand at all could be served; then nothing was asked.
-
-    Notes
-    -----
-    **Guarantee.** `series.demand` is read in one place, as the targets behind the door
-    (`ask_demand`); the rest has the proposal, which holds no demand, and the answers. So all
-    that is returned is post-processing of the answers (`plan_demand`).
+    **Guarantee.** Of the demands of the series, or of `network` where there is none, all are read
+    in one place, as the targets behind the door (`ask_demand`); the rest of this function has the
+    proposal, which holds no demand, and the answers. So all that it returns is post-processing of
+    the answers (`plan_demand`).
     """
-    check_day(network, proposal, series)
-    finished, answers = ask_demand(network, proposal, series.demand, seed=seed, account=account)
-    return day_at(proposal, finished, answers)
+    check_opf(network, proposal, series)
+    demand = network.demand[None] if series is None else series.demand
+    return solved_at(proposal, *ask_demand(network, proposal, demand, seed=seed, account=account))
 
 
-def check_day(network: Network, proposal: DayProposal, series: Series) -> None:
-    """Raise, before anything is asked or charged, unless a day can be solved as proposed.
+# of a step, relative to the series: a proposal is for the times that it names
+_NEAR = 1e-5
 
-    Raises
-    ------
-    InputError
-        If the network, or the times of the series, are others than those of the proposal, or the
-        demands are of other steps or buses.
-    DataError, MissingPackageError
-        As `taciturn_power.dispatch.study.check_solvable`.
+
+def check_opf(network: Network, proposal: OpfProposal, series: Series | None = None) -> None:
+    """Raise, before anything is asked or charged, unless a proposal can be solved.
+
+    Raises `InputError` if the network is another one than that of the proposal, or the steps, times
+    or buses of the series are; `DataError`, `MissingPackageError` as `check_solvable`.
     """
-    if len(series.hours) != len(proposal.weights) or not np.allclose(
-        series.hours, proposal.hours, rtol=0, atol=_NEAR
-    ):
+    if isinstance(proposal, DayProposal) != (series is not None):
+        raise InputError("a series is given for a day, and only then; give one, or leave it out")
+    if isinstance(proposal, DayProposal) and series is not None:
+        steps = len(proposal.weights)
+        if len(series.hours) != steps or not np.allclose(
+            series.hours, proposal.hours, rtol=0, atol=_NEAR
+        ):
+            raise InputError(
+                f"the series has {len(series.hours)} steps and the proposal {steps}, or they begin "
+                "at other times; give the series that it was made for, or propose again"
+            )
+        if series.demand.shape != (steps, network.buses, 2):
+            raise InputError(
+                f"demand has shape {series.demand.shape}; give demands of {steps} steps and "
+                f"{network.buses} buses, active and reactive"
+            )
+    if NetworkFacts.of(network) != proposal.network:
         raise InputError(
-            f"the series has {len(series.hours)} steps and the proposal {len(proposal.weights)}, "
-            "or they begin at other times; give the series that it was made for, or propose again"
+            f"the proposal is for {proposal.network.name} with other lines or limits than those "
+            "given; propose again"
         )
-    shape = (len(proposal.weights), network.buses, 2)
-    if series.demand.shape != shape:
-        raise InputError(
-            f"demand has shape {series.demand.shape}; give demands of {shape[0]} steps and "
-            f"{shape[1]} buses, active and reactive"
-        )
-    check_opf(network, proposal)
+    check_solvable(proposal)
 
 
-def day_at(proposal: DayProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> DayStudy:
-    """Return the study of these answers; it reads nothing else that is private."""
+def check_solvable(proposal: OpfProposal) -> None:
+    """Raise, before anything is asked, if no demand at all could be served.
+
+    Raises `DataError` if the public limits contradict one another, or the model cannot be set up;
+    `MissingPackageError` if the cone solver is not installed.
+    """
     network = proposal.network.network
-    noise = noise_of(finished.plan, proposal.partition())
-    planned = smoothed(answers, noise) if proposal.smooth else answers
     if proposal.model == "soc":
-        steps = _relaxed(proposal, network, planned)
-        return DayStudy(proposal, finished, answers, noise, planned, 0.0, steps, None)
-    model = dc_model(network, proposal.costs.costs)
-    needed = _needed(proposal, model, noise)
-    steps = tuple(dispatched(model, answers[:, :, 0], noise, planned[:, :, 0], needed))
-    return DayStudy(proposal, finished, answers, noise, planned, needed, steps, model)
+        central_limits(relax(network))
+        return
+    model = dc.dc_model(network, proposal.costs.costs)
+    try:
+        dc.line_spread(model, np.ones(network.buses))
+    except RuntimeError as error:
+        raise DataError(
+            f"{network.name}: reactances of both signs cancel, so flows do not follow from "
+            "demands in DC; correct them, or take --model soc"
+        ) from error
+    if restored(model, np.zeros(network.buses)) is None:
+        raise DataError(
+            f"{network.name}: no dispatch meets all limits of the network, whatever the demand; "
+            "loosen a generation, line or angle limit"
+        )
 
 
-def _relaxed(
-    proposal: DayProposal, network: Network, planned: Float[HostArray, "T N 2"]
-) -> tuple[Step, ...]:
-    """Return the steps' dispatches in the cone relaxation, without room for noise."""
-    costs, relaxation = proposal.costs.costs, relax(network)
+def ask_demand(
+    network: Network,
+    proposal: OpfProposal,
+    demand: Float[HostArray, "T N 2"],
+    *,
+    seed: int | None,
+    account: ChargedTo | None,
+    release: Callable[[Run], None] | None = None,
+) -> tuple[Run, Float[HostArray, "T N 2"]]:
+    """Return the run of a proposal's plan on these demands, and the answers, per unit.
+
+    The proposal is one that `check_opf` accepts. `release` is called with the run before anything
+    is computed from its answers.
+    """
+    plan = proposal.plan()
+    zones = zones_of(network, np.array(proposal.zones))
+    rows = plan.terms.adjacency.rows_per_person
+    shards = asking.demand_shards(network, zones, demand, rows_per_person=rows)
+    finished = run(plan, shards, runtime="simulate", seed=seed, account=account)
+    if release is not None:
+        release(finished)
+    answers = np.asarray(finished.model).reshape(len(demand), 2, -1).transpose(0, 2, 1)
+    return finished, answers
+
+
+def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> OpfStudy:
+    """Return the study of these answers; it reads nothing else that is private."""
+    network, costs = proposal.network.network, proposal.costs.costs
+    noise = asking.noise_of(finished.plan, proposal.partition())
+    smooth = isinstance(proposal, DayProposal) and proposal.smooth
+    planned = smoothed(answers, noise) if smooth else answers
+    model, needed = None, 0.0
+    if proposal.model == "soc":
+        relaxation, steps = relax(network), []
+        for demand in planned:
+            soc = attempted(lambda: solve_soc(relaxation, costs, demand))  # noqa: B023 - called here
+            steps.append(Step(soc.dispatch if soc else None, 0.0, demand[:, 0], 0.0, soc))
+    else:
+        model = dc.dc_model(network, costs)
+        if proposal.eta is not None and np.any(noise > 0):
+            needed = needed_by_day(model, proposal.eta, len(noise))
+        steps = dispatched(model, answers[:, :, 0], noise, planned[:, :, 0], needed)
+    return OpfStudy(proposal, finished, answers, noise, planned, needed, tuple(steps), model)
+
+
+def needed_by_day(model: dc.DcModel, eta: float, steps: int) -> float:
+    """Return z with (2 Phi(z) - 1)^(T (1 + L)) = 1 - eta.
+
+    It grows slowly with the steps: 3.64 for one and 4.68 for 96, of case118 and eta 0.05.
+    """
+    return dc.multiplier_of(eta, steps * (1 + len(model.limited)) - 1)
+
+
+def dispatched(
+    model: dc.DcModel,
+    answers: Float[HostArray, "T N"],
+    noise: Float[HostArray, "T N"],
+    planned: Float[HostArray, "T N"],
+    needed: float,
+) -> list[Step]:
+    """Return the steps' dispatches for the demands `planned`, with room where `needed` is above 0.
+
+    All are of active demands, per unit; `planned` are the answers, or these smoothed. The noise's
+    standard deviation is a size for every bus times a factor for every step.
+    """
+    spread = dc.line_spread(model, noise[0]) if needed > 0 else np.zeros(model.network.lines)
     steps = []
-    for demand in planned:
-        found = attempted(lambda: solve_soc(relaxation, costs, demand))  # noqa: B023 - called here
-        steps.append(Step(None if found is None else found.dispatch, 0.0, demand[:, 0], 0.0))
-    return tuple(steps)
+    for answered, deviation, demand in zip(answers, noise, planned, strict=True):
+        tight = None
+        if needed > 0:
+            size, margin = float(np.linalg.norm(deviation)), deviation[0] / noise[0, 0] * spread
+            tight = _beside(model, demand - answered, needed, size, needed * margin)
+        steps.append(_step(model, demand, deviation, tight, needed))
+    return steps
+
+
+def _beside(
+    model: dc.DcModel, known: HostArray, needed: float, size: float, margin: HostArray
+) -> dc.Tightening:
+    """Return room for the noise beside a known difference of the demands: what smoothing moved."""
+    total = float(np.sum(known))
+    flow = dc.state_at(model, total / len(known) - known, shifted=False).flow
+    reserve = needed * size + abs(total)
+    return dc.Tightening(needed + abs(total) / size, reserve, margin + np.abs(flow))
+
+
+def _step(
+    model: dc.DcModel,
+    demand: HostArray,
+    deviation: HostArray,
+    tight: dc.Tightening | None,
+    needed: float,
+) -> Step:
+    """Return the dispatch with the most room there is, or for the nearest demands that have one."""
+    if tight is not None:
+        found = attempted(lambda: solve_dc(model, demand, tight))
+        if found is not None:
+            return Step(found, needed, demand, 0.0)
+        most = attempted(lambda: widest(model, demand, deviation)) or 0.0
+        most = min(most, 0.99 * needed)  # what is known beside the noise had no room
+        if most > 0:
+            less = dc.of_multiplier(model, deviation, most)
+            found = attempted(lambda: solve_dc(model, demand, less))
+            if found is not None:
+                return Step(found, most, demand, 0.0)
+    found = attempted(lambda: solve_dc(model, demand))
+    if found is not None:
+        return Step(found, 0.0, demand, 0.0)
+    near = attempted(lambda: restored(model, demand))
+    if near is None:
+        return Step(None, 0.0, demand, 0.0)
+    return Step(near[0], 0.0, near[1], float(np.sum(np.abs(near[1] - demand))))

@@ -12,110 +12,83 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from taciturn.engine import Run
-from taciturn.report import Drawing, Section, Table, drawing
+from taciturn.report import Section, Table, drawing
 from taciturn.typing import HostArray
 from taciturn_power.grids.network import Network, layout
 from taciturn_power.grids.zones import Zones, ties
 
 MOST_DRAWN = 2000  # buses; time and memory of the layout grow with their square
+_MOST_NUMBERED = 150
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]
 _MARKERS = "oD^s"
 LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that look different
-_MOST_NUMBERED = 150
 _TIE = "#111418"
 
 
-def network_drawings(network: Network, zones: Zones) -> tuple[Drawing, ...]:
-    """Return the network as a drawing, of public facts; none beyond `MOST_DRAWN` buses."""
+def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]]) -> Section:
+    """Return the section that draws a network, of public facts, and describes its zones.
+
+    Beyond `MOST_DRAWN` buses there is no drawing.
+    """
     if network.buses > MOST_DRAWN:
-        return ()
-    crossing = ties(network, zones)
-    length = np.ones(network.lines)
-    length[crossing] = 2.5  # zones stand apart
-    places = layout(network.ends, length, network.buses)
+        return Section("The network", (Table(rows),))
+    tie = np.isin(np.arange(network.lines), ties(network, zones))
+    places = layout(network.ends, np.where(tie, 2.5, 1.0), network.buses)  # zones stand apart
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set_axis_off()
         axes.set_aspect("equal")
-        _lines(axes, places, network, zones, crossing)
-        _buses(axes, places, network, zones)
-        axes.legend(
-            handles=_legend(zones, len(crossing)),
-            frameon=False,
-            fontsize=9,
-            ncols=4,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
+        ends = places[network.ends]
+        tints = [_look(zone)[0] for zone in zones.of_bus[network.ends[~tie, 0]].tolist()]
+        inside = LineCollection(list(ends[~tie]), colors=tints, linewidths=0.9, alpha=0.55)
+        axes.add_collection(inside)
+        axes.add_collection(LineCollection(list(ends[tie]), colors=_TIE, linewidths=2.0, zorder=2))
+        handles = _buses(axes, places, network, zones)[:LOOKS]
+        handles.append(Line2D([], [], color=_TIE, linewidth=2, label=f"ties ({tie.sum()})"))
+        legend = axes.legend(
+            handles=handles, frameon=False, fontsize=9, ncols=4, loc="upper center"
         )
+        legend.set_bbox_to_anchor((0.5, 0.0), axes.transAxes)
 
-    label = f"Network of {network.buses} buses in {zones.count} zones with {len(crossing)} ties"
-    return (drawing(label, 6.2, draw)._replace(caption=caption(network, zones)),)
+    label = f"Network of {network.buses} buses in {zones.count} zones with {tie.sum()} ties"
+    numbered = "Buses with their numbers" if network.buses <= _MOST_NUMBERED else "Buses"
+    repeated = f" Looks repeat after {LOOKS} zones." if zones.count > LOOKS else ""
+    caption = (
+        f"{numbered}, coloured by zone. Tie lines, which join two zones, are black. Places follow "
+        f"from the lines alone and are no map.{repeated}"
+    )
+    drawn = drawing(label, 6.2, draw)._replace(caption=caption)
+    return Section("The network", (drawn, Table(rows)))
 
 
-def look(zone: int) -> tuple[str, str]:
+def _look(zone: int) -> tuple[str, str]:
     """Return colour and marker of a zone; they repeat after `LOOKS`."""
     return _COLOURS[zone % len(_COLOURS)], _MARKERS[zone // len(_COLOURS) % len(_MARKERS)]
 
 
-def caption(network: Network, zones: Zones) -> str:
-    """Return what is to be said below the drawing."""
-    numbered = "Buses with their numbers" if network.buses <= _MOST_NUMBERED else "Buses"
-    repeated = f" Looks repeat after {LOOKS} zones." if zones.count > LOOKS else ""
-    return (
-        f"{numbered}, coloured by zone. Tie lines, which join two zones, are black. Places follow "
-        f"from the lines alone and are no map.{repeated}"
-    )
-
-
-def _lines(
-    axes: Axes, places: HostArray, network: Network, zones: Zones, crossing: HostArray
-) -> None:
-    tie = np.isin(np.arange(network.lines), crossing)
-    tint = [look(int(zone))[0] for zone in zones.of_bus[network.ends[:, 0]]]
-    segments = places[network.ends]
-    inside = [tint[k] for k in np.flatnonzero(~tie)]
-    axes.add_collection(
-        LineCollection(list(segments[~tie]), colors=inside, linewidths=0.9, alpha=0.55)
-    )
-    axes.add_collection(LineCollection(list(segments[tie]), colors=_TIE, linewidths=2.0, zorder=2))
-
-
-def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> None:
-    few = network.buses <= 40
+def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> list[Line2D]:
+    """Draw the buses, and return an entry of the legend for each zone."""
+    few, entries = network.buses <= 40, []
     size = 290 if few else 150 if network.buses <= 150 else max(6.0, 150 * 150 / network.buses)
     for zone in range(zones.count):
-        tint, marker = look(zone)
-        x, y = places[zones.of_bus == zone].T
-        axes.scatter(
-            x, y, s=size, c=tint, marker=marker, edgecolors="white", linewidths=0.8, zorder=3
-        )
-    if network.buses > _MOST_NUMBERED:
-        return
+        (tint, marker), here = _look(zone), places[zones.of_bus == zone]
+        spots = axes.scatter(here[:, 0], here[:, 1], s=size, c=tint, marker=marker, zorder=3)
+        spots.set(edgecolors="white", linewidths=0.8)
+        label = f"zone {zone + 1} ({len(here)} buses)"
+        one = Line2D([], [], color=tint, marker=marker, linestyle="", markersize=8, label=label)
+        entries.append(one)
     for number, (x, y) in zip(network.numbers, places, strict=True):
-        label = axes.text(x, y, str(number), color="white", ha="center", va="center_baseline")
-        label.set(fontsize=8.5 if few else 5.6, zorder=4)
-
-
-def _legend(zones: Zones, crossing: int) -> list[Line2D]:
-    entries = []
-    for zone in range(min(zones.count, LOOKS)):
-        colour, marker = look(zone)
-        label = f"zone {zone + 1} ({int(np.sum(zones.of_bus == zone))} buses)"
-        line = Line2D([], [], color=colour, marker=marker, linestyle="", markersize=8, label=label)
-        entries.append(line)
-    return [*entries, Line2D([], [], color=_TIE, linewidth=2, label=f"ties ({crossing})")]
+        if network.buses <= _MOST_NUMBERED:
+            text = axes.text(x, y, str(number), color="white", ha="center", va="center_baseline")
+            text.set(fontsize=8.5 if few else 5.6, zorder=4)
+    return entries
 
 
 def how_answered(run: Run) -> str:
     """Return whether zones answered with noise, as the end of a sentence."""
     noiseless = math.isinf(run.certificate.epsilon)
     return "without noise" if noiseless else "with noise; no zone showed its demand"
-
-
-def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]]) -> Section:
-    """Return the section that draws a network and describes its zones."""
-    return Section("The network", (*network_drawings(network, zones), Table(rows)))
 
 
 def bus_rows(network: Network, zones: Zones) -> list[tuple[str, str]]:

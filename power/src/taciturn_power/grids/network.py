@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float, Int
@@ -16,7 +16,7 @@ from taciturn.engine import Plan
 from taciturn.errors import DataError, InputError
 from taciturn.proposal import Extended, Part
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
+from taciturn_power.cases import Case
 
 _ISOLATED = 4
 # per unit; the largest published networks stay below 50, and their admittances below 10^4
@@ -32,26 +32,17 @@ _RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is 
 class Network:
     """The elements that are in service; powers per unit of `base_mva`, angles in radians.
 
-    Attributes
-    ----------
-    numbers
-        The bus numbers of the file; everything else counts buses from 0.
-    demand
-        `(N, 2)`: active and reactive demand. The only private data.
-    shunt
-        `(N, 2)`: conductance g^s and susceptance b^s.
-    voltage
-        `(N, 2)`: least and largest magnitude.
-    generator_bus, generator_range
-        `(G,)` and `(G, 4)`: least and largest active, least and largest reactive power.
-    ends
-        `(L, 2)`: from bus and to bus of every line.
-    impedance, charging, tap, shift
-        `(L,)`: r + ix, total charging susceptance, tap ratio, phase shift.
-    limit
-        `(L,)`: thermal limit of apparent power; infinite if there is none.
-    angle
-        `(L, 2)`: least and largest angle difference; infinite if there is none.
+    - `numbers`: The bus numbers of the file; everything else counts buses from 0.
+    - `demand`: `(N, 2)`: active and reactive demand. The only private data.
+    - `shunt`: `(N, 2)`: conductance g^s and susceptance b^s.
+    - `voltage`: `(N, 2)`: least and largest magnitude.
+    - `generator_bus`, `generator_range`: `(G,)` and `(G, 4)`: least and largest active, least and
+      largest reactive power.
+    - `ends`: `(L, 2)`: from bus and to bus of every line.
+    - `impedance`, `charging`, `tap`, `shift`: `(L,)`: r + ix, total charging susceptance, tap
+      ratio, phase shift.
+    - `limit`: `(L,)`: thermal limit of apparent power; infinite if there is none.
+    - `angle`: `(L, 2)`: least and largest angle difference; infinite if there is none.
     """
 
     name: str
@@ -71,6 +62,16 @@ class Network:
     angle: Float[HostArray, "L 2"]
 
     @property
+    def resistance(self) -> Float[HostArray, " L"]:
+        """The real part of the impedance."""
+        return self.impedance.real
+
+    @property
+    def reactance(self) -> Float[HostArray, " L"]:
+        """The imaginary part of the impedance."""
+        return self.impedance.imag
+
+    @property
     def buses(self) -> int:
         """Number of buses, N."""
         return len(self.numbers)
@@ -84,12 +85,9 @@ class Network:
 def network(case: Case) -> Network:
     """Return the network of a case: elements out of service and isolated buses are left out.
 
-    Raises
-    ------
-    DataError
-        If a bus number repeats or is unknown, a line has no impedance, a number is infinite or
-        beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the network
-        falls into islands.
+    Raises `DataError` if a bus number repeats or is unknown, a line has no impedance, a number is
+    infinite or beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the
+    network falls into islands.
     """
     bus = case.bus[case.bus[:, 1] != _ISOLATED]
     numbers = bus[:, 0].astype(int)
@@ -124,7 +122,19 @@ def network(case: Case) -> Network:
     return net
 
 
-class NetworkFacts(Part):
+F = TypeVar("F", bound="Facts")
+
+
+class Facts(Part):
+    """An object of arrays as content: its attributes, as tuples."""
+
+    @classmethod
+    def of(cls: type[F], one: object) -> F:
+        """Return the content of an object. **Guarantee.** No attribute but a field is read."""
+        return cls(**{name: as_tuples(getattr(one, name)) for name in cls.model_fields})
+
+
+class NetworkFacts(Facts):
     """A network as content: what `taciturn_power.Network` holds, without the demand.
 
     Powers are per unit of `base_mva`, angles in radians; an infinite limit is none.
@@ -146,50 +156,28 @@ class NetworkFacts(Part):
     limit: tuple[Extended, ...]
     angle: tuple[tuple[Extended, Extended], ...]
 
-    @classmethod
-    def of(cls, network: Network) -> NetworkFacts:
-        """Return what is public of a network. **Guarantee.** Its demand is not read."""
-        return cls(
-            name=network.name,
-            base_mva=network.base_mva,
-            resistance=as_tuples(network.impedance.real),
-            reactance=as_tuples(network.impedance.imag),
-            **{name: as_tuples(getattr(network, name)) for name in cls._shared()},
-        )
-
-    @classmethod
-    def _shared(cls) -> list[str]:  # the fields that are arrays of `Network`, too
-        return [field.name for field in fields(Network)[2:] if field.name in cls.model_fields]
-
     @property
     def network(self) -> Network:
         """The network with no demand anywhere, checked."""
-        self._check_lengths()
-        values = {name: np.array(getattr(self, name)) for name in self._shared()}
-        values["generator_range"] = values["generator_range"].reshape(-1, 4)  # there may be none
-        network = Network(
-            name=self.name,
-            base_mva=self.base_mva,
-            demand=np.zeros((len(self.numbers), 2)),
-            impedance=np.array(self.resistance) + 1j * np.array(self.reactance),
-            **values,
-        )
-        check_network(network)
-        return network
-
-    def _check_lengths(self) -> None:
         buses, lines, generators = len(self.numbers), len(self.ends), len(self.generator_bus)
         needed = dict.fromkeys(_OF_BUSES, buses) | dict.fromkeys(_OF_GENERATORS, generators)
-        for name in (*self._shared(), "resistance", "reactance"):
-            length = len(getattr(self, name))
-            if length != needed.get(name, lines):
+        names = [name for name in type(self).model_fields if name not in {"name", "base_mva"}]
+        values = {name: np.array(getattr(self, name)) for name in names}
+        for name, column in values.items():
+            if len(column) != needed.get(name, lines):
                 raise InputError(
-                    f"the network has {length} entries of {name}, and needs "
+                    f"the network has {len(column)} entries of {name}, and needs "
                     f"{needed.get(name, lines)}"
                 )
-        places = (*self.generator_bus, *(place for pair in self.ends for place in pair))
+        places = [*values["generator_bus"], *values["ends"].ravel()]
         if buses < 2 or not all(0 <= place < buses for place in places):
             raise InputError(f"a generator or line names a bus that is not among the {buses}")
+        values["generator_range"] = values["generator_range"].reshape(-1, 4)  # there may be none
+        impedance = values.pop("resistance") + 1j * values.pop("reactance")
+        demand = np.zeros((buses, 2))
+        network = Network(self.name, self.base_mva, demand=demand, impedance=impedance, **values)
+        check_network(network)
+        return network
 
 
 def as_tuples(values: Any) -> Any:
@@ -286,7 +274,21 @@ def check_network(net: Network) -> None:
             f"{where}: a line needs two buses and r or x above 0; correct mpc.branch, "
             "or the tables of lines"
         )
-    _check_sizes(net)
+    sizes = {
+        "shunt": (net.shunt, _LARGEST),
+        "voltage limit": (net.voltage, _LARGEST),
+        "line charging": (net.charging, _LARGEST),
+        "tap ratio": (net.tap, _LARGEST),
+        "phase shift": (net.shift, _LARGEST),
+        "impedance": (net.impedance, _LARGEST),
+        "admittance (1/impedance)": (1 / net.impedance, _LARGEST_ADMITTANCE),
+    }
+    for name, (values, most) in sizes.items():
+        if not np.all(np.abs(values) <= most):  # a NaN too
+            raise DataError(
+                f"{where}: a value of {name} is infinite or above {most:g} per unit of "
+                f"{net.base_mva:g} MVA; correct the case file"
+            )
     ranges = (net.voltage, net.generator_range[:, :2], net.generator_range[:, 2:])
     if any(np.any(pair[:, 0] > pair[:, 1]) for pair in (*ranges, net.angle)):
         raise DataError(f"{where}: a lower limit lies above its upper limit; swap the two")
@@ -300,24 +302,6 @@ def check_network(net: Network) -> None:
             "one); give each island its own file, or take its buses out of service (type 4 in "
             "mpc.bus)"
         )
-
-
-def _check_sizes(net: Network) -> None:
-    sizes = {
-        "shunt": (net.shunt, _LARGEST),
-        "voltage limit": (net.voltage, _LARGEST),
-        "line charging": (net.charging, _LARGEST),
-        "tap ratio": (net.tap, _LARGEST),
-        "phase shift": (net.shift, _LARGEST),
-        "impedance": (net.impedance, _LARGEST),
-        "admittance (1/impedance)": (1 / net.impedance, _LARGEST_ADMITTANCE),
-    }
-    for name, (values, most) in sizes.items():
-        if not np.all(np.abs(values) <= most):  # a NaN too
-            raise DataError(
-                f"{net.name}: a value of {name} is infinite or above {most:g} per unit of "
-                f"{net.base_mva:g} MVA; correct the case file"
-            )
 
 
 def adjacency(net: Network) -> coo_array:
@@ -375,7 +359,11 @@ def layout(
         gap[gap == 0] = np.inf
         ratio = np.divide(pull, gap, out=gap)
         places = inverse @ (ratio.sum(axis=1)[:, None] * places - ratio @ places)
-    return _rotated(_separated(places, 0.45 * float(np.min(length))))
+    places = _separated(places, 0.45 * float(np.min(length)))
+    centred = places - places.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    turned: HostArray = centred @ axes.T  # widest from left to right
+    return turned
 
 
 def _separated(places: HostArray, least: float) -> HostArray:
@@ -402,11 +390,3 @@ def _classical_scaling(distance: HostArray) -> HostArray:
     turn = np.arange(len(distance))
     scaled: HostArray = top + 1e-3 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     return scaled
-
-
-def _rotated(places: HostArray) -> HostArray:
-    """Turn the drawing so that it is widest from left to right."""
-    centred = places - places.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    turned: HostArray = centred @ axes.T
-    return turned

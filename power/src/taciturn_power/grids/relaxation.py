@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array, eye_array, vstack
 
 from taciturn.typing import HostArray
 from taciturn_power.grids.network import Network, admittance
@@ -73,21 +73,13 @@ class Cones:
 class Relaxation:
     """Problem (D.2): min sum_i (a_i'x + d_i)^2 over the public convex set of the rest.
 
-    Attributes
-    ----------
-    balance
-        `(2N, n)`: rows a_i; (D.2b) of all buses, then (D.2c) of all buses. Entries of flows and
-        generation are +-1, those of W are shunts.
-    equal
-        `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
-    lower, upper
-        `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
-    angle, angle_line
-        (D.2k) as angle x <= 0, and the line each row belongs to.
-    cones
-        (D.2j) where there is a limit, and (D.2l).
-    pair
-        `(L,)`: the pair of buses of every line; `orientation` is -1 where the line runs against it.
+    - `balance`: `(2N, n)`: rows a_i; (D.2b) of all buses, then (D.2c) of all buses. Entries of
+      flows and generation are +-1, those of W are shunts.
+    - `equal`: `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
+    - `lower`, `upper`: `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
+    - `angle`, `angle_line`: (D.2k) as angle x <= 0, and the line each row belongs to.
+    - `cones`: (D.2j) where there is a limit, and (D.2l).
+    - `pair`: `(L,)`: the pair of buses of every line.
     """
 
     network: Network
@@ -100,7 +92,6 @@ class Relaxation:
     angle_line: Int[HostArray, " K"]
     cones: tuple[Cones, ...]
     pair: Int[HostArray, " L"]
-    orientation: Float[HostArray, " L"]
 
     @property
     def demand(self) -> Float[HostArray, " B"]:
@@ -147,35 +138,49 @@ def relax(network: Network) -> Relaxation:
     """Return (D.2) for a network."""
     ends = np.sort(network.ends, axis=1)
     pairs, pair = np.unique(ends, axis=0, return_inverse=True)
-    orientation = np.where(network.ends[:, 0] == ends[:, 0], 1.0, -1.0)
-    generators = len(network.generator_bus)
-    layout = Layout(network.buses, len(pairs), network.lines, generators)
-    angle, angle_line = _angles(network, layout, pair, orientation)
+    layout = Layout(network.buses, len(pairs), network.lines, len(network.generator_bus))
+    # row k picks variable k: constraints are sums of such rows
+    pick = csr_array(eye_array(layout.size))
+    # a line may run against its pair
+    turned = np.where(network.ends[:, 0] == ends[:, 0], 1.0, -1.0)
+    c, s = pick[layout.cosine(pair)], diags_array(turned) @ pick[layout.sine(pair)]
+    limited = [np.flatnonzero(np.isfinite(side)) for side in network.angle.T]
+    tangent = np.tan(np.where(np.isfinite(network.angle), network.angle, 0.0))
+    angle = (diags_array(tangent[:, 0]) @ c - s, s - diags_array(tangent[:, 1]) @ c)
     lower, upper = _bounds(network, layout)
     return Relaxation(
         network=network,
         layout=layout,
-        balance=_balance(network, layout),
-        equal=_flows(network, layout, pair, orientation),
+        balance=_balance(network, layout, pick),
+        equal=_flows(network, layout, pair, turned),
         lower=lower,
         upper=upper,
-        angle=angle,
-        angle_line=angle_line,
-        cones=_cones(network, layout, pairs, pair),
+        angle=csr_array(vstack([angle[side][line] for side, line in enumerate(limited)])),
+        angle_line=np.concatenate(limited),
+        cones=_cones(network, layout, pick, pairs, pair),
         pair=pair,
-        orientation=orientation,
     )
 
 
-def _sparse(
-    entries: list[tuple[HostArray, HostArray, HostArray]], shape: tuple[int, int]
-) -> csr_array:
-    """Return a sparse matrix from (row, column, value) blocks; equal places add up."""
-    rows, columns, values = (
-        np.concatenate([np.broadcast_to(block[k], block[0].shape) for block in entries])
-        for k in range(3)
+def _flows(network: Network, layout: Layout, pair: HostArray, turned: HostArray) -> csr_array:
+    """Return (D.2f) to (D.2i): flow minus its expression in W, c and s."""
+    y, line, one = admittance(network), np.arange(layout.lines), np.ones(layout.lines)
+    c, s = layout.cosine(pair), layout.sine(pair)
+    parts = (  # of every flow: the bus whose W it takes; coefficients of W, of c, of s
+        (0, y.ff.real, y.ft.real, y.ft.imag),
+        (0, -y.ff.imag, -y.ft.imag, y.ft.real),
+        (1, y.tt.real, y.tf.real, -y.tf.imag),
+        (1, -y.tt.imag, -y.tf.imag, -y.tf.real),
     )
-    return csr_array(coo_array((values, (rows, columns)), shape=shape))
+    # zeros are kept: the digest of a plan is that of the matrix as it is stored
+    rows, columns, values = [], [], []
+    for kind, (end, of_w, of_c, of_s) in enumerate(parts):
+        rows += [kind * layout.lines + line] * 4
+        columns += [layout.flow(kind, line), network.ends[:, end], c, s]
+        values += [one, -of_w, -of_c, -of_s * turned]
+    where = (np.concatenate(rows), np.concatenate(columns))
+    shape = (4 * layout.lines, layout.size)
+    return csr_array(coo_array((np.concatenate(values), where), shape=shape))
 
 
 def _norms(rows: csr_array) -> HostArray:
@@ -183,45 +188,20 @@ def _norms(rows: csr_array) -> HostArray:
     return np.asarray(np.sqrt(squares))
 
 
-def _balance(network: Network, layout: Layout) -> csr_array:
-    """Return the rows a_i of (D.2b) and (D.2c), without the demand."""
+def _balance(network: Network, layout: Layout, pick: csr_array) -> csr_array:
     line, generator = np.arange(layout.lines), np.arange(layout.generators)
-    bus, n = np.arange(layout.buses), layout.buses
-    entries, minus = [], -np.ones(layout.generators)
-    for kind, sign in ((0, 1.0), (1, -1.0)):  # active, reactive
-        at = kind * n
-        one = np.ones(layout.lines)
-        entries += [
-            (at + network.ends[:, 0], layout.flow(kind, line), one),
-            (at + network.ends[:, 1], layout.flow(kind + 2, line), one),
-            (at + network.generator_bus, layout.generation(kind, generator), minus),
-            (at + bus, bus, sign * network.shunt[:, kind]),
-        ]
-    rows = _sparse(entries, (2 * n, layout.size))
+    bus = csr_array(eye_array(layout.buses))
+    start, end, at = (bus[k].T for k in (*network.ends.T, network.generator_bus))
+    balance = [
+        start @ pick[layout.flow(kind, line)]
+        + end @ pick[layout.flow(kind + 2, line)]
+        - at @ pick[layout.generation(kind, generator)]
+        + diags_array(sign * network.shunt[:, kind]) @ pick[: layout.buses]
+        for kind, sign in ((0, 1.0), (1, -1.0))  # active, reactive
+    ]
+    rows = csr_array(vstack(balance))
     rows.eliminate_zeros()
     return rows
-
-
-def _flows(network: Network, layout: Layout, pair: HostArray, orientation: HostArray) -> csr_array:
-    """Return (D.2f) to (D.2i): flow minus its expression in W, c and s."""
-    y, line = admittance(network), np.arange(layout.lines)
-    c, s = layout.cosine(pair), layout.sine(pair)
-    parts = (  # (flow, its bus's W, coefficient of W, of c, of s)
-        (0, 0, y.ff.real, y.ft.real, y.ft.imag),
-        (1, 0, -y.ff.imag, -y.ft.imag, y.ft.real),
-        (2, 1, y.tt.real, y.tf.real, -y.tf.imag),
-        (3, 1, -y.tt.imag, -y.tf.imag, -y.tf.real),
-    )
-    entries = []
-    for kind, end, of_w, of_c, of_s in parts:
-        row = kind * layout.lines + line
-        entries += [
-            (row, layout.flow(kind, line), np.ones(layout.lines)),
-            (row, network.ends[:, end], -of_w),
-            (row, c, -of_c),
-            (row, s, -of_s * orientation),
-        ]
-    return _sparse(entries, (4 * layout.lines, layout.size))
 
 
 def _bounds(network: Network, layout: Layout) -> tuple[HostArray, HostArray]:
@@ -234,52 +214,25 @@ def _bounds(network: Network, layout: Layout) -> tuple[HostArray, HostArray]:
     return lower, upper
 
 
-def _angles(
-    network: Network, layout: Layout, pair: HostArray, orientation: HostArray
-) -> tuple[csr_array, HostArray]:
-    """Return (D.2k): tan(least) c <= s <= tan(most) c, where there is a limit."""
-    entries: list[tuple[HostArray, HostArray, HostArray]] = []
-    lines: list[HostArray] = []
-    for side, sign in ((0, -1.0), (1, 1.0)):
-        line = np.flatnonzero(np.isfinite(network.angle[:, side]))
-        row = sum(map(len, lines)) + np.arange(len(line))
-        slope = np.tan(network.angle[line, side])
-        entries += [
-            (row, layout.sine(pair[line]), sign * orientation[line]),
-            (row, layout.cosine(pair[line]), -sign * slope),
-        ]
-        lines.append(line)
-    limited = np.concatenate(lines)
-    return _sparse(entries, (len(limited), layout.size)), limited
-
-
 def _cones(
-    network: Network, layout: Layout, pairs: HostArray, pair: HostArray
+    network: Network, layout: Layout, pick: csr_array, pairs: HostArray, pair: HostArray
 ) -> tuple[Cones, ...]:
     """Return (D.2j) at both ends, and (D.2l) once per pair, on the first of its lines."""
-    limited = np.flatnonzero(np.isfinite(network.limit))
-    thermal = [_thermal(network, layout, limited, end) for end in (0, 1)] if len(limited) else []
+    limited, cones = np.flatnonzero(np.isfinite(network.limit)), []
+    for kind in (0, 2) if len(limited) else ():
+        p, q = (pick[layout.flow(part, limited)] for part in (kind, kind + 1))
+        cones.append(_cone([csr_array(p.shape), p, q], network.limit[limited], limited))
     _, first = np.unique(pair, return_index=True)
-    row = 4 * np.arange(len(pairs))
-    half = np.full(len(pairs), 0.5)
-    entries = [
-        (row, pairs[:, 0], half),
-        (row, pairs[:, 1], half),
-        (row + 1, pairs[:, 0], half),
-        (row + 1, pairs[:, 1], -half),
-        (row + 2, layout.cosine(np.arange(len(pairs))), 2 * half),
-        (row + 3, layout.sine(np.arange(len(pairs))), 2 * half),
-    ]
-    size = 4 * len(pairs)
-    return (*thermal, Cones(_sparse(entries, (size, layout.size)), np.zeros(size), first, 4))
+    one, other, every = pick[pairs[:, 0]], pick[pairs[:, 1]], np.arange(len(pairs))
+    parts = [(one + other) / 2, (one - other) / 2]
+    parts += [pick[layout.cosine(every)], pick[layout.sine(every)]]
+    return (*cones, _cone(parts, np.zeros(len(pairs)), first))
 
 
-def _thermal(network: Network, layout: Layout, limited: HostArray, end: int) -> Cones:
-    row, one = 3 * np.arange(len(limited)), np.ones(len(limited))
-    entries = [
-        (row + 1, layout.flow(2 * end, limited), one),
-        (row + 2, layout.flow(2 * end + 1, limited), one),
-    ]
-    constant = np.zeros(3 * len(limited))
-    constant[row] = network.limit[limited]
-    return Cones(_sparse(entries, (len(constant), layout.size)), constant, limited, 3)
+def _cone(parts: list[csr_array], least: HostArray, line: HostArray) -> Cones:
+    """Return cones of which each takes a row of every part; `least` is added to the first."""
+    count = len(line)
+    order = np.arange(len(parts) * count).reshape(-1, count).T.ravel()
+    constant = np.zeros(order.shape)
+    constant[:: len(parts)] = least
+    return Cones(csr_array(vstack(parts))[order], constant, line, len(parts))

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.sparse.csgraph import breadth_first_order, connected_components, shortest_path
 
@@ -54,10 +54,7 @@ def ties(network: Network, zones: Zones) -> Int[HostArray, " T"]:
 def chosen_zones(network: Network, choice: str | None) -> Zones:
     """Return the zones for a number (grown), a file name, or None (built in, else three grown).
 
-    Raises
-    ------
-    InputError
-        If the number is out of range or the file does not describe a partition.
+    Raises `InputError` if the number is out of range or the file does not describe a partition.
     """
     if choice is None:
         text = BUILT_IN.get(network.name)
@@ -83,10 +80,8 @@ def parse_zones(network: Network, text: str, *, source: str) -> Zones:
 
     For example `1-5, 7` and, on the next line, `6 8-14`.
 
-    Raises
-    ------
-    DataError
-        If an entry is no bus number or range, or a bus is unknown, named twice or left out.
+    Raises `DataError` if an entry is no bus number or range, or a bus is unknown, named twice or
+    left out.
     """
     lines = [line.split("#")[0].replace(",", " ").split() for line in text.splitlines()]
     place = {number: k for k, number in enumerate(network.numbers.tolist())}
@@ -166,15 +161,10 @@ def check_zones(zones: tuple[int, ...], buses: int) -> None:
 class Part:
     """The share of one zone.
 
-    Attributes
-    ----------
-    columns
-        Its variables, as positions in the global vector: W of its buses V_z and their neighbours,
-        c, s and flows of the lines L_z that touch it, generation at its own buses.
-    rows
-        Its balance rows: active, then reactive, of its buses.
-    limits
-        F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
+    - `columns`: Its variables, as positions in the global vector: W of its buses V_z and their
+      neighbours, c, s and flows of the lines L_z that touch it, generation at its own buses.
+    - `rows`: Its balance rows: active, then reactive, of its buses.
+    - `limits`: F_z of (D.3b) in these variables: every constraint of L_z, V_z and its generators.
     """
 
     columns: Int[HostArray, " n"]
@@ -185,51 +175,48 @@ class Part:
 def parts(relaxation: Relaxation, zones: Zones) -> list[Part]:
     """Return the part of every zone; each zone on a tie line holds that line's variables.
 
-    Raises
-    ------
-    DataError
-        If the public limits within a zone contradict one another.
+    Raises `DataError` if the public limits within a zone contradict one another.
     """
-    found = []
+    network, layout, found = relaxation.network, relaxation.layout, []
     for zone in range(zones.count):
-        try:
-            found.append(_part(relaxation, zones.of_bus == zone))
-        except InputError as error:
-            raise DataError(
-                f"{relaxation.network.name}: no state meets all limits in zone {zone + 1}; loosen "
-                "a voltage, generation, line or angle limit there"
-            ) from error
+        bus = np.flatnonzero(zones.of_bus == zone)
+        line = np.flatnonzero(np.isin(network.ends, bus).any(axis=1))
+        pair = np.unique(relaxation.pair[line])
+        generator = np.flatnonzero(np.isin(network.generator_bus, bus))
+        columns = np.concatenate(
+            [
+                np.union1d(bus, network.ends[line].ravel()),
+                layout.cosine(pair),
+                layout.sine(pair),
+                *(layout.flow(kind, line) for kind in range(4)),
+                *(layout.generation(kind, generator) for kind in range(2)),
+            ]
+        )
+        held = limits(relaxation, line, columns, f"in zone {zone + 1}")
+        found.append(Part(columns, np.concatenate([bus, bus + layout.buses]), held))
     return found
 
 
-def _part(relaxation: Relaxation, inside: Bool[HostArray, " N"]) -> Part:
-    network, layout = relaxation.network, relaxation.layout
-    line = np.flatnonzero(inside[network.ends].any(axis=1))
-    pair = np.unique(relaxation.pair[line])
-    generator = np.flatnonzero(inside[network.generator_bus])
-    bus = np.flatnonzero(inside)
-    columns = np.concatenate(
-        [
-            np.union1d(bus, network.ends[line].ravel()),
-            layout.cosine(pair),
-            layout.sine(pair),
-            *(layout.flow(kind, line) for kind in range(4)),
-            *(layout.generation(kind, generator) for kind in range(2)),
-        ]
-    )
-    rows = np.concatenate([bus, bus + layout.buses])
-    return Part(columns, rows, limits(relaxation, line, columns))
-
-
 def limits(
-    relaxation: Relaxation, line: Int[HostArray, " l"], columns: Int[HostArray, " n"]
+    relaxation: Relaxation,
+    line: Int[HostArray, " l"],
+    columns: Int[HostArray, " n"],
+    where: str = "of the network",
 ) -> ConicSet:
     """Return the constraints of these lines, and the bounds of these variables, in these variables.
 
     A variable whose bounds coincide is an equality, so that the set keeps an interior beside it.
+
+    Raises `DataError` if the limits contradict one another.
     """
     matrix, offset, cones = limit_rows(relaxation, line, columns)
-    return ConicSet(matrix, offset, cones=cones)
+    try:
+        return ConicSet(matrix, offset, cones=cones)
+    except InputError as error:
+        raise DataError(
+            f"{relaxation.network.name}: no state meets all limits {where}; loosen a voltage, "
+            "generation, line or angle limit there"
+        ) from error
 
 
 def limit_rows(

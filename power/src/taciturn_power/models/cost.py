@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from taciturn.errors import DataError, InputError
-from taciturn.proposal import Part
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import Case
-from taciturn_power.grids.network import as_tuples, generators_in_service
+from taciturn_power.cases import Case
+from taciturn_power.grids.network import Facts, generators_in_service
 
 _PIECEWISE, _POLYNOMIAL = 1.0, 2.0
 # what changes the problem and is not solved here, by its name in MATPOWER's case format
@@ -50,7 +49,7 @@ class Costs:
         return total
 
 
-class CostFacts(Part):
+class CostFacts(Facts):
     """`taciturn_power.Costs` as content."""
 
     quadratic: tuple[float, ...]
@@ -59,11 +58,6 @@ class CostFacts(Part):
     owner: tuple[int, ...]
     slope: tuple[float, ...]
     intercept: tuple[float, ...]
-
-    @classmethod
-    def of(cls, costs: Costs) -> CostFacts:
-        """Return the content of costs."""
-        return cls(**{name: as_tuples(getattr(costs, name)) for name in cls.model_fields})
 
     @property
     def costs(self) -> Costs:
@@ -78,7 +72,7 @@ class CostFacts(Part):
         if any(value < 0 for value in self.quadratic):
             raise InputError("a quadratic cost is below 0; give c2 of at least 0")
         values = {name: np.array(getattr(self, name), float) for name in type(self).model_fields}
-        return Costs(**{**values, "owner": values["owner"].astype(int)})
+        return Costs(**values | {"owner": np.array(self.owner, int)})
 
 
 def has_costs(case: Case) -> bool:
@@ -93,12 +87,9 @@ def costs(case: Case) -> Costs:
     and last piece go on beyond its points, as in MATPOWER. The costs of starting and of stopping
     are no part of a dispatch and are not read.
 
-    Raises
-    ------
-    DataError
-        If a row is missing, has another model or degree, or is not convex; if reactive power costs
-        something; or if the file holds another part of MATPOWER's optimal power flow
-        (`UNSUPPORTED`), each of which is named.
+    Raises `DataError` if a row is missing, has another model or degree, or is not convex; if
+    reactive power costs something; or if the file holds another part of MATPOWER's optimal power
+    flow (`UNSUPPORTED`), each of which is named.
     """
     _check_parts(case)
     rows, count = case.gencost, len(case.gen)

@@ -65,12 +65,10 @@ from taciturn_power.models.dc_network import (
 from taciturn_power.models.dispatch import (
     Dispatch,
     Rows,
-    column,
     cost_rows,
     cost_terms,
     prices,
-    row,
-    some,
+    variables,
 )
 
 # per unit; a narrower range is lost in the solver's accuracy
@@ -89,11 +87,8 @@ def solve_dc(
     With chance constraints the expected cost is minimised, as the anchor does: generator g moves by
     alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops short of its accuracy, or what it returns breaks a limit
-        (`taciturn_power.models.dc_network.settled`).
+    Raises `SolverError` if the solver stops short of its accuracy, or what it returns breaks a
+    limit (`taciturn_power.models.dc_network.settled`).
     """
     model, demand, factor = _in_solver(model, demand)
     if tight is not None:
@@ -128,10 +123,7 @@ def restored(
     each to 1 kW. It has no prices: more demand would not be met. None if no demand at all can be
     served.
 
-    Raises
-    ------
-    SolverError
-        As `solve_dc`.
+    Raises `SolverError` as `solve_dc`.
     """
     model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()
@@ -173,133 +165,97 @@ class _Program:
         moving: bool = False,
         moved: HostArray | None = None,
     ) -> None:
-        self.model, self.demand, self.reserving = model, demand, reserving
-        self.moving, self.moved = moving, moved
+        self.model, self.demand, self.moved = model, demand, moved
         network, self.terms = model.network, cost_terms(model.costs, model.network.base_mva)
-        self.n, self.g = network.buses, len(network.generator_bus)
-        self.flow = self.n + 2 * self.g
-        self.width = self.flow + network.lines
-        self.phi = self.width + self.n
-        self.beta = self.phi + network.lines
-        extra = self.beta - self.width + self.g + 1 if reserving else self.n if moving else 0
-        self.size = self.width + extra
+        self.n, self.g, lines = network.buses, len(network.generator_bus), network.lines
+        further = [self.n, lines, self.g, 1] if reserving else [self.n] if moving else []
+        theta, self.p, self.t, self.f, *rest = variables(self.n, self.g, self.g, lines, *further)
+        self.theta, self.reserves = theta, rest if reserving else None
+        self.moves = rest[0] if moving else None
+        self.size, self.width = theta.shape[1], theta.shape[1] - sum(further)
+        self.beta = slice(self.size - 1 - self.g, self.size - 1)  # with reserves
         self.balance = slice(1, 1 + self.n)
 
-    def _rows(self, per_reserve: HostArray, *, costs: bool = True) -> Rows:
+    def _rows(self, per_reserve: HostArray | float, *, costs: bool = True) -> Rows:
         """Return all constraints; a line's margin is `per_reserve` times R."""
-        rows = Rows(self.size)
-        model, network, p = self.model, self.model.network, self.n
-        meeting = csr_array(model.incidence.T)
-        rows.equal(np.zeros(1), (_first(self.n), 0))
-        unit = csr_array(diags_array(np.ones(self.n)))
-        moved = [(unit, self.width)] if self.moving else []
-        places = ((meeting, self.flow), (-model.places, p), *moved)
-        rows.equal(-network.shunt[:, 0] - self.demand, *places)
-        self._angle_rows(rows, -network.shift, self.flow, 0)
-        self._reserve_rows(rows, meeting)
-        self._generator_rows(rows)
-        self._line_rows(rows, per_reserve)
+        model, network, rows = self.model, self.model.network, Rows()
+        reactance, meeting = diags_array(model.reactance), model.incidence.T
+        rows.equal(self.theta[:1], 0.0)
+        met = meeting @ self.f - model.places @ self.p
+        load = network.shunt[:, 0] + self.demand
+        rows.equal(met if self.moves is None else met + self.moves, -load)
+        rows.equal(reactance @ self.f - model.incidence @ self.theta, -network.shift)
+        low, high = network.generator_range[:, :2].T
+        fixed, free = np.flatnonzero(low == high), np.flatnonzero(low != high)
+        up, down, flows, room = self.p, -self.p, [self.f], csr_array(self.f.shape)
+        if self.reserves is not None:
+            psi, phi, beta, total = self.reserves
+            rows.equal(psi[:1], 0.0)
+            rows.equal(reactance @ phi - model.incidence @ psi, 0.0)
+            # one row follows from the others; it is left out to keep the matrix of full rank
+            taken = csr_array(np.full((self.n, 1), 1 / self.n)) @ total
+            rows.equal((meeting @ phi - model.places @ beta + taken)[1:], 0.0)
+            rows.equal(csr_array(np.ones((1, self.g))) @ beta - total, 0.0)
+            rows.equal(beta[fixed], 0.0)
+            rows.below(-beta[free], 0.0)
+            up, down, flows = up + beta, down + beta, [self.f + phi, self.f - phi]
+            room = csr_array(np.broadcast_to(per_reserve, network.lines)[:, None]) @ total
+        rows.equal(self.p[fixed], low[fixed])
+        for power, bound in ((up, high), (down, -low)):
+            used = free[np.isfinite(bound[free])]
+            rows.below(power[used], bound[used])
+        for sign, bound in ((1.0, model.high), (-1.0, -model.low)):
+            used = np.flatnonzero(np.isfinite(bound))
+            for flow in flows:
+                rows.below((sign * flow + room)[used], bound[used])
         if costs:
-            cost_rows(rows, self.terms, p, p + self.g)
+            cost_rows(rows, self.terms, self.p, self.t)
         else:
-            rows.equal(np.zeros(self.g), (csr_array(diags_array(np.ones(self.g))), p + self.g))
+            rows.equal(self.t, 0.0)
         return rows
 
-    def _angle_rows(self, rows: Rows, bound: HostArray, flow: int, angle: int) -> None:
-        reactance = csr_array(diags_array(self.model.reactance))
-        rows.equal(bound, (reactance, flow), (-self.model.incidence, angle))
-
-    def _reserve_rows(self, rows: Rows, meeting: csr_array) -> None:
-        if not self.reserving:
-            return
-        total = self.size - 1
-        rest = np.arange(1, self.n)
-        spread = column(np.full(self.n - 1, 1 / self.n))
-        rows.equal(np.zeros(1), (_first(self.n), self.width))
-        self._angle_rows(rows, np.zeros(self.model.network.lines), self.phi, self.width)
-        # one row follows from the others; it is left out to keep the matrix of full rank
-        places = (
-            (some(meeting, rest), self.phi),
-            (-some(self.model.places, rest), self.beta),
-            (spread, total),
-        )
-        rows.equal(np.zeros(self.n - 1), *places)
-        rows.equal(np.zeros(1), (row(np.ones(self.g)), self.beta), (row(-np.ones(1)), total))
-
-    def _generator_rows(self, rows: Rows) -> None:
-        low, high = self.model.network.generator_range[:, :2].T
-        fixed = low == high
-        unit = csr_array(diags_array(np.ones(self.g)))
-        beta = [(unit, self.beta)] if self.reserving else []
-        rows.equal(low[fixed], (some(unit, fixed), self.n))
-        for sign, bound in ((1.0, high), (-1.0, -low)):
-            used = np.isfinite(bound) & ~fixed
-            rows.below(
-                bound[used],
-                (sign * some(unit, used), self.n),
-                *((some(m, used), c) for m, c in beta),
-            )
-        if self.reserving:
-            rows.equal(np.zeros(int(fixed.sum())), (some(unit, fixed), beta[0][1]))
-            rows.below(np.zeros(int((~fixed).sum())), (-some(unit, ~fixed), beta[0][1]))
-
-    def _line_rows(self, rows: Rows, per_reserve: HostArray) -> None:
-        unit = csr_array(diags_array(np.ones(self.model.network.lines)))
-        for sign, bound in ((1.0, self.model.high), (-1.0, -self.model.low)):
-            used = np.isfinite(bound)
-            flows = (sign * some(unit, used), self.flow)
-            if not self.reserving:
-                rows.below(bound[used], flows)
-                continue
-            margin = (column(per_reserve[used]), self.size - 1)
-            for turn in (1.0, -1.0):
-                rows.below(bound[used], flows, (turn * some(unit, used), self.phi), margin)
-
     def minimised(self, tight: Tightening | None) -> Minimum | None:
-        hessian, linear = np.zeros(self.size), np.zeros(self.size)
-        costly = slice(self.n, self.flow)
+        hessian, linear = np.zeros((2, self.size))
+        costly = slice(self.n, self.n + 2 * self.g)
         hessian[costly], linear[costly] = self.terms.hessian, self.terms.linear
-        per_reserve = np.zeros(self.model.network.lines)
-        if tight is not None:
-            per_reserve = tight.margin / tight.reserve
-            hessian[self.beta : -1] = self.terms.hessian[: self.g] / tight.multiplier**2
-        rows = self._rows(per_reserve)
-        if tight is not None:
-            rows.equal(np.array([tight.reserve]), (row(np.ones(1)), self.size - 1))
-        if self.moved is not None:
-            unit = csr_array(diags_array(np.ones(self.n)))
+        rows = self._rows(0.0 if tight is None else tight.margin / tight.reserve)
+        if tight is not None and self.reserves is not None:
+            hessian[self.beta] = self.terms.hessian[: self.g] / tight.multiplier**2
+            rows.equal(self.reserves[-1], tight.reserve)
+        if self.moved is not None and self.moves is not None:
             room = max(TOLERANCE_MW / self.model.network.base_mva, _LEAST_ROOM)
-            rows.below(room + self.moved, (unit, self.width))
-            rows.below(room - self.moved, (-unit, self.width))
+            rows.below(self.moves, room + self.moved)
+            rows.below(-self.moves, room - self.moved)
         return minimise_conic(hessian, linear, rows.assembled())
 
     def nearest(self) -> HostArray | None:
         """Return the least move of demands, in the sum of squares, that leaves a dispatch."""
-        hessian = np.zeros(self.size)
+        hessian, linear = np.zeros((2, self.size))
         hessian[self.width :] = 1.0
-        rows = self._rows(np.zeros(self.model.network.lines), costs=False)
-        found = minimise_conic(hessian, np.zeros(self.size), rows.assembled())
+        found = minimise_conic(hessian, linear, self._rows(0.0, costs=False).assembled())
         return None if found is None else found.x[self.width :]
 
     def widest(self, one: Tightening) -> float | None:
         """Return the largest R over that of multiplier 1."""
-        linear = np.zeros(self.size)
+        hessian, linear = np.zeros((2, self.size))
         linear[-1] = -1.0
-        rows = self._rows(one.margin / one.reserve)
-        rows.below(np.zeros(1), (row(-np.ones(1)), self.size - 1))
+        rows, total = self._rows(one.margin / one.reserve), variables(self.size - 1, 1)[1]
+        rows.below(-total, 0.0)
         # a network without limits would have no largest reserve; 40 sigma is certainty
-        rows.below(np.array([40 * one.reserve]), (row(np.ones(1)), self.size - 1))
-        found = minimise_conic(np.zeros(self.size), linear, rows.assembled(), rough=True)
+        rows.below(total, 40 * one.reserve)
+        found = minimise_conic(hessian, linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)
 
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
         model, base = self.model, self.model.network.base_mva
         demand, priced = self.demand, prices(found, self.balance, base)
-        if self.moving:  # a demand is not met but moved: nothing says what more of it would cost
+        if (
+            self.moves is not None
+        ):  # a demand is not met but moved: nothing says what more of it would cost
             demand, priced = demand + found.x[self.width :], np.full(self.n, np.nan)
         reserve = np.zeros(self.g)
         if tight is not None:
-            reserve = np.maximum(found.x[self.beta : -1], 0)
+            reserve = np.maximum(found.x[self.beta], 0)
         share = shares(model.network, reserve)
         state = settled(model, found.x[self.n : self.n + self.g], share, demand, tight)
         power, margin = state.power * base, np.zeros(model.network.lines)
@@ -318,8 +274,3 @@ class _Program:
             price=priced,
             cost=model.costs.of(power),
         )
-
-
-def _first(columns: int) -> csr_array:
-    """Return the row that picks the first of so many variables."""
-    return csr_array(([1.0], ([0], [0])), shape=(1, columns))

@@ -29,16 +29,11 @@ from taciturn_power.models.dispatch import Dispatch
 class DcModel:
     """A network in the DC model, per unit, with the costs of its generators. Public.
 
-    Attributes
-    ----------
-    reactance, incidence
-        x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
-    flows, offset
-        The flows are flows theta - offset, the offset being susceptance times phase shift.
-    low, high
-        Limits of the flow; infinite if there is none.
-    places
-        `(N, G)`: C, 1 where the generator stands.
+    - `reactance`, `incidence`: x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
+    - `flows`, `offset`: The flows are flows theta - offset, the offset being susceptance times
+      phase shift.
+    - `low`, `high`: Limits of the flow; infinite if there is none.
+    - `places`: `(N, G)`: C, 1 where the generator stands.
     """
 
     network: Network
@@ -60,10 +55,7 @@ class DcModel:
 def dc_model(network: Network, costs: Costs) -> DcModel:
     """Return the DC model of a network; the demand is not read.
 
-    Raises
-    ------
-    DataError
-        If a line has no reactance, or no generator is in service.
+    Raises `DataError` if a line has no reactance, or no generator is in service.
     """
     if not len(network.generator_bus):
         raise DataError(
@@ -247,11 +239,9 @@ def settled(
     MW. So every inequality that the promise rests on is checked here, with flows that follow from
     generation and demand alone (`taciturn_power.models.dc`).
 
-    Raises
-    ------
-    SolverError
-        If a generator with its reserve, a line with its margin, or the balance of a bus is off by
-        more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their limits.
+    Raises `SolverError` if a generator with its reserve, a line with its margin, or the balance of
+    a bus is off by more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their
+    limits.
     """
     network = model.network
     load = demand + network.shunt[:, 0]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, eye_array, vstack
 
 from taciturn.errors import SolverError
 from taciturn.typing import HostArray
@@ -17,65 +18,35 @@ from taciturn_power.grids.network import Network
 from taciturn_power.models.cost import Costs
 
 
-class _Part:
-    """Rows of one kind, as triplets."""
+class Rows:
+    """Equations and inequalities, each as rows of a matrix and their bounds."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.bounds: list[HostArray] = [np.zeros(0)]
-        self.places: list[tuple[HostArray, HostArray, HostArray]] = []
+        self._equal: list[tuple[csr_array, HostArray]] = []
+        self._below: list[tuple[csr_array, HostArray]] = []
 
-    def add(self, bound: HostArray, blocks: tuple[tuple[csr_array, int], ...]) -> None:
-        for block, first in blocks:
-            # a block is CSR, and its rows are counted without a conversion
-            row = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-            self.places.append((row + self.count, block.indices + first, block.data))
-        self.count += len(bound)
-        self.bounds.append(bound)
+    def equal(self, matrix: Any, bound: HostArray | float) -> None:
+        """Add matrix x = bound."""
+        rows = csr_array(matrix)
+        self._equal.append((rows, np.broadcast_to(bound, rows.shape[0])))
 
-
-class Rows:
-    """Equations and inequalities in `columns` variables, each given as blocks of columns."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self._equal, self._below = _Part(), _Part()
-
-    def equal(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
-        """Add sum of block x[first column of the block onwards] = bound."""
-        self._equal.add(bound, blocks)
-
-    def below(self, bound: Float[HostArray, " K"], *blocks: tuple[csr_array, int]) -> None:
-        """Add sum of block x[first column of the block onwards] <= bound."""
-        self._below.add(bound, blocks)
+    def below(self, matrix: Any, bound: HostArray | float) -> None:
+        """Add matrix x <= bound."""
+        rows = csr_array(matrix)
+        self._below.append((rows, np.broadcast_to(bound, rows.shape[0])))
 
     def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
         """Return A, b and K: equations first, all in the order in which they were added."""
-        first, then = self._equal, self._below
-        places = [*first.places, *((row + first.count, *rest) for row, *rest in then.places)]
-        row, column_, value = (np.concatenate(part) for part in zip(*places, strict=True))
-        shape = (first.count + then.count, self.columns)
-        cones: list[Cone] = [("zero", first.count), ("nonnegative", then.count)]
-        bound = np.concatenate([*first.bounds, *then.bounds])
-        return csc_array((value, (row, column_)), shape=shape), bound, [c for c in cones if c[1]]
+        blocks, bounds = zip(*self._equal, *self._below, strict=True)
+        equal, below = (sum(len(b) for _, b in part) for part in (self._equal, self._below))
+        cones: list[Cone] = [("zero", equal), ("nonnegative", below)]
+        return csc_array(vstack(blocks)), np.concatenate(bounds), [c for c in cones if c[1]]
 
 
-def some(matrix: csr_array, rows: HostArray) -> csr_array:
-    """Return the rows of a matrix that a mask or a list of places names."""
-    kept: csr_array = csr_array(matrix)[np.arange(matrix.shape[0])[rows]]
-    return kept
-
-
-def row(values: Float[HostArray, " K"]) -> csr_array:
-    """Return a matrix of one row."""
-    places = (np.zeros(len(values), int), np.arange(len(values)))
-    return csr_array((values, places), shape=(1, len(values)))
-
-
-def column(values: Float[HostArray, " K"]) -> csr_array:
-    """Return a matrix of one column."""
-    places = (np.arange(len(values)), np.zeros(len(values), int))
-    return csr_array((values, places), shape=(len(values), 1))
+def variables(*sizes: int) -> list[csr_array]:
+    """Return, for each kind of variable, the matrix that picks so many of it from all of them."""
+    every, ends = csr_array(eye_array(sum(sizes))), np.cumsum((0, *sizes)).tolist()
+    return [every[first:last] for first, last in pairwise(ends)]
 
 
 _T = TypeVar("_T")
@@ -87,26 +58,17 @@ MODELS: tuple[Model, ...] = ("dc", "soc")
 class Dispatch:
     """An optimal dispatch for the demands that were answered.
 
-    Attributes
-    ----------
-    model
-        Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
-    generation
-        `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
-    share
-        `(G,)`: the part of any imbalance that each generator takes over; the parts add up to 1.
-    reserve
-        `(G,)`: how far it may then be moved up or down, MW; 0 without chance constraints.
-    voltage, angle
-        `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
-    flow
-        `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed, MW.
-    margin
-        `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
-    price
-        `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
-    cost
-        $/h of the active power above.
+    - `model`: Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
+    - `generation`: `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
+    - `share`: `(G,)`: the part of any imbalance that each generator takes over; the parts add up to
+      1.
+    - `reserve`: `(G,)`: how far it may then be moved up or down, MW; 0 without chance constraints.
+    - `voltage`, `angle`: `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
+    - `flow`: `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed,
+      MW.
+    - `margin`: `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
+    - `price`: `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
+    - `cost`: $/h of the active power above.
     """
 
     model: Model
@@ -160,16 +122,11 @@ def cost_terms(costs: Costs, base_mva: float) -> CostTerms:
     )
 
 
-def cost_rows(rows: Rows, terms: CostTerms, p: int, t: int) -> None:
-    """Add the epigraph of the costs; p and t are the first columns of generation and of t."""
-    generators, fixed = len(terms.hessian) // 2, len(terms.fixed)
-    places = (np.arange(fixed), terms.fixed)
-    held = csr_array((np.ones(fixed), places), shape=(fixed, generators))
-    rows.equal(np.zeros(fixed), (held, t))
-    pieces = terms.pieces.tocsc()
-    rows.below(
-        terms.bound, (csr_array(pieces[:, :generators]), p), (csr_array(pieces[:, generators:]), t)
-    )
+def cost_rows(rows: Rows, terms: CostTerms, p: csr_array, t: csr_array) -> None:
+    """Add the epigraph of the costs; p and t pick generation and t from all variables."""
+    rows.equal(t[terms.fixed], 0.0)
+    generators, pieces = len(terms.hessian) // 2, terms.pieces.tocsc()
+    rows.below(pieces[:, :generators] @ p + pieces[:, generators:] @ t, terms.bound)
 
 
 def prices(minimum: Minimum, rows: slice, base_mva: float) -> Float[HostArray, " N"]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csc_array, csr_array, hstack, vstack
+from scipy.sparse import csc_array, csr_array, vstack
 from scipy.sparse.linalg import lsqr
 
 from taciturn.typing import HostArray
@@ -26,7 +26,7 @@ from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
 from taciturn_power.models.dc_network import shares
-from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices
+from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
 
 class Exactness(NamedTuple):
@@ -61,30 +61,25 @@ def solve_soc(
 ) -> SocOptimum | None:
     """Return the cheapest state for these demands (per unit); None if no state meets all limits.
 
-    Raises
-    ------
-    SolverError
-        If the solver stops short of its accuracy.
+    Raises `SolverError` if the solver stops short of its accuracy.
     """
     network = in_solver(relaxation.network)
     if network is not relaxation.network:
         demand = relaxation.network.base_mva / network.base_mva * demand
         relaxation = relax(network)
     layout, generators = relaxation.layout, relaxation.layout.generators
-    terms = cost_terms(costs, relaxation.network.base_mva)
+    terms, rows = cost_terms(costs, relaxation.network.base_mva), Rows()
     # after x come the variables t of piecewise linear costs
-    p, t = int(layout.generation(0, np.zeros(1, int))[0]), layout.size
-    rows = Rows(layout.size + generators)
-    rows.equal(-demand.T.ravel(), (relaxation.balance, 0))
-    cost_rows(rows, terms, p, t)
+    x, t = variables(layout.size, generators)
+    active = layout.generation(0, np.arange(generators))
+    rows.equal(relaxation.balance @ x, -demand.T.ravel())
+    cost_rows(rows, terms, x[active], t)
     plain, bound, cones = rows.assembled()
     A, b, limits = limit_rows(relaxation, np.arange(layout.lines), np.arange(layout.size))
-    matrix = vstack([plain, hstack([A, csc_array((A.shape[0], generators))])])
+    costly = [*active, *range(layout.size, layout.size + generators)]
     hessian, linear = np.zeros((2, layout.size + generators))
-    hessian[p : p + generators] = terms.hessian[:generators]
-    linear[p : p + generators] = terms.linear[:generators]
-    linear[t:] = terms.linear[generators:]
-    within = (csc_array(matrix), np.concatenate([bound, b]), [*cones, *limits])
+    hessian[costly], linear[costly] = terms.hessian, terms.linear
+    within = (csc_array(vstack([plain, A @ x])), np.concatenate([bound, b]), [*cones, *limits])
     found = minimise_conic(hessian, linear, within)
     return None if found is None else _optimum(relaxation, costs, found)
 

@@ -1,15 +1,15 @@
-"""The report of a state that balances: results as plain values, sentences and one page."""
+"""The report of a state that balances: results as plain values, rows of text and one page."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
+from typing_extensions import override
 
 from taciturn.report import (
     BLUE,
@@ -25,86 +25,10 @@ from taciturn.report import (
     spread,
     strict,
 )
-from taciturn_power import Flow, Grid, Optimum, ties
-from taciturn_power.cases.reading import is_published
-from taciturn_power.delivery import Summary, run_values
+from taciturn_power.delivery import Report
 from taciturn_power.grids.figure import how_answered, network_section, ranges
-from taciturn_power.state.study import proximal_weight
-
-
-@dataclass(frozen=True, eq=False)
-class GridStudy:
-    """A run of private power flow with the central optimum to compare it with.
-
-    `case` is as the user named it; `ignored` is what its file says and nothing here reads. With
-    `oracle` the objective at unpublished demand, computed without noise, may be shown.
-    """
-
-    case: str
-    flow: Flow
-    optimum: Optimum
-    oracle: bool
-    ignored: tuple[str, ...] = ()
-
-    @property
-    def shows_objective(self) -> bool:
-        """Whether the objective at the true demand is shown: published, no noise, or `oracle`."""
-        private = math.isfinite(self.flow.run.certificate.epsilon)
-        return is_published(self.case) or not private or self.oracle
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about the zones."""
-        return tuple(
-            f"the buses of zone {zone + 1} do not hang together by lines within the zone; check it"
-            for zone in self.flow.grid.zones.split
-        )
-
-
-def grid_results(study: GridStudy, out: Path | None) -> dict[str, Any]:
-    """Return the results as strictly valid JSON values, powers per unit.
-
-    Notes
-    -----
-    **Guarantee.** `objective` and `central_objective` are un-noised functions of the demand. They
-    are None unless the case is published, the run had no noise, or `oracle` is set.
-    """
-    flow = study.flow
-    relaxation = flow.grid.relaxation
-    shown = study.shows_objective
-    values: dict[str, Any] = strict(
-        {
-            "case": relaxation.network.name,
-            "buses": relaxation.network.buses,
-            "lines": relaxation.network.lines,
-            "zones": flow.grid.zones.count,
-            "ties": len(ties(relaxation.network, flow.grid.zones)),
-            "shared_variables": int(np.sum(np.asarray(flow.grid.sharing.holders) > 1)),
-            "beta": flow.proposal.beta,
-            "question": flow.settings.question,
-            "rounds": flow.settings.rounds,
-            "local_updates": flow.settings.updates,
-            "objective": flow.objective[-1] if shown else None,
-            "central_objective": study.optimum.objective if shown else None,
-            "consensus_residual": flow.consensus_residual[-1],
-            "max_violation": flow.violation[-1],
-            "noise_scale": float(np.max(flow.run.ledger.scale)),
-            "noise_magnitude": float(np.sum(flow.noise)),
-            **run_values(flow.run, flow.proposal, out, study.warnings, ignored=study.ignored),
-        }
-    )
-    return values
-
-
-def grid_curves(study: GridStudy) -> dict[str, list[float]]:
-    """Return the metrics after every round; the objective only where it is shown."""
-    flow = study.flow
-    values = {"consensus_residual": flow.consensus_residual, "max_violation": flow.violation}
-    if study.shows_objective:
-        values["objective"] = flow.objective
-    curves: dict[str, list[float]] = strict(values)
-    return curves
-
+from taciturn_power.grids.zones import ties
+from taciturn_power.state.study import Flow, Grid, Optimum, proximal_weight
 
 _QUESTIONS = {
     "demand": "its demand, once",
@@ -120,75 +44,140 @@ _UNPROTECTED = (
 )
 
 
-def grid_summary(study: GridStudy) -> Summary:
-    """Return the summary of the run.
+@dataclass(frozen=True, eq=False)
+class GridReport(Report):
+    """A run of private power flow with the central optimum to compare it with.
 
-    `state.json` holds the released state of the network: a function of noised answers.
+    `case` is as the user named it; `ignored` is what its file says and nothing here reads.
+
+    **Guarantee.** The objective is an un-noised function of the demand. It and `optimum` are shown
+    if `shown`: the case is published, there was no noise, or the owner asked for them.
     """
-    flow = study.flow
-    return Summary(
-        run=flow.run,
-        proposal=flow.proposal,
-        data=study.case,
-        results=partial(grid_results, study),
-        files=lambda: {"state.json": json_text(strict(_state(study)))},
-        rows=partial(grid_rows, study),
-        head="Power flow on {case}: {buses} buses, {lines} lines, {zones} zones, {ties} ties\n"
-        "Question {question}, {rounds} rounds of {local_updates} local updates",
-        took="",
-        further={"curves": grid_curves(study)},
+
+    HEAD: ClassVar[str] = (
+        "Power flow on {case}: {buses} buses, {lines} lines, {zones} zones, {ties} ties\n"
+        "Question {question}, {rounds} rounds of {local_updates} local updates"
+    )
+    TOOK: ClassVar[str] = ""
+
+    study: Flow
+    case: str
+    optimum: Optimum
+    shown: bool
+    ignored: tuple[str, ...] = ()
+
+    @property
+    @override
+    def data(self) -> str:
+        return self.case
+
+    @override
+    def values(self) -> dict[str, Any]:
+        flow, grid = self.study, self.study.grid
+        network = grid.relaxation.network
+        return {
+            "case": network.name,
+            "buses": network.buses,
+            "lines": network.lines,
+            "zones": grid.zones.count,
+            "ties": len(ties(network, grid.zones)),
+            "shared_variables": int(np.sum(np.asarray(grid.sharing.holders) > 1)),
+            "beta": flow.proposal.beta,
+            "question": flow.settings.question,
+            "rounds": flow.settings.rounds,
+            "local_updates": flow.settings.updates,
+            "objective": flow.objective[-1] if self.shown else None,
+            "central_objective": self.optimum.objective if self.shown else None,
+            "consensus_residual": flow.consensus_residual[-1],
+            "max_violation": flow.violation[-1],
+            "noise_scale": float(np.max(flow.run.ledger.scale)),
+            "noise_magnitude": float(np.sum(flow.noise)),
+            "ignored": self.ignored,
+        }
+
+    @override
+    def further(self) -> Mapping[str, Any]:
+        """Return the metrics after every round; the objective only where it is shown."""
+        flow = self.study
+        values = {"consensus_residual": flow.consensus_residual, "max_violation": flow.violation}
+        if self.shown:
+            values["objective"] = flow.objective
+        return {"curves": strict(values)}
+
+    @override
+    def files(self) -> Mapping[str, str]:
+        """Return `state.json`, the released state of the network."""
+        relaxation, x = self.study.grid.relaxation, self.study.state
+        layout, network = relaxation.layout, relaxation.network
+        line, generator = np.arange(layout.lines), np.arange(layout.generators)
+        flows, powers = ("pF", "qF", "pT", "qT"), ("p", "q")
+        state = {
+            "bus": network.numbers,
+            "voltage_magnitude": np.sqrt(np.maximum(x[: layout.buses], 0)),
+            "from": network.numbers[network.ends[:, 0]],
+            "to": network.numbers[network.ends[:, 1]],
+            "flow": {name: x[layout.flow(kind, line)] for kind, name in enumerate(flows)},
+            "generator_bus": network.numbers[network.generator_bus],
+            "generation": {
+                name: x[layout.generation(kind, generator)] for kind, name in enumerate(powers)
+            },
+        }
+        return {"state.json": json_text(strict(state))}
+
+    @override
+    def rows(self) -> list[tuple[str, str]]:
+        values, network = self.results(None), self.study.grid.relaxation.network
+        name = "Objective, per unit squared"
+        rows = [(name, "not shown: the demand is private (--oracle-metrics shows it)")]
+        if self.shown:
+            found, central = values["objective"], values["central_objective"]
+            # the root mean square over all 2N balance equations, in the units of the case
+            typical = math.sqrt(found / (2 * network.buses)) * network.base_mva
+            rows = [
+                (name, f"{found:.4g} (in one place {central:.3g})"),
+                ("Which is, at an average bus", f"{typical:.3g} MW or MVAr that do not balance"),
+            ]
+        rows.append(("Consensus residual, relative", f"{values['consensus_residual']:.3g}"))
+        rows.append(("Largest violation, per unit", f"{values['max_violation']:.3g}"))
+        if self.ignored:
+            rows.append(("Not read from the case", "; ".join(self.ignored)))
+        return rows
+
+
+def zone_warnings(grid: Grid) -> tuple[str, ...]:
+    """Return which zones are not connected."""
+    return tuple(
+        f"the buses of zone {zone + 1} do not hang together by lines within the zone; check it"
+        for zone in grid.zones.split
     )
 
 
-def grid_rows(study: GridStudy) -> list[tuple[str, str]]:
-    """Return the main results as (name, text), for the terminal and for the page."""
-    values, network = grid_results(study, None), study.flow.grid.relaxation.network
-    name = "Objective, per unit squared"
-    objective = [(name, "not shown: the demand is private (--oracle-metrics shows it)")]
-    if study.shows_objective:
-        found, central = values["objective"], values["central_objective"]
-        # the root mean square over all 2N balance equations, in the units of the case
-        typical = math.sqrt(found / (2 * network.buses)) * network.base_mva
-        objective = [
-            (name, f"{found:.4g} (in one place {central:.3g})"),
-            ("Which is, at an average bus", f"{typical:.3g} MW or MVAr that do not balance"),
-        ]
-    return [
-        *objective,
-        ("Consensus residual, relative", f"{values['consensus_residual']:.3g}"),
-        ("Largest violation, per unit", f"{values['max_violation']:.3g}"),
-        *([("Not read from the case", "; ".join(study.ignored))] if study.ignored else []),
-    ]
-
-
-def grid_page(study: GridStudy) -> Page:
+def grid_page(report: GridReport) -> Page:
     """Return the page of a run."""
-    run, grid = study.flow.run, study.flow.grid
-    network = grid.relaxation.network
+    flow, grid = report.study, report.study.grid
+    run, network, settings = flow.run, grid.relaxation.network, flow.settings
     kind = "Power flow" if math.isinf(run.certificate.epsilon) else "Private power flow"
+    note = Note("The objective is not shown: it is an un-noised look at private demand.")
+    if report.shown:
+        note = Note(
+            "The objective is the sum of squared power imbalances at the true demand: an un-noised "
+            "look at it, outside the certificate."
+        )
     return run_page(
         run,
         title=f"{kind} on {network.name}",
-        story=_story(study),
-        warnings=study.warnings,
+        story=f"{grid.zones.count} zones of a network of {network.buses} buses and {network.lines} "
+        f"lines agreed on its state in {settings.rounds} rounds, over "
+        f"{len(ties(network, grid.zones))} tie lines. Each was asked "
+        f"{_QUESTIONS[settings.question]}, and answered {how_answered(run)}.",
+        warnings=report.warnings,
         sections=(
             network_section(network, grid.zones, zone_rows(grid)),
-            Section("How well it does", (Table(grid_rows(study)), _note(study), _curves(study))),
-            Section("Settings", (Table(_settings(study)),)),
+            Section("How well it does", (Table(report.rows()), note, _curves(report))),
+            Section("Settings", (Table(_settings(flow)),)),
         ),
         unprotected=_UNPROTECTED,
         holds="numbers in results.json, the state of the network in state.json",
-    )
-
-
-def _story(study: GridStudy) -> str:
-    flow = study.flow
-    network, zones = flow.grid.relaxation.network, flow.grid.zones
-    crossing = len(ties(network, zones))
-    return (
-        f"{zones.count} zones of a network of {network.buses} buses and {network.lines} lines "
-        f"agreed on its state in {flow.settings.rounds} rounds, over {crossing} tie lines. Each "
-        f"was asked {_QUESTIONS[flow.settings.question]}, and answered {how_answered(flow.run)}."
     )
 
 
@@ -197,40 +186,23 @@ def zone_rows(grid: Grid) -> list[tuple[str, str]]:
 
     Buses and lines are public. A tie is named by its two buses, this zone's first.
     """
-    return [(f"zone {zone + 1}", _zone_text(grid, zone)) for zone in range(grid.zones.count)]
-
-
-def _zone_text(grid: Grid, zone: int) -> str:
-    numbers = grid.relaxation.network.numbers
-    buses = numbers[grid.zones.of_bus == zone]
-    crossing = _ties_of(grid, zone)
-    named = ", ".join(crossing[:_MOST_NAMED])
-    more = f" and {len(crossing) - _MOST_NAMED} more" if len(crossing) > _MOST_NAMED else ""
-    shared = f"ties {named}{more}" if crossing else "no ties"
-    variables = len(grid.parts[zone].columns)
-    return f"buses {ranges(buses.tolist())}; {variables} variables; {shared}"
-
-
-def _ties_of(grid: Grid, zone: int) -> list[str]:
     network, of_bus = grid.relaxation.network, grid.zones.of_bus
-    ends = network.ends[ties(network, grid.zones)]
-    ends = np.where((of_bus[ends[:, :1]] == zone), ends, ends[:, ::-1])
-    inner = ends[of_bus[ends[:, 0]] == zone]
-    return [f"{a}\u2013{b}" for a, b in network.numbers[inner].tolist()]
+    crossing, rows = network.ends[ties(network, grid.zones)], []
+    for zone, part in enumerate(grid.parts):
+        ends = np.where(of_bus[crossing[:, :1]] == zone, crossing, crossing[:, ::-1])
+        inner = network.numbers[ends[of_bus[ends[:, 0]] == zone]].tolist()
+        named = ", ".join(f"{a}\u2013{b}" for a, b in inner[:_MOST_NAMED])
+        more = f" and {len(inner) - _MOST_NAMED} more" if len(inner) > _MOST_NAMED else ""
+        shared = f"ties {named}{more}" if inner else "no ties"
+        buses = ranges(network.numbers[of_bus == zone].tolist())
+        text = f"buses {buses}; {len(part.columns)} variables; {shared}"
+        rows.append((f"zone {zone + 1}", text))
+    return rows
 
 
-def _note(study: GridStudy) -> Note:
-    if not study.shows_objective:
-        return Note("The objective is not shown: it is an un-noised look at private demand.")
-    return Note(
-        "The objective is the sum of squared power imbalances at the true demand: an un-noised "
-        "look at it, outside the certificate."
-    )
-
-
-def _curves(study: GridStudy) -> Drawing:
+def _curves(report: GridReport) -> Drawing:
     """Draw the metrics by round on logarithmic axes."""
-    curves = grid_curves(study)
+    curves = report.further()["curves"]
     names = {
         "objective": "objective, (per unit) squared",
         "consensus_residual": "consensus residual, relative",
@@ -248,8 +220,7 @@ def _curves(study: GridStudy) -> Drawing:
     return drawing("Metrics after every round", 2.9, draw)
 
 
-def _settings(study: GridStudy) -> list[tuple[str, str]]:
-    flow = study.flow
+def _settings(flow: Flow) -> list[tuple[str, str]]:
     plan, grid = flow.run.plan, flow.grid
     base, sizes = grid.relaxation.network.base_mva, [len(part.columns) for part in grid.parts]
     return [
@@ -269,22 +240,3 @@ def _settings(study: GridStudy) -> list[tuple[str, str]]:
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
         ("noise scale of an answer, per unit", f"{float(np.max(plan.ledger.scale)):.5g}"),
     ]
-
-
-def _state(study: GridStudy) -> dict[str, object]:
-    relaxation, x = study.flow.grid.relaxation, study.flow.state
-    layout, network = relaxation.layout, relaxation.network
-    line, generator = np.arange(layout.lines), np.arange(layout.generators)
-    return {
-        "bus": network.numbers,
-        "voltage_magnitude": np.sqrt(np.maximum(x[: layout.buses], 0)),
-        "from": network.numbers[network.ends[:, 0]],
-        "to": network.numbers[network.ends[:, 1]],
-        "flow": {
-            name: x[layout.flow(kind, line)] for kind, name in enumerate(("pF", "qF", "pT", "qT"))
-        },
-        "generator_bus": network.numbers[network.generator_bus],
-        "generation": {
-            name: x[layout.generation(kind, generator)] for kind, name in enumerate(("p", "q"))
-        },
-    }

@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 
 from taciturn import checks
 from taciturn.engine import ChargedTo, Plan, Run, plan, run
-from taciturn.errors import DataError, InputError, TaciturnError
+from taciturn.errors import InputError, TaciturnError
 from taciturn.oracles import Oracle, Residual, TargetGradient, Targets
 from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
@@ -48,14 +48,10 @@ DEMAND = "demand: active or reactive power of one bus, per unit"
 class Grid:
     """Problem (D.3), ready to be planned and run.
 
-    Attributes
-    ----------
-    shards
-        Each zone's balance rows a_i (public) with targets -d_i (private): a record is one scalar
-        demand, active or reactive, of one bus. All else is public, but for the demand in
-        `relaxation`.
-    sharing, sets
-        Which zones share which coordinates, and the feasible set of each zone.
+    - `shards`: Each zone's balance rows a_i (public) with targets -d_i (private): a record is one
+      scalar demand, active or reactive, of one bus. All else is public, but for the demand in
+      `relaxation`.
+    - `sharing`, `sets`: Which zones share which coordinates, and the feasible set of each zone.
     """
 
     relaxation: Relaxation
@@ -75,16 +71,16 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     """
     held = parts(relaxation, zones)
     rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
-    private = [-bounded(relaxation.demand[part.rows]) for part in held]
-    features, targets, mask = _padded([row.toarray() for row in rows], private)
+    features = np.zeros((len(held), *(max(row.shape[k] for row in rows) for k in (0, 1))))
+    targets, mask = np.zeros((2, *features.shape[:2]))
+    for zone, (part, row) in enumerate(zip(held, rows, strict=True)):
+        features[zone, : row.shape[0], : row.shape[1]] = row.toarray()
+        targets[zone, : row.shape[0]] = -bounded(relaxation.demand[part.rows])
+        mask[zone, : row.shape[0]] = 1
     norm = float(np.max(np.linalg.norm(features, axis=2), initial=0.0)) * (1 + 1e-12)
     counts = tuple(len(part.rows) for part in held)
-    shards = Shards(
-        Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask)),
-        counts,
-        norm,
-        Origin(),
-    )
+    shard = Shard(jnp.asarray(features), jnp.asarray(targets), jnp.asarray(mask))
+    shards = Shards(shard, counts, norm, Origin())
     hessians = None if linearised else [csc_array(row.T @ row) for row in rows]
     spec = Spec(
         counts=counts,
@@ -98,35 +94,17 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
     return Grid(relaxation, zones, tuple(held), shards, spec, sharing, sets)
 
 
-def _padded(
-    rows: list[HostArray], targets: list[HostArray]
-) -> tuple[HostArray, HostArray, HostArray]:
-    """Return (features, targets, mask) padded with zeros to the largest zone."""
-    height, width = (max(row.shape[k] for row in rows) for k in (0, 1))
-    features = np.zeros((len(rows), height, width))
-    values, mask = np.zeros((2, len(rows), height))
-    for zone, (row, target) in enumerate(zip(rows, targets, strict=True)):
-        features[zone, : row.shape[0], : row.shape[1]] = row
-        values[zone, : len(target)], mask[zone, : len(target)] = target, 1
-    return features, values, mask
-
-
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run; all of them public.
 
-    Attributes
-    ----------
-    question
-        What a zone answers: the gradient or the balance residual at its iterate, in every local
-        update, or its demand, once.
-    average
-        Whether repeated answers, all of which are noisy observations of one demand, are averaged.
-    proximal_weight
-        1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with Hessians, otherwise
-        the smoothness of the problem (below that a linearised step may diverge).
-    updates, rounds
-        Local updates E per round, and rounds T.
+    - `question`: What a zone answers: the gradient or the balance residual at its iterate, in every
+      local update, or its demand, once.
+    - `average`: Whether repeated answers, all of which are noisy observations of one demand, are
+      averaged.
+    - `proximal_weight`: 1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with
+      Hessians, otherwise the smoothness of the problem (below that a linearised step may diverge).
+    - `updates`, `rounds`: Local updates E per round, and rounds T.
     """
 
     question: Question
@@ -146,13 +124,9 @@ class Settings:
 def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float) -> Plan:
     """Return the plan of a run that hides a change of one demand by up to `beta` (per unit).
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the noise would be too large to compute with.
+    Raises `InputError` if a number is out of range, or the noise would be too large to compute
+    with.
 
-    Notes
-    -----
     **Guarantee.** Demand is in no constraint, so only the answers depend on it. Neighbours differ
     by at most beta in one scalar demand; the sensitivity of an answer is derived at
     `taciturn.oracles.TargetGradient`, `Residual` and `Targets`. A bus whose active and reactive
@@ -161,10 +135,16 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
     """
     check_beta(beta)
     terms = Terms(epsilon, delta, Adjacency(TargetChange(beta, DEMAND), "record"), Messages())
+    records = grid.shards.stacked.features.shape[1]
+    oracles: dict[Question, Oracle] = {
+        "gradient": TargetGradient(),
+        "residual": Residual(records),
+        "demand": Targets(records),
+    }
     planned = plan(
         grid.spec,
         algorithm(grid, settings),
-        (_oracle(grid, settings.question),),
+        (oracles[settings.question],),
         terms,
         rounds=settings.rounds,
         precision="float64",
@@ -197,13 +177,6 @@ def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
     )
 
 
-def _oracle(grid: Grid, question: Question) -> Oracle:
-    if question == "gradient":
-        return TargetGradient()
-    records = grid.shards.stacked.features.shape[1]
-    return Residual(records) if question == "residual" else Targets(records)
-
-
 # of `Settings`, what a proposal holds under the same name
 _SETTINGS = ("question", "rounds", "average", "rho", "proximal_weight")
 
@@ -211,14 +184,10 @@ _SETTINGS = ("question", "rounds", "average", "rho", "proximal_weight")
 class GridProposal(Document):
     """Everything public about a private power flow.
 
-    Attributes
-    ----------
-    zones
-        Of every bus, counted from 0.
-    question, rounds, local_updates, average, rho, proximal_weight
-        As in `taciturn_power.Settings`.
-    beta
-        The largest change of one demand that the run hides, per unit.
+    - `zones`: Of every bus, counted from 0.
+    - `question`, `rounds`, `local_updates`, `average`, `rho`, `proximal_weight`: As in
+      `taciturn_power.Settings`.
+    - `beta`: The largest change of one demand that the run hides, per unit.
     """
 
     FORMAT: ClassVar[str] = "taciturn.grid"
@@ -271,10 +240,7 @@ class GridProposal(Document):
     def plan(self, prepared: Grid | None = None) -> Plan:
         """Return the plan of the run, which no demand changes: without `prepared` there is none.
 
-        Raises
-        ------
-        InputError
-            If `prepared` is another grid, or no such plan exists (`plan_grid`).
+        Raises `InputError` if `prepared` is another grid, or no such plan exists (`plan_grid`).
         """
         if prepared is None:
             network = self.network.network
@@ -298,20 +264,14 @@ class GridProposal(Document):
 class Flow:
     """A finished run.
 
-    Attributes
-    ----------
-    consensus_residual
-        `(T,)`: after each round, the norm of all differences between a zone's variable and its
-        average, divided by the norm of the averages.
-    violation
-        `(T,)`: the largest violation of a public constraint by the averages, per unit (equations
-        divided by the norm of their row).
-    objective
-        `(T,)`: (D.2a) at the averages and the true demand, per unit squared. Computed from
-        the demand without noise, outside the certificate.
-    noise
-        `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all answers of
-        a round: sigma sqrt(2/pi) for each.
+    - `consensus_residual`: `(T,)`: after each round, the norm of all differences between a zone's
+      variable and its average, divided by the norm of the averages.
+    - `violation`: `(T,)`: the largest violation of a public constraint by the averages, per unit
+      (equations divided by the norm of their row).
+    - `objective`: `(T,)`: (D.2a) at the averages and the true demand, per unit squared. Computed
+      from the demand without noise, outside the certificate.
+    - `noise`: `(T,)`: the expectation of (6.2), the sum of |noise| over all coordinates of all
+      answers of a round: sigma sqrt(2/pi) for each.
     """
 
     grid: Grid
@@ -340,10 +300,7 @@ def solve_privately(
 
     The plan is that of the `GridProposal` of these settings.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range, or if the cone solver fails in a zone.
+    Raises `InputError` if a number is out of range, or if the cone solver fails in a zone.
     """
     proposal = GridProposal.of(grid, settings, beta=beta, epsilon=epsilon, delta=delta)
     return run_proposal(grid, proposal, seed=seed)
@@ -361,11 +318,8 @@ def run_proposal(
 
     `release` is called with the run before anything is computed from its answers.
 
-    Raises
-    ------
-    InputError
-        If the grid is another one, the account cannot hold the run, or the cone solver fails in a
-        zone.
+    Raises `InputError` if the grid is another one, the account cannot hold the run, or the cone
+    solver fails in a zone.
     """
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
@@ -384,16 +338,22 @@ def run_proposal(
         ) from error
     if release is not None:
         release(finished)
-    states = np.asarray(finished.trace.models)
-    relaxation = grid.relaxation
+    states, messages = np.asarray(finished.trace.models), np.asarray(finished.trace.messages)
+    relaxation, gradient = grid.relaxation, proposal.question == "gradient"
+    apart, size = np.zeros(len(states)), np.linalg.norm(states, axis=1)
+    for zone, part in enumerate(grid.parts):
+        difference = messages[:, zone, part.columns] - states[:, part.columns]
+        apart += np.sum(difference**2, axis=1)
+    width = np.array([len(p.columns if gradient else p.rows) for p in grid.parts], float)
+    each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
     return Flow(
         grid=grid,
         proposal=proposal,
         run=finished,
-        consensus_residual=_residual(grid, states, np.asarray(finished.trace.messages)),
+        consensus_residual=np.sqrt(apart) / np.maximum(size, np.finfo(float).tiny),
         violation=np.array([relaxation.violation(x) for x in states]),
         objective=np.array([relaxation.objective(x, relaxation.demand) for x in states]),
-        noise=_noise(grid, proposal.settings, finished),
+        noise=np.asarray(np.einsum("ate,a->t", each, width)),
     )
 
 
@@ -409,21 +369,6 @@ def _unlogged() -> Iterator[None]:
         log.disabled = before
 
 
-def _residual(grid: Grid, states: HostArray, messages: HostArray) -> HostArray:
-    total = np.zeros(len(states))
-    for zone, part in enumerate(grid.parts):
-        apart = messages[:, zone, part.columns] - states[:, part.columns]
-        total += np.sum(apart**2, axis=1)
-    size: HostArray = np.linalg.norm(states, axis=1)
-    return np.sqrt(total) / np.maximum(size, np.finfo(float).tiny)
-
-
-def _noise(grid: Grid, settings: Settings, finished: Run) -> HostArray:
-    width = [len(p.columns if settings.question == "gradient" else p.rows) for p in grid.parts]
-    each = finished.ledger.scale * finished.ledger.asked * np.sqrt(2 / np.pi)
-    return np.asarray(np.einsum("ate,a->t", each, np.array(width, float)))
-
-
 class Optimum(NamedTuple):
     """A minimiser of (D.2) and its objective, per unit squared."""
 
@@ -434,10 +379,7 @@ class Optimum(NamedTuple):
 def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
     """Return a minimiser of (D.2) at this demand; not private.
 
-    Raises
-    ------
-    DataError
-        If the public limits of the network contradict one another.
+    Raises `DataError` if the public limits of the network contradict one another.
     """
     a = relaxation.balance
     x = central_limits(relaxation).minimum(a.T @ a, -(a.T @ demand))
@@ -447,16 +389,7 @@ def central(relaxation: Relaxation, demand: Float[HostArray, " B"]) -> Optimum:
 def central_limits(relaxation: Relaxation) -> ConicSet:
     """Return the public limits of the whole network as one set.
 
-    Raises
-    ------
-    DataError
-        If they contradict one another.
+    Raises `DataError` if they contradict one another.
     """
     layout = relaxation.layout
-    try:
-        return limits(relaxation, np.arange(layout.lines), np.arange(layout.size))
-    except InputError as error:
-        raise DataError(
-            f"{relaxation.network.name}: no state meets all limits of the network; loosen a "
-            "voltage, generation, line or angle limit"
-        ) from error
+    return limits(relaxation, np.arange(layout.lines), np.arange(layout.size))

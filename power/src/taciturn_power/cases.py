@@ -1,18 +1,237 @@
-"""The case that a person names: a bundled one, one of pandapower's, or a file of either tool."""
+"""The case that a person names: bundled, of pandapower, or a file of MATPOWER or pandapower."""
 
 from __future__ import annotations
 
 import copy
-from importlib import import_module
+import lzma
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module, resources
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from taciturn.errors import DataError, InputError, MissingPackageError, install_with, told_anew
 from taciturn.typing import HostArray
-from taciturn_power.cases.case import BUNDLED, Case, Elements, bundled_case, parse_case
+
+# PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
+BUNDLED: Mapping[str, str] = MappingProxyType(
+    {"case14": "pglib_opf_case14_ieee.m", "case118": "pglib_opf_case118_ieee.m"}
+)
+_READ = {"version", "baseMVA", "bus", "gen", "branch", "gencost"}
+_LEAST = {"bus": 13, "gen": 10, "branch": 11}
+_PRIVATE = (2, 3)  # Pd and Qd of mpc.bus
+
+
+class Elements(NamedTuple):
+    """Where the rows of a matrix stand in the file that a person gave: a table, and a row of it."""
+
+    tables: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The matrices of a case file, one row per element, columns as in MATPOWER's case format.
+
+    - `bus`: Bus number, type, Pd, Qd (MW, MVAr), Gs, Bs (MW, MVAr at 1 pu), area, Vm, Va, base kV,
+      zone, Vmax, Vmin.
+    - `gen`: Bus, Pg, Qg, Qmax, Qmin, Vg, mBase, status, Pmax, Pmin and further columns.
+    - `branch`: From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle
+      (degrees), status and, where given, angmin, angmax (degrees).
+    - `gencost`: Cost rows as they stand, padded with 0; no rows if the file has none.
+    - `others`, `ignored`: Further fields of the file by name; in words, what the file says and
+      nothing here reads.
+    - `generators`, `lines`: Where the rows of `gen` and `branch` stand in the file; None for the
+      same rows, from 1.
+    - `net`: The `pandapower.pandapowerNet` that was converted, a copy without set points and
+      results; None for a MATPOWER case.
+    """
+
+    name: str
+    base_mva: float
+    bus: Float[HostArray, "N _C"]
+    gen: Float[HostArray, "G _C"]
+    branch: Float[HostArray, "L _C"]
+    gencost: Float[HostArray, "K _C"]
+    others: tuple[str, ...] = ()
+    generators: Elements | None = None
+    lines: Elements | None = None
+    ignored: tuple[str, ...] = ()
+    net: Any = None
+
+    @property
+    def generator_rows(self) -> Elements:
+        """Where the rows of `gen` stand in the file."""
+        return self.generators or _in_order("gen", len(self.gen))
+
+    @property
+    def line_rows(self) -> Elements:
+        """Where the rows of `branch` stand in the file."""
+        return self.lines or _in_order("branch", len(self.branch))
+
+    def generator(self, row: int) -> str:
+        """Return how errors name the generator of a row of `gen`, counted from 0."""
+        if self.generators is None:
+            return f"row {row + 1} of mpc.gen"
+        return f"{self.generators.tables[row]} {self.generators.rows[row]}"
+
+    def cost(self, row: int) -> str:
+        """Return how errors name the cost of a row of `gencost`, counted from 0."""
+        of_file = f"row {row + 1} of mpc.gencost"
+        return of_file if self.generators is None else f"the cost of {self.generator(row)}"
+
+
+def _in_order(table: str, count: int) -> Elements:
+    return Elements((table,) * count, tuple(range(1, count + 1)))
+
+
+def parse_case(text: str, *, name: str, source: str) -> Case:
+    """Return the case that the text of a `.m` file describes; `source` is named in errors.
+
+    Examples
+    --------
+    >>> text = '''
+    ... mpc.baseMVA = 100;  mpc.bus = [ % one bus
+    ...   1 3 50 10 0 0 1 1 0 138 1 1.1 0.9;
+    ... ];
+    ... mpc.gen = [1, 50, 10, 99, -99, 1, 100, 1, 80, 0];
+    ... mpc.branch = [1 1 0 0.1 0 0 0 0 0 0 0];
+    ... '''
+    >>> parse_case(text, name="one", source="one.m").bus[0, 2]
+    np.float64(50.0)
+    """
+    plain = _plain(text)
+    changed = re.search(r"\bmpc\.(\w+)\s*\([^=\n]*\)\s*=[^=]", plain)
+    if changed:  # as files in ohms and kW do
+        raise DataError(
+            f"{source}: mpc.{changed.group(1)} is changed by code, and code in a case file is not "
+            "run; save the case from MATPOWER (savecase) and give that file"
+        )
+    matrices = {field: _matrix(plain, field, source) for field in ("bus", "gen", "branch")}
+    for field, least in _LEAST.items():
+        columns = matrices[field].shape[1]
+        if columns < least:
+            raise DataError(
+                f"{source}: mpc.{field} has {columns} columns; MATPOWER's case format has at least "
+                f"{least}"
+            )
+    costs = "gencost" if _find(plain, "gencost") else None
+    gencost = np.zeros((0, 0)) if costs is None else _matrix(plain, costs, source)
+    others = tuple(sorted(set(re.findall(r"\bmpc\.(\w+)\s*=(?!=)", plain)) - _READ))
+    ignored = (
+        *(f"mpc.{name}" for name in others),
+        *_unread_columns(matrices["gen"], matrices["branch"], gencost),
+    )
+    return Case(
+        name,
+        _base(plain, source),
+        bus=matrices["bus"],
+        gen=matrices["gen"],
+        branch=matrices["branch"],
+        gencost=gencost,
+        others=others,
+        ignored=ignored,
+    )
+
+
+def _unread_columns(gen: HostArray, branch: HostArray, gencost: HostArray) -> tuple[str, ...]:
+    """Return which columns that nothing here reads hold something, in words."""
+    emergency = (branch[:, 6:8] != 0) & (branch[:, 6:8] != branch[:, 5:6])
+    columns = {
+        "emergency ratings (rateB, rateC)": emergency,
+        "capability curves (Pc1 to Qc2max)": gen[:, 10:16],
+        "ramp rates": gen[:, 16:20],
+        "shares of imbalance (apf)": gen[:, 20:21],
+        "costs of starting and stopping": gencost[:, 1:3],
+    }
+    return tuple(name for name, values in columns.items() if np.any(values != 0))
+
+
+def bundled_case(name: str) -> Case:
+    """Return `case14` or `case118` as PGLib-OPF v19.01 has it."""
+    file = BUNDLED[name]
+    packed = resources.files("taciturn_power") / "bundled" / f"{file}.xz"
+    text = lzma.decompress(packed.read_bytes()).decode("utf-8")
+    return parse_case(text, name=name, source=f"bundled {file}")
+
+
+def _plain(text: str) -> str:
+    """Return the text without comments and line continuations."""
+    lines = []
+    for line in text.splitlines():
+        # a per cent sign inside a quoted name is no comment
+        code = re.match(r"(?:[^%'\"]|'[^'\n]*'|\"[^\"\n]*\"|['\"])*", line)
+        lines.append(code.group(0) if code else "")
+    return re.sub(r"\.\.\.[^\n]*\n", " ", "\n".join(lines) + "\n")
+
+
+def _find(plain: str, field: str) -> re.Match[str] | None:
+    return re.search(rf"\bmpc\.{field}\s*=\s*\[([^\]]*)\]([^;\n]*)", plain)
+
+
+def _matrix(plain: str, field: str, source: str) -> HostArray:
+    match = _find(plain, field)
+    if match is None:
+        raise DataError(
+            f"{source}: there is no mpc.{field} = [...]; give a MATPOWER case file of version 2"
+        )
+    if len(re.findall(rf"\bmpc\.{field}\s*=(?!=)", plain)) > 1:
+        raise DataError(f"{source}: mpc.{field} is assigned twice; keep the one that is meant")
+    if match.group(2).strip():
+        raise DataError(
+            f"{source}: mpc.{field} = [...] is followed by more than ; and code in a case file is "
+            "not run; write the numbers out"
+        )
+    rows = [row.replace(",", " ").split() for row in re.split(r"[;\n]", match.group(1))]
+    rows = [row for row in rows if row]
+    if not rows:
+        raise DataError(f"{source}: mpc.{field} is empty; give it at least one row")
+    if len({len(row) for row in rows}) != 1 and field != "gencost":
+        odd = next(k for k, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise DataError(
+            f"{source}: row {odd + 1} of mpc.{field} has {len(rows[odd])} entries, the first has "
+            f"{len(rows[0])}; give every row the same number"
+        )
+    width = max(map(len, rows))
+    padded = [row + ["0"] * (width - len(row)) for row in rows]
+    values = [
+        [
+            _number(e, field, k, source, shown=field != "bus" or c not in _PRIVATE)
+            for c, e in enumerate(row)
+        ]
+        for k, row in enumerate(padded, 1)
+    ]
+    return np.array(values)
+
+
+def _number(entry: str, field: str, row: int, source: str, *, shown: bool = True) -> float:
+    try:
+        value = float(entry)
+    except ValueError:
+        value = float("nan")
+    if np.isnan(value):
+        raise DataError(
+            f"{source}: {repr(entry) if shown else 'a demand'} in row {row} of mpc.{field} is no "
+            "number; write it out (code in a case file is not run)"
+        )
+    return value
+
+
+def _base(plain: str, source: str) -> float:
+    found = re.findall(r"\bmpc\.baseMVA\s*=(?!=)\s*([^;\n]+)", plain)
+    if len(found) > 1:
+        raise DataError(f"{source}: mpc.baseMVA is assigned twice; keep the one that is meant")
+    base = _number(found[0].strip(), "baseMVA", 1, source) if found else 0.0
+    if not 0 < base < np.inf:
+        raise DataError(f"{source}: mpc.baseMVA is missing or not above 0; give it, say 100")
+    return base
+
 
 # the tables that are read, and their columns that name buses
 _BUSES: dict[str, tuple[str, ...]] = {
@@ -21,7 +240,7 @@ _BUSES: dict[str, tuple[str, ...]] = {
     "trafo": ("hv_bus", "lv_bus"),
     "impedance": ("from_bus", "to_bus"),
 }
-_READ = {"bus", "switch", "poly_cost", "pwl_cost", *_BUSES}
+_TABLES = {"bus", "switch", "poly_cost", "pwl_cost", *_BUSES}
 _DISPATCHED = ("ext_grid", "gen", "sgen")
 _LIMITS = ("min_p_mw", "max_p_mw", "min_q_mvar", "max_q_mvar")
 _UNLIMITED = 1e9  # MW, as pandapower writes that there is no limit
@@ -39,12 +258,8 @@ def read_pandapower(path: Path) -> Case:
     Give a file of your own only: `pandapower.from_json` imports the modules that the file names and
     makes objects of their classes, so a file of somebody else's may run code.
 
-    Raises
-    ------
-    MissingPackageError
-        If pandapower is not installed.
-    DataError
-        If pandapower cannot read the file, or as `pandapower_case`.
+    Raises `MissingPackageError` if pandapower is not installed; `DataError` if pandapower cannot
+    read the file, or as `pandapower_case`.
     """
     from_json = _pandapower("file_io").from_json
     net = told_anew(
@@ -58,12 +273,8 @@ def read_pandapower(path: Path) -> Case:
 def published_case(name: str) -> Case:
     """Return a test case that comes with pandapower, as `case39`.
 
-    Raises
-    ------
-    InputError
-        If `pandapower.networks` has no function of that name that makes a network.
-    MissingPackageError
-        If pandapower is not installed.
+    Raises `InputError` if `pandapower.networks` has no function of that name that makes a network;
+    `MissingPackageError` if pandapower is not installed.
     """
     make = getattr(_pandapower("networks"), name, None)
     refused = InputError(
@@ -83,23 +294,16 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     dispatched. Buses that closed switches join are one, of the least index; a branch behind an open
     switch is out. `net` is not changed.
 
-    Raises
-    ------
-    DataError
-        If a part cannot be taken into account (each is named), an index is unknown, a demand is
-        missing, a bus is isolated, not exactly one bus holds the angle, or pandapower cannot
-        convert the network.
-    MissingPackageError
-        If pandapower is not installed.
+    Raises `DataError` if a part cannot be taken into account (each is named), an index is unknown,
+    a demand is missing, a bus is isolated, not exactly one bus holds the angle, or pandapower
+    cannot convert the network; `MissingPackageError` if pandapower is not installed.
 
-    Notes
-    -----
     **Guarantee.** Set points and results, which tell the demand of a network that was solved, are
     not read: p_mw, q_mvar and vm_pu of what is dispatched, and every table of results. A refusal
     quotes no cell.
     """
     to_ppc = _pandapower("converter.pypower.to_ppc").to_ppc
-    _check(net, name)
+    _check_network(net, name)
     _check_parts(net, name)
     net, ignored = _prepared(net)
     options = {"mode": "opf", "init": "flat", "calculate_voltage_angles": True}
@@ -161,13 +365,13 @@ def _pandapower(module: str) -> Any:
 
 
 def _is_network(net: Any) -> bool:
-    return all(isinstance(getattr(net, kind, None), pd.DataFrame) for kind in _READ)
+    return all(isinstance(getattr(net, kind, None), pd.DataFrame) for kind in _TABLES)
 
 
 def _unread(net: Any) -> dict[str, Any]:
     """Return the tables of a network that are not read, results left out."""
     tables = {kind: table for kind, table in net.items() if isinstance(table, pd.DataFrame)}
-    beside = {kind for kind in tables if not kind.startswith(("_", "res_"))} - _READ
+    beside = {kind for kind in tables if not kind.startswith(("_", "res_"))} - _TABLES
     return {kind: tables[kind] for kind in sorted(beside)}
 
 
@@ -181,7 +385,7 @@ def _flags(table: Any, column: str, *, missing: bool) -> HostArray:
     return np.array([missing if pd.isna(cell) else bool(cell) for cell in cells], bool)
 
 
-def _check(net: Any, name: str) -> None:
+def _check_network(net: Any, name: str) -> None:
     """Raise unless this is a network in which a bus holds the angle and every bus is known."""
     if not _is_network(net):
         raise InputError(f"{name} is no pandapower network; give one, as pandapower.from_json does")
@@ -319,17 +523,10 @@ def read_case(path: Path | str) -> Case:
     not run, so a matrix must hold plain numbers. JSON is read by pandapower, which imports the
     modules that the file names and may run code: give a file of your own only.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or is neither. The message names the file.
-    MissingPackageError
-        If the file is JSON and pandapower is not installed.
-    InputError
-        If a text is given in place of a path.
+    Raises `DataError` if the file cannot be read, or is neither. The message names the file;
+    `MissingPackageError` if the file is JSON and pandapower is not installed; `InputError` if a
+    text is given in place of a path.
 
-    Notes
-    -----
     **Guarantee.** A demand that is no number is refused in view, so whoever sees the refusal
     learns that a cell is malformed, and which; what stands in it is not quoted.
     """
@@ -352,12 +549,9 @@ def read_case(path: Path | str) -> Case:
 def chosen_case(choice: str) -> Case:
     """Return the bundled case of that name, `pandapower:NAME`, or the case in that file.
 
-    Raises
-    ------
-    DataError
-        If it is none of these, or the file cannot be understood.
-    MissingPackageError
-        If a network of pandapower is named, or JSON, and pandapower is not installed.
+    Raises `DataError` if it is none of these, or the file cannot be understood;
+    `MissingPackageError` if a network of pandapower is named, or JSON, and pandapower is not
+    installed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""General-form consensus ADMM: agents that share coordinates, and private right-hand sides."""
+"""Methods on a star: consensus of agents that share coordinates, and targets asked for once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
-from taciturn.oracles import Point
+from taciturn.oracles import AtStep, Point
 from taciturn.problems import Loss, Squared
 from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray
@@ -23,12 +23,8 @@ from taciturn_power.conic import AgentSets
 class SharedCoordinates(eqx.Module):
     """Which agent holds which coordinates.
 
-    Attributes
-    ----------
-    place
-        `(A, D)`: the global coordinate of every local one; G in the padding.
-    holders
-        `(G,)`: how many agents hold each coordinate, at least 1.
+    - `place`: `(A, D)`: the global coordinate of every local one; G in the padding.
+    - `holders`: `(G,)`: how many agents hold each coordinate, at least 1.
     """
 
     place: Int[Array, "A D"]
@@ -60,10 +56,7 @@ class SharedCoordinates(eqx.Module):
 def shared_coordinates(held: list[Int[HostArray, " _n"]], size: int) -> SharedCoordinates:
     """Return the sharing of `size` global coordinates when agent a holds those of `held[a]`.
 
-    Raises
-    ------
-    InputError
-        If a coordinate is out of range, held twice by one agent, or held by none.
+    Raises `InputError` if a coordinate is out of range, held twice by one agent, or held by none.
 
     Examples
     --------
@@ -123,23 +116,14 @@ class GeneralConsensus(StarAlgorithm):
     constants alone, so a run is post-processing of the composition of its answers. The question is
     asked at the agent's iterate, hence no credit for summation.
 
-    Attributes
-    ----------
-    sharing
-        Which agent holds which coordinates.
-    features, lift
-        `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each (`lifts`), which
-        only the question gradient needs; else None.
-    sets
-        The C_a, with or without Hessians.
-    first
-        `(G,)`: where all start; public.
-    rho, proximal_weight
-        The ADMM parameter, and c = 1/eta.
-    question, average
-        The question, and whether estimates are averaged.
-    updates
-        E, local updates per round.
+    - `sharing`: Which agent holds which coordinates.
+    - `features`, `lift`: `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each
+      (`lifts`), which only the question gradient needs; else None.
+    - `sets`: The C_a, with or without Hessians.
+    - `first`: `(G,)`: where all start; public.
+    - `rho`, `proximal_weight`: The ADMM parameter, and c = 1/eta.
+    - `question`, `average`: The question, and whether estimates are averaged.
+    - `updates`: E, local updates per round.
     """
 
     sharing: SharedCoordinates
@@ -257,3 +241,105 @@ class GeneralConsensus(StarAlgorithm):
 def lifts(features: Float[HostArray, "A M D"]) -> Float[HostArray, "A M D"]:
     """Return (X X')^+ X for every agent: what turns X'r back into r."""
     return np.stack([np.linalg.pinv(x @ x.T, hermitian=True) @ x for x in features])
+
+
+class TargetsOnce(StarAlgorithm):
+    """One noised answer per agent to `taciturn.oracles.Targets`, gathered into one vector.
+
+    The message of an agent is its answer, in the places that it holds; the public value is the
+    vector of all answers. Agents keep nothing else.
+
+    **Guarantee.** One round, one question, whose answer does not depend on the query. What is
+    computed from the vector is post-processing.
+
+    - `sharing`: The places of every agent's targets in the vector; each place has one holder.
+
+    Raises `InputError` if a place has several holders; from `questions`, if more than one round is
+    asked for.
+    """
+
+    sharing: SharedCoordinates
+
+    def __check_init__(self) -> None:
+        if np.any(np.asarray(self.sharing.holders) != 1):
+            raise InputError("a target is held by several agents; give each to one")
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        if rounds != 1:
+            raise InputError(f"targets are asked for once; plan 1 round, not {rounds}")
+        return super().questions(rounds)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        return {}
+
+    @override
+    def start(self, template: Float[Array, " D"]) -> Float[Array, " M"]:
+        return jnp.zeros(self.sharing.place.shape[1], template.dtype)
+
+    @override
+    def ask(self, state: Array, inbox: Float[Array, " G"], turn: Turn) -> Point | AtStep:
+        return Point(inbox)
+
+    @override
+    def tell(self, state: Array, inbox: Array, turn: Turn, answer: Array) -> Float[Array, " M"]:
+        return answer
+
+    @override
+    def send(
+        self, state: Float[Array, " M"], inbox: Float[Array, "*T G"], turn: Turn
+    ) -> tuple[Float[Array, " M"], Float[Array, " G"]]:
+        return state, self.sharing.scattered(turn.agent, state)
+
+    @override
+    def first_public(self, template: Float[Array, " D"]) -> Float[Array, " G"]:
+        return jnp.zeros(self.sharing.holders.shape[0], template.dtype)
+
+    @override
+    def combine(
+        self, public: Float[Array, " G"], mean_message: Float[Array, " G"], turn: Turn
+    ) -> Float[Array, " G"]:
+        return self.sharing.average(mean_message)
+
+    @override
+    def model(self, public: Float[Array, "*T G"]) -> Float[Array, "*T G"]:
+        """Return the vector of all answers, or their rows by step."""
+        return public
+
+
+class TargetsByStep(TargetsOnce):
+    """`TargetsOnce` for every step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
+
+    **Guarantee.** T rounds, one for each step, T questions, which compose; no answer depends on an
+    earlier one. What is computed from the rows is post-processing.
+
+    - `asked`: The number of the oracle for every step: steps with other noise have another oracle.
+
+    Raises `InputError` if a place has several holders; from `questions`, if the rounds are not the
+    steps.
+    """
+
+    asked: tuple[int, ...] = eqx.field(static=True)
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        if rounds != len(self.asked):
+            raise InputError(
+                f"every step is asked for once; plan {len(self.asked)} rounds, not {rounds}"
+            )
+        return np.array(self.asked)[:, None]
+
+    @override
+    def ask(self, state: Array, inbox: Float[Array, "T G"], turn: Turn) -> AtStep:
+        return AtStep(turn.round)
+
+    @override
+    def first_public(self, template: Float[Array, " D"]) -> Float[Array, "T G"]:
+        return jnp.zeros((len(self.asked), self.sharing.holders.shape[0]), template.dtype)
+
+    @override
+    def combine(
+        self, public: Float[Array, "T G"], mean_message: Float[Array, " G"], turn: Turn
+    ) -> Float[Array, "T G"]:
+        return public.at[turn.round].set(self.sharing.average(mean_message))

@@ -1,1 +1,0 @@
-"""Networks as files: MATPOWER cases, and networks of pandapower."""
