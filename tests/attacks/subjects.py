@@ -387,7 +387,7 @@ def on_batch(oracle: Oracle, drawn: Drawn) -> Oracle:
     if isinstance(oracle, Recentred):
         return dataclasses.replace(oracle, inner=on_batch(oracle.inner, drawn))
     assert isinstance(oracle, MinibatchDifference)
-    return _DifferenceOn(oracle.loss, oracle.clip, oracle.spread, oracle.rate, drawn=drawn)
+    return _DifferenceOn(oracle.loss, oracle.clip, oracle.rate, spread=oracle.spread, drawn=drawn)
 
 
 CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
@@ -404,11 +404,11 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "gradient": lambda _: Gradient(_LOSS, CLIP),
     "gradient, ten classes": lambda _: Gradient(MultinomialLogistic(CLASSES), 2.0),
     "mini-batch gradient": lambda _: MinibatchGradient(_LOSS, CLIP, RATE),
-    "mini-batch difference": lambda _: MinibatchDifference(_LOSS, CLIP, 2 * CLIP, RATE),
+    "mini-batch difference": lambda _: MinibatchDifference(_LOSS, CLIP, RATE, spread=2 * CLIP),
     "snapshot": lambda _: Snapshot(_LOSS, CLIP),
     "statistics": lambda _: Statistics(1.0),
     "row mean": lambda _: RowMean(),
-    "centred gradient": lambda _: CentredGradient(_LOSS, CLIP, 1.0, _KAPPA),
+    "centred gradient": lambda _: CentredGradient(Gradient(_LOSS, CLIP), 1.0, _KAPPA),
     "mini-batch gradient around a centre": lambda _: Recentred(
         MinibatchGradient(_LOSS, CLIP, RATE), 1.0, _KAPPA
     ),

@@ -17,7 +17,8 @@ from taciturn.audit import (
     lower_bound,
     residual_report,
 )
-from taciturn.audit.auditing import DELTA, _ratios, prepared
+from taciturn.audit.auditing import DELTA, prepared
+from taciturn.audit.epsilon import ratios as likelihood_ratios
 from taciturn.audit.subject import Setup
 from taciturn.engine.door import RivalRecord
 from taciturn.errors import InputError
@@ -97,7 +98,7 @@ def test_the_null_attack_raises_no_more_false_alarms_than_it_may():
     attacks, runs = 200, 100
     pair, plan = prepared("noisy-gradient", Setup(epsilon=float(epsilon_of(DELTA, 1.5))), 0)
     keys = jax.random.split(jax.random.key(0), 2 * attacks * runs)
-    ratios = _ratios(plan, pair, pair.first, keys, None).reshape(attacks, 2, runs)
+    ratios = likelihood_ratios(plan, pair, pair.first, keys, None).reshape(attacks, 2, runs)
     bounds = [lower_bound(first, second, confidence=0.95) for first, second in ratios]
     assert sum(bound.mu > 0 for bound in bounds) <= 10
     # the ratios vary: scored against D twice they would be 0, and the test could not fail

@@ -3,7 +3,7 @@
 import pytest
 
 from taciturn.audit import audit
-from taciturn.audit.randomness import BLOCK, LONG, WIDE, _short_stream, key_tests
+from taciturn.audit.recorded import BLOCK, LONG, WIDE, _short_stream, key_tests
 from taciturn.noise import Stream
 
 FAULTS = [

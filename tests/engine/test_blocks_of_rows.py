@@ -27,7 +27,7 @@ def question(kind):
     vector = jnp.asarray(draw.standard_normal(COLUMNS))
     if kind == "centred":
         centre = jnp.asarray(draw.uniform(-0.3, 0.3, COLUMNS))
-        return CentredGradient(Squared(), 0.5, 1.0, 0.3), Around(Point(vector), centre)
+        return CentredGradient(Gradient(Squared(), 0.5), 1.0, 0.3), Around(Point(vector), centre)
     if kind == "classes":
         matrix = jnp.asarray(draw.standard_normal((COLUMNS, 3)))
         return Gradient(MultinomialLogistic(3), 1.0), Point(matrix)

@@ -21,7 +21,7 @@ from taciturn.algorithms.centred import SHARE
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Around, CentredGradient, Point, RowMean, usable_centre
+from taciturn.oracles import Around, CentredGradient, Gradient, Point, RowMean, usable_centre
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
 from taciturn.problems import (
     Logistic,
@@ -65,7 +65,7 @@ def shards_of(name, *, rows=40, columns=6, agents=2, precision="float64", seed=0
 
 
 def question(name):
-    return CentredGradient(PROBLEMS[name].loss, CLIP, NORM, KAPPA)
+    return CentredGradient(Gradient(PROBLEMS[name].loss, CLIP), NORM, KAPPA)
 
 
 def centred_plan(name, shards, *, terms=None, rounds=6, method=NoisyGradient, precision="float64"):
@@ -296,7 +296,7 @@ def test_more_columns_than_products_with_a_centre_are_exact_in_are_refused():
     """In 2^20 columns a centre of many small entries moved answers by 1.29 of the bound."""
     wide = Spec((1,), (2**16 + 1,), record_norm=1.0, gradient_bound=1.0, smoothness=1.0)
     record = Adjacency(ReplaceOne(), "record")
-    oracle = CentredGradient(Logistic(), 1.0, 1.0, KAPPA)
+    oracle = CentredGradient(Gradient(Logistic(), 1.0), 1.0, KAPPA)
     with pytest.raises(InputError, match="columns"):
         oracle.bound(wide, record, norm="l2")
     oracle.bound(dataclasses.replace(wide, shape=(2**16,)), record, norm="l2")

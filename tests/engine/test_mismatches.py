@@ -125,7 +125,10 @@ def test_without_an_aggregator_the_losses_are_compared_too():
         (Gradient(Logistic(), 0.5), None),
         (Snapshot(Logistic(), 0.5), None),
         (MinibatchGradient(Logistic(), 0.5, 0.5), None),
-        (MinibatchDifference(Logistic(), 0.5, 0.5, 0.5), AskOnce(LOGISTIC, TWO_POINTS, (3,))),
+        (
+            MinibatchDifference(Logistic(), 0.5, 0.5, spread=0.5),
+            AskOnce(LOGISTIC, TWO_POINTS, (3,)),
+        ),
         (ProjectedStep(LOGISTIC, 0.5), LinearisedADMM(LOGISTIC, arm="output")),
         (step(Logistic(), clip=0.5), CONSENSUS),
         (PerturbedStep(step(Logistic(), clip=0.5)), CONSENSUS),

@@ -42,8 +42,8 @@ NARROW = (
     Gradient(Squared(), 0.5),
     Snapshot(Squared(), 0.5),
     MinibatchGradient(Squared(), 0.5, 0.1),
-    MinibatchDifference(Squared(), 0.5, 0.5, 0.1),
-    MinibatchDifference(Squared(), 0.5, 0.5, 1.0),
+    MinibatchDifference(Squared(), 0.5, 0.1, spread=0.5),
+    MinibatchDifference(Squared(), 0.5, 1.0, spread=0.5),
 )
 
 
@@ -159,7 +159,7 @@ def test_rows_are_narrow_only_where_every_question_widens_them():
     recentred = Recentred(NARROW[0], 1.0, 0.3)
     others = (
         AsTheyCome(Squared(), 0.5), Prepared(Squared(), 0.5), Statistics(1.0), recentred,
-        CentredGradient(Squared(), 0.5, 1.0, 0.3), Gradient(MultinomialLogistic(3), 1.0),
+        CentredGradient(Gradient(Squared(), 0.5), 1.0, 0.3), Gradient(MultinomialLogistic(3), 1.0),
     )  # fmt: skip
     for other in others:
         assert kept(other) == jnp.float64

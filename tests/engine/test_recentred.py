@@ -131,7 +131,9 @@ def test_of_the_gradient_it_is_the_answer_that_forms_no_rows():
     draw = np.random.default_rng(1)
     query = Around(Point(draw.standard_normal(6)), np.append(draw.uniform(0, 0.5, 5), 0))
     query = jax.tree.map(jnp.asarray, query)
-    fast = CentredGradient(Logistic(), CLIP, NORM, KAPPA).exact(shard, jnp.asarray(40.0), query)
+    fast = CentredGradient(Gradient(Logistic(), CLIP), NORM, KAPPA).exact(
+        shard, jnp.asarray(40.0), query
+    )
     formed = question("gradient").exact(shard, jnp.asarray(40.0), query)
     np.testing.assert_allclose(formed, fast, atol=1e-4)
 

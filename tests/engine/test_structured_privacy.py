@@ -137,7 +137,7 @@ def limit(oracle, adjacency):
 @pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()])
 @pytest.mark.parametrize("spread", [4.0, 1.0])
 def test_no_neighbour_moves_a_difference_beyond_its_bound_and_some_reach_it(relation, spread):
-    oracle = MinibatchDifference(Squared(), 2.0, spread, 0.5)
+    oracle = MinibatchDifference(Squared(), 2.0, 0.5, spread=spread)
     most = limit(oracle, Adjacency(relation, "record"))
     assert most == pytest.approx((2 if isinstance(relation, ReplaceOne) else 1) * 1.5 * spread / 2)
     assert 0.9 * most <= worst(oracle, relation) <= most * (1 + 1e-9)
@@ -149,12 +149,14 @@ def test_a_difference_that_clips_each_gradient_only_is_caught_by_the_same_search
             parts = [Gradient(self.loss, self.clip).exact(shard, count, Point(x)) for x in query]
             return (parts[0] - parts[1]) / self.rate
 
-    most = limit(MinibatchDifference(Squared(), 2.0, 1.0, 0.5), Adjacency(ReplaceOne(), "record"))
-    assert worst(Unclipped(Squared(), 2.0, 1.0, 0.5), ReplaceOne()) > 2 * most
+    most = limit(
+        MinibatchDifference(Squared(), 2.0, 0.5, spread=1.0), Adjacency(ReplaceOne(), "record")
+    )
+    assert worst(Unclipped(Squared(), 2.0, 0.5, spread=1.0), ReplaceOne()) > 2 * most
 
 
 def test_sampling_that_does_not_match_the_accounting_is_refused():
-    oracle = MinibatchDifference(Logistic(), 1.0, 1.0, 0.5)
+    oracle = MinibatchDifference(Logistic(), 1.0, 0.5, spread=1.0)
     logistic = Problem(Logistic(), NoRegulariser(), WholeSpace())
     facts = facts_from(logistic, [4], features=2, record_norm=1.5, clip=1.0)
     for relation, unit in (
@@ -298,6 +300,6 @@ def test_halved_noise_is_caught_in_every_method():
 
 
 def test_a_spread_in_the_last_digits_of_a_coefficient_is_refused():
-    MinibatchDifference(Logistic(), 1.0, 2.0**-20, 0.25)
+    MinibatchDifference(Logistic(), 1.0, 0.25, spread=2.0**-20)
     with pytest.raises(InputError, match="spread"):
-        MinibatchDifference(Logistic(), 1.0, 2.0**-21, 0.25)
+        MinibatchDifference(Logistic(), 1.0, 0.25, spread=2.0**-21)

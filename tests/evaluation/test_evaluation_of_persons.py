@@ -74,7 +74,7 @@ def test_a_person_with_other_rows_more_or_fewer_moves_the_answer_by_its_bound_an
     found = largest(Tally(2, rows_per_person=K), adjacency)
     assert 0.999 <= found <= 1 + 1e-12
     assert largest(EveryRow(2, rows_per_person=K), adjacency) > 2.9
-    assert largest(ClippedErrors(K), adjacency) <= 1 + 1e-12
+    assert largest(ClippedErrors(rows_per_person=K), adjacency) <= 1 + 1e-12
 
 
 def test_the_bound_is_that_of_one_term_a_person_and_refuses_other_persons():

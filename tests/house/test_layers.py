@@ -53,7 +53,9 @@ def room_of(path: Path) -> str:
 def imported_rooms(tree: ast.AST) -> list[str]:
     names = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.ImportFrom) and node.module == "taciturn":
+            names.extend(f"taciturn.{a.name}" for a in node.names if not a.name.startswith("_"))
+        elif isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
         elif isinstance(node, ast.Import):
             names.extend(alias.name for alias in node.names)
@@ -81,6 +83,7 @@ def test_no_import_points_up(path):
 def test_a_planted_upward_import_is_caught():
     planted = ast.parse("from taciturn.engine import run")
     assert rising("oracles", planted) == ["engine"]
+    assert rising("oracles", ast.parse("from taciturn import engine")) == ["engine"]
     assert rising("privacy", ast.parse("import taciturn.problems")) == ["problems"]
 
 

@@ -117,7 +117,8 @@ class TwoAtOnce(TargetsAt):
 def test_an_answer_that_tells_of_another_step_is_seen(fourteen, series):
     planned = planned_of(fourteen)
     leaking = tuple(
-        TwoAtOnce(one.records, one.steps, one.multiple) for one in planned.program.oracles
+        TwoAtOnce(one.records, one.steps, one.relative_multiplier)
+        for one in planned.program.oracles
     )
     seen = replayed(planned, fourteen, series, "demand", leaking)
     assert not seen.bounds_hold

@@ -1,12 +1,6 @@
 """Methods, one per file: they ask, are told, and send; they never see data."""
 
-from taciturn.algorithms.accelerated_admm import (
-    Accelerated,
-    AcceleratedADMM,
-    AcceleratedRenyiADMM,
-    AcceleratedSplitting,
-)
-from taciturn.algorithms.admm import ADMM, ConsensusADMM, DualMessage, at_agents, steady_rho
+from taciturn.algorithms.admm import ADMM, DPADMM, ConsensusADMM, DualMessage, at_agents
 from taciturn.algorithms.algorithm import (
     Algorithm,
     AnswerMessages,
@@ -29,7 +23,6 @@ from taciturn.algorithms.centred import (
     check_centre,
     noise_share,
 )
-from taciturn.algorithms.dp_admm import DPADMM
 from taciturn.algorithms.gossip import (
     EXTRA,
     NIDS,
@@ -40,8 +33,6 @@ from taciturn.algorithms.gossip import (
 )
 from taciturn.algorithms.linearised_admm import (
     LinearisedADMM,
-    LocalMessage,
-    LocalPublic,
     PublicSettings,
     Settings,
 )
@@ -56,77 +47,30 @@ from taciturn.algorithms.methods import (
     method_named,
     rounds_by_default,
     settled,
-    those_with,
 )
 from taciturn.algorithms.noisy_gradient import NoisyGradient
 from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
 from taciturn.algorithms.relay import RECAL, NoisedRelay, Walkman
-from taciturn.algorithms.splitting import SADMM, Iterate, RateWarning, RenyiADMM, SplittingADMM
+from taciturn.algorithms.splitting import (
+    SADMM,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    AcceleratedSplitting,
+    RateWarning,
+    RenyiADMM,
+    SplittingADMM,
+)
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 
 __all__ = [
-    "ADMM",
-    "DPADMM",
-    "EXTRA",
-    "METHODS",
-    "MOST_NOISE",
-    "NIDS",
-    "RECAL",
-    "SADMM",
-    "SHARE",
-    "VRADMM",
-    "Accelerated",
-    "AcceleratedADMM",
-    "AcceleratedRenyiADMM",
-    "AcceleratedSplitting",
-    "AcceleratedVRADMM",
-    "Algorithm",
-    "AnswerMessages",
-    "Centred",
-    "Composition",
-    "ConsensusADMM",
-    "DualMessage",
-    "EvaluateModel",
-    "Exchanged",
-    "GossipAlgorithm",
-    "GossipState",
-    "Iterate",
-    "LinearisedADMM",
-    "LinearisedGossipADMM",
-    "LocalMessage",
-    "LocalPublic",
-    "Method",
-    "Noise",
-    "NoisedGossip",
-    "NoisedRelay",
-    "NoisyGradient",
-    "OneQuestion",
-    "Option",
-    "PublicSettings",
-    "RateWarning",
-    "RelayAlgorithm",
-    "RenyiADMM",
-    "Setting",
-    "Settings",
-    "SplittingADMM",
-    "StarAlgorithm",
-    "Turn",
-    "Value",
-    "Walkman",
-    "around_centre",
-    "at_agents",
-    "averaging",
-    "batch_variance",
-    "centre_multiplier",
-    "check_centre",
-    "checked_options",
-    "method_named",
-    "noise_share",
-    "radius_of",
-    "rounds_by_default",
-    "settled",
-    "smoothness_of",
-    "steady_rho",
-    "those_with",
-    "variance_reduction",
-]
+    "ADMM", "DPADMM", "EXTRA", "METHODS", "MOST_NOISE", "NIDS", "RECAL", "SADMM", "SHARE",
+    "VRADMM", "AcceleratedADMM", "AcceleratedRenyiADMM", "AcceleratedSplitting",
+    "AcceleratedVRADMM", "Algorithm", "AnswerMessages", "Centred", "Composition", "ConsensusADMM",
+    "DualMessage", "EvaluateModel", "Exchanged", "GossipAlgorithm", "GossipState",
+    "LinearisedADMM", "LinearisedGossipADMM", "Method", "Noise", "NoisedGossip", "NoisedRelay",
+    "NoisyGradient", "OneQuestion", "Option", "PublicSettings", "RateWarning", "RelayAlgorithm",
+    "RenyiADMM", "Setting", "Settings", "SplittingADMM", "StarAlgorithm", "Turn", "Value",
+    "Walkman", "around_centre", "at_agents", "averaging", "batch_variance", "centre_multiplier",
+    "check_centre", "checked_options", "method_named", "noise_share", "radius_of",
+    "rounds_by_default", "settled", "smoothness_of", "variance_reduction",
+]  # fmt: skip

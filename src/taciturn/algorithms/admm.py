@@ -1,4 +1,4 @@
-"""Consensus ADMM on a star, and its form with exact local steps."""
+"""Consensus ADMM on a star: with exact local steps, and linearised (Huang et al. 2019)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from typing import Literal, NamedTuple
 
 import equinox as eqx
+import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
-from taciturn.oracles import Centre
+from taciturn.oracles import Centre, Point
 from taciturn.problems import NoRegulariser, Problem, WholeSpace
 from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model
@@ -19,22 +20,18 @@ from taciturn.typing import HostArray, Model
 Placement = Literal["agents", "server"]
 
 
-class DualState(NamedTuple):
-    """An agent's noised iterate w_i and its dual gamma_i."""
-
-    iterate: Model
-    dual: Model
-
-
 class DualMessage(NamedTuple):
-    """An agent's noised iterate, and its dual at the start of the round."""
+    """An agent's noised iterate w_i, and its dual gamma_i at the start of the round."""
 
     iterate: Model
     dual: Model
+
+
+DualState = DualMessage
 
 
 class ConsensusADMM(StarAlgorithm):
-    r"""Consensus ADMM, with the agents' local step left to subclasses.
+    """Consensus ADMM, with the agents' local step left to subclasses.
 
     With public value w, iterates w_i and duals gamma_i (Huang et al. 2019, Algorithm 1):
 
@@ -44,8 +41,6 @@ class ConsensusADMM(StarAlgorithm):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint.
     rho
         The ADMM parameter.
     regulariser_at
@@ -79,19 +74,11 @@ class ConsensusADMM(StarAlgorithm):
         return state, DualMessage(state.iterate, state.dual)
 
     @override
-    def first_public(self, template: Model) -> Model:
-        return template
-
-    @override
     def combine(self, public: Model, mean_message: DualMessage, turn: Turn) -> Model:
         centre = mean_message.iterate - mean_message.dual / self.rho
         if self.regulariser_at == "agents":
             return centre
         return self.problem.prox(centre, 1 / self.rho)
-
-    @override
-    def model(self, public: Model) -> Model:
-        return public
 
 
 def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
@@ -102,23 +89,17 @@ def at_agents(problem: Problem, regulariser_at: Placement) -> Problem:
 
 
 def steady_rho(facts: Spec, rounds: int, noise: Noise) -> float:
-    """Return a public rho under which noise on exact steps moves a margin by about one unit.
+    """Return max(0.4 L, sqrt(T) nu R): noise on exact steps then moves a margin by about one unit.
 
-    Averaged over the agents, a round moves the public value by 1 / rho times the mean gradient at
-    the new iterates and adds noise of standard deviation nu / rho per coordinate, nu that of the
-    mean answer in gradient units: T rounds have the horizon H = T / rho of `NoisyGradient`, and
-    collect H nu / sqrt(T). Its rule H = radius sqrt(T / d) / nu, radius = sqrt(d) / R, gives
-
-        rho = sqrt(T) nu R.
-
-    At least 0.4 L is returned: the paper's 0.1 for the logistic loss and unit records.
+    nu is the standard deviation of the mean answer in gradient units. Derived in
+    docs/explanation/step-sizes.md.
     """
     margin = math.sqrt(rounds) * noise.of_mean * facts.record_norm
     return max(0.4 * facts.smoothness, margin)
 
 
 class ADMM(ConsensusADMM):
-    r"""Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
+    """Consensus ADMM whose agents ask for the minimiser of their augmented Lagrangian.
 
     The agents' step (Huang et al. 2019, Algorithm 1, step 4) is a proximal step of f_i, with the
     regulariser if agents have it, at a public centre:
@@ -139,7 +120,7 @@ class ADMM(ConsensusADMM):
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's dual, hence no credit is taken for summation.
+    question depends on the agent's dual or iterate, hence no credit is taken for summation.
     """
 
     @property
@@ -148,13 +129,83 @@ class ADMM(ConsensusADMM):
         return self.rho
 
     @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        return {}
-
-    @override
     def ask(self, state: DualState, inbox: Model, turn: Turn) -> Centre:
         return Centre(inbox + state.dual / self.rho)
 
     @override
     def tell(self, state: DualState, inbox: Model, turn: Turn, answer: Model) -> DualState:
         return state._replace(iterate=answer)
+
+
+class DPADMM(ConsensusADMM):
+    """Linearised consensus ADMM whose agents ask for one noised gradient a round.
+
+    With g the answer (the gradient of f_i at the agent's last iterate w_i, plus noise), eta the
+    step size, rho the ADMM parameter, dual gamma_i and public value w, a round is (10a) to (10d):
+
+        w_i     <- (w_i / eta + rho w + gamma_i - g - r'(w_i)) / (rho + 1/eta)      (12a)
+        w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
+        gamma_i <- gamma_i - rho (w_i - w)          on receipt of w                 (10d)
+
+    The paper adds noise of standard deviation sigma_k to w_i; that equals noise of constant
+    standard deviation s = sigma_k (rho + 1/eta) on g, by (14). Both step rules are functions of s:
+
+        nonsmooth (29):  eta_k = c_w / sqrt(2 k ((c_1 + c_2)^2 + d s^2))
+        smooth    (34):  eta_k = 1 / (c_3 + c_4 + s sqrt(2 d k) / c_w)
+
+    Our regulariser weight is the paper's lambda / n, so c_2 and c_4 carry it already.
+
+    **Guarantee.** As for `ADMM`.
+
+    Attributes
+    ----------
+    problem, rho, regulariser_at
+        As for `ConsensusADMM`; at the agents the regulariser is linearised.
+    radius
+        c_w, the assumed norm of the solution. The paper took it from the private optimum (23 and 89
+        on Adult), which is not private. None is the public choice sqrt(A d) / R: coordinates of
+        order one for records of norm one, times sqrt(A) because the rules count one agent's noise
+        and the public value averages that of A agents.
+    step_rule
+        "nonsmooth" (29) or "smooth" (34).
+    """
+
+    radius: float | None = eqx.field(static=True, kw_only=True)
+    step_rule: Literal["nonsmooth", "smooth"] = eqx.field(static=True, kw_only=True)
+
+    def __check_init__(self) -> None:
+        if self.radius is not None:
+            checks.positive("radius", self.radius)
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+        radius = self.radius or np.sqrt(spec.agents * spec.dimension) / spec.record_norm
+        k = np.arange(1, rounds + 1)
+        spread = np.sqrt(spec.dimension) * noise.gradient_scale[:, None]  # sqrt(d) s, (A, 1)
+        slope, curvature = spec.gradient_bound, spec.smoothness  # c_1 and c_3
+        if self.regulariser_at == "agents":
+            slope, curvature = (
+                slope + spec.regulariser_bound,
+                curvature + spec.regulariser_smoothness,
+            )
+        step = 1 / (curvature + spread * np.sqrt(2 * k) / radius)
+        if self.step_rule == "nonsmooth":
+            step = radius / np.sqrt(2 * k * (slope**2 + spread**2))
+        if not np.all(step > 0):
+            raise InputError(
+                f"no {self.step_rule} step size exists for this regulariser; use the other rule"
+            )
+        return {"step_size": step}
+
+    @override
+    def ask(self, state: DualState, inbox: Model, turn: Turn) -> Point:
+        return Point(state.iterate)
+
+    @override
+    def tell(self, state: DualState, inbox: Model, turn: Turn, answer: Model) -> DualState:
+        inverse = 1 / turn.values["step_size"]
+        slope = answer
+        if self.regulariser_at == "agents":
+            slope = slope + self.problem.regulariser.subgradient(state.iterate)
+        weighted = inverse * state.iterate + self.rho * inbox + state.dual - slope
+        return state._replace(iterate=weighted / (self.rho + inverse))

@@ -40,10 +40,8 @@ class Turn(NamedTuple):
         The number of the oracle; -1 for a turn without a question.
     agent
         The agent that answers.
-    scale
-        Absolute scale of the noise on the answer.
-    exponent
-        The step of the lattice that answer and noise stand on is 2^exponent.
+    scale, exponent
+        Absolute scale of the noise on the answer; the step of the lattice of both is 2^exponent.
     values
         The algorithm's schedules at this turn.
     """
@@ -96,11 +94,9 @@ AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
 class Algorithm(eqx.Module):
     """The agent's side of a method.
 
-    Attributes
-    ----------
-    tells_neighbours
-        On a relay, whether the holder sends its results to all its neighbours. The token is then
-        simulated: its parts stay with the agents, and neighbours learn of the answer at that hop.
+    `tells_neighbours`: on a relay, whether the holder sends its results to all its neighbours. The
+    token is then simulated: its parts stay with the agents, and neighbours learn of the answer at
+    that hop.
     """
 
     tells_neighbours: ClassVar[bool] = False
@@ -118,14 +114,9 @@ class Algorithm(eqx.Module):
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with the constants that it takes from the network; here unchanged.
 
-        Called once, before planning. Raises `InputError` if a setting does not suit the network,
-        for example a step size that is not stable on it.
-
-        Parameters
-        ----------
-        network
-            None for a method with an aggregator, a `taciturn.network.Mixing` for one by gossip, a
-            `taciturn.network.Walk` for one on a relay.
+        Called once, before planning. `InputError` if a setting does not suit the network, for
+        example a step size that is not stable on it. The network is None for a method with an
+        aggregator, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay.
         """
         del spec, network
         return self
@@ -134,12 +125,13 @@ class Algorithm(eqx.Module):
         """Return the oracle's number for every question, `(T, E)`: here oracle 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
-    @abstractmethod
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`.
+        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`; here none.
 
         T counts the rounds that have a participant; the plan fills in the others.
         """
+        del spec, rounds, noise
+        return {}
 
     @abstractmethod
     def start(self, template: Model) -> PyTree:
@@ -166,17 +158,21 @@ class Algorithm(eqx.Module):
 class StarAlgorithm(Algorithm):
     """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
 
-    @abstractmethod
     def first_public(self, template: Model) -> PyTree:
-        """Return the public value before the first round."""
+        """Return the public value before the first round: here a zero model."""
+        return template
 
     @abstractmethod
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
         """Return the next public value from the mean of all agents' messages."""
 
-    @abstractmethod
     def model(self, public: PyTree) -> Model:
-        """Return the model that a run would release at this public value."""
+        """Return the model that a run would release at this public value: here its `average`.
+
+        A public value without one is the model.
+        """
+        model: Model = public.average if hasattr(public, "average") else public
+        return model
 
 
 class AnswerMessages(StarAlgorithm):
@@ -224,29 +220,13 @@ class RelayAlgorithm(Algorithm):
 
 
 def radius_of(spec: Spec, ridge: float = 0.0) -> float:
-    r"""Return the norm that a solution is assumed to have when a horizon is chosen.
+    """Return the norm that a solution is assumed to have when a horizon is chosen.
 
-    sqrt(d) / R: coordinates of order one for records of norm one. A horizon chosen by it lets the
-    noise of the model grow to this norm, and a ridge mu charges mu/2 for the square of all of it,
-    in directions that the records do not bend, too. So with a ridge it is
+    sqrt(d) / R: coordinates of order one for records of norm one; with a ridge mu
 
         sqrt(d) / R min(1, sqrt(L / (mu d (1 + ln d)))).
 
-    Derivation. Let the solution's coordinates be s = 1/R along the eigenvectors of the loss's
-    Hessian, with eigenvalues h_i = k / i, as those of images and of counts nearly are; they add up
-    to L at most, so k = L / (1 + ln d). After a horizon H those above 1/H have settled. The others
-    still gain sum h_i^2 s^2 = k s^2 / H a unit of horizon. The noise, of variance H^2 nu^2 / T in
-    each of d directions, costs H nu^2 / T (k + mu d) more: k for the loss, up to a logarithm. Both
-    are equal at
-
-        H = s sqrt(T) / nu / sqrt(1 + mu d / k),
-
-    the horizon of `NoisyGradient` at a radius of sqrt(d) s / sqrt(1 + mu d / k); the larger of the
-    two costs is taken for their sum, so that a ridge changes nothing where it is small.
-
-    What this lowers is the objective, ridge included. Methods on a star take the radius without the
-    ridge: their horizon does not depend on the rounds, and noise that only the ridge charges for
-    leaves predictions as they are.
+    Derived in docs/explanation/step-sizes.md. Methods on a star take the radius without the ridge.
     """
     size = np.sqrt(spec.dimension) / spec.record_norm
     bend = ridge * spec.dimension * (1 + np.log(spec.dimension)) / spec.smoothness
@@ -257,8 +237,7 @@ def batch_variance(spec: Spec, rate: float) -> float:
     """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
 
     An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
-    independently. Where c_1 is infinite, L / R stands for it, the gradient at a margin of order
-    one; it is then an estimate.
+    independently. Where c_1 is infinite, L / R stands for it: it is then an estimate.
     """
     slope = spec.gradient_bound
     if not np.isfinite(slope):
@@ -268,25 +247,11 @@ def batch_variance(spec: Spec, rate: float) -> float:
 
 
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
-    r"""Return half of `limit`, or less if the noise asks for it.
+    """Return half of `limit`, or less if the noise asks for it: min(limit / 2, min(H, H') / n).
 
-    A *sweep* asks every agent once. In n of them a direction with little curvature moves by the
-    horizon n eta times its gradient; the horizon that the noise allows is derived at
-    `taciturn.algorithms.NoisyGradient`: H = radius sqrt(n / d) / nu, with the radius of `radius_of`
-    and nu the standard deviation of the mean answer of a sweep. So eta = min(limit / 2, H / n).
-
-    At a fixed total nu grows as sqrt(n) and H is the same for every n, but a short run does not get
-    so far. A longer one is never worse if what it moves beyond a shorter one pays for its noise, up
-    to H. In many columns H is therefore at most
-
-        H' = 4 (L / d) n / (R nu)^2.
-
-    Derivation. On records alike in every direction the loss has curvature L / d in each, and
-    targets that a margin decides give it a gradient at 0 of squared norm 4 L^2 / (d R^2), about
-    what the logistic loss has (its slope at 0 is 1/2 = 2 L, 2/pi of its square is left). A unit of
-    horizon gains that, and costs L H nu^2 / n in noise: equal at H'. Records that differ in their
-    directions gain more at first, so that H' is the least of them. H' < H where d > 4 L H, that is
-    where even the noise's own horizon is too short for a typical direction to settle.
+    n sweeps, in each of which every agent is asked once, may reach the horizon H = radius sqrt(n /
+    d) / nu (`NoisyGradient`), nu the standard deviation of the mean answer of a sweep; in many
+    columns no more than H' = 4 (L / d) n / (R nu)^2. Derived in docs/explanation/step-sizes.md.
     """
     if noise.of_mean == 0:
         return limit / 2
@@ -296,14 +261,13 @@ def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: fl
     return float(min(limit / 2, min(horizon, even) / sweeps))
 
 
-def checked_step(name: str, step: float, limit: float, why: str) -> float:
-    """Return the step size if it is below its limit, else raise `InputError` with the limit."""
-    if not 0 < step < limit:
+def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str) -> None:
+    """Raise `InputError` unless a step size that was given is below its limit."""
+    if step is not None and not 0 < step < limit:
         raise InputError(
-            f"{name} has step size {step:g}; it must be above 0 and below {limit:.4g} = {why}, "
-            "beyond which it may diverge"
+            f"{type(algorithm).__name__} has step size {step:g}; it must be above 0 and below "
+            f"{limit:.4g} = {why}, beyond which it may diverge"
         )
-    return step
 
 
 def smoothness_of(spec: Spec) -> float:
@@ -314,10 +278,7 @@ def smoothness_of(spec: Spec) -> float:
 
 
 def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
-    """Return the weights a_t of xbar <- xbar + a_t (x - xbar).
-
-    With noise it is the mean over the last half of the rounds; without, the last iterate.
-    """
+    """Return the weights of a mean of the last half of the rounds with noise, else the last one."""
     return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 

@@ -33,7 +33,6 @@ from taciturn.oracles import (
     Around,
     CentredGradient,
     Gradient,
-    Oracle,
     Recentred,
     RowMean,
     around,
@@ -67,8 +66,8 @@ class Centred(StarAlgorithm):
     """A star method, whose questions are about rows around a centre from round 1 on.
 
     **Guarantee.** The centre is a function of noised answers, and the queries are those of the
-    method beside it, so every query is public. Agents send the method's message, or in round 0
-    the answer itself, so that summation is credited where it is for the method.
+    method beside it, so every query is public. Agents send the method's message, or in round 0 the
+    answer itself, so that summation is credited where it is for the method.
 
     Attributes
     ----------
@@ -76,10 +75,8 @@ class Centred(StarAlgorithm):
         The method; its answers have the model's shape.
     centre_question
         The number of the question for the centre.
-    record_norm
-        R of the packed rows.
-    row_norm
-        sqrt(1 + kappa^2) of the rows around the centre.
+    record_norm, row_norm
+        R of the packed rows, and sqrt(1 + kappa^2) of those around the centre.
     """
 
     method: StarAlgorithm
@@ -147,13 +144,12 @@ class Centred(StarAlgorithm):
     @override
     def send(self, state: _State, inbox: _Public, turn: Turn) -> tuple[_State, PyTree]:
         sent, message = self.method.send(state.method, inbox.method, _later(turn))
-        answer = jnp.where(_first(turn), state.answer, 0)
+        answer = jnp.where(turn.round == 0, state.answer, 0)
         return state._replace(method=sent), (message, answer)
 
     @override
     def combine(self, public: _Public, mean_message: PyTree, turn: Turn) -> _Public:
-        message, answer = mean_message
-        first = _first(turn)
+        (message, answer), first = mean_message, turn.round == 0
         method = self.method.combine(public.method, message, _later(turn))
         mean = answer if answer.ndim == 1 else answer[:, 0]
         centre = usable_centre(mean, self.record_norm).astype(public.centre.dtype)
@@ -173,12 +169,8 @@ class Centred(StarAlgorithm):
 def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """Raise `InputError` unless a centre can be learned.
 
-    Parameters
-    ----------
-    one_public
-        Whether all agents know one public value: on a star, and where sums go along a tree.
-    plain
-        Whether the weights have no structure.
+    `one_public` says whether all agents know one public value, as on a star and where sums go along
+    a tree, `plain` whether the weights have no structure.
     """
     if not one_public:
         raise InputError(
@@ -196,17 +188,8 @@ def around_centre(
 ) -> Composition:
     """Return a method on rows around a centre, with its questions.
 
-    Parameters
-    ----------
-    composition
-        The method, built from the facts about rows around a centre (`around`).
-    facts
-        Those about the packed rows.
-
-    Raises
-    ------
-    InputError
-        If the answers of the method have another shape than the model, or noise inside.
+    The method is built from the facts about rows around a centre (`around`); `facts` are those
+    about the packed rows.
     """
     algorithm, oracles = composition
     shapes = {oracle.answer_shape(facts.shape) for oracle in oracles}
@@ -215,24 +198,15 @@ def around_centre(
             f"{type(algorithm).__name__} asks for something else than vectors of the model's "
             "shape, as the mean of the rows is; leave the centre out"
         )
-    questions = tuple(_around(oracle, facts.record_norm, constant) for oracle in oracles)
+    questions: list[Recentred | RowMean] = []
+    for oracle in oracles:  # a gradient needs no rows that are formed
+        kind: type[Any] = CentredGradient if type(oracle) is Gradient else Recentred
+        questions.append(kind(oracle, facts.record_norm, constant))
     outputs = facts.shape[1] if len(facts.shape) > 1 else None
-    mean = RowMean(_multiplier_of_mean(oracles, rounds), outputs)
-    row_norm = math.hypot(1.0, constant)
+    rate = max(oracle.sampling.rate for oracle in oracles)
+    mean, row_norm = RowMean(centre_multiplier(rounds) / rate, outputs), math.hypot(1.0, constant)
     method = Centred(algorithm, len(questions), facts.record_norm, row_norm)
     return Composition(method, (*questions, mean))
-
-
-def _around(oracle: Oracle, record_norm: float, constant: float) -> Oracle:
-    """Return a question about rows around a centre, without forming them if that can be."""
-    if type(oracle) is Gradient:
-        return CentredGradient(oracle.loss, oracle.clip, record_norm, constant)
-    return Recentred(oracle, record_norm, constant)
-
-
-def _multiplier_of_mean(oracles: tuple[Oracle, ...], rounds: int) -> float:
-    rate = max(oracle.sampling.rate for oracle in oracles)
-    return centre_multiplier(rounds) / rate
 
 
 def centre_multiplier(rounds: int) -> float:
@@ -244,10 +218,6 @@ def noise_share(scales: Float[HostArray, "A"], *, columns: int, record_norm: flo
     """Return sqrt(D) nu / R under noise of these scales on the agents' means."""
     of_mean = float(np.sqrt(np.sum(scales**2))) / len(scales)
     return math.sqrt(columns) * of_mean / record_norm
-
-
-def _first(turn: Turn) -> Bool[Array, ""]:
-    return turn.round == 0
 
 
 def _later(turn: Turn) -> Turn:

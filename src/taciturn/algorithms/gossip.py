@@ -15,7 +15,7 @@ from taciturn.algorithms.algorithm import (
     Noise,
     Turn,
     averaging,
-    checked_step,
+    check_step,
     smoothness_of,
     step_within,
 )
@@ -44,7 +44,7 @@ class Exchanged(NamedTuple):
 
 
 class NoisedGossip(GossipAlgorithm):
-    r"""Gossip methods on noised gradients at the agents' models, in one kernel.
+    """Gossip methods on noised gradients at the agents' models, in one kernel.
 
     With the agents' vectors as rows, tau the step size and G the noised gradients at X:
 
@@ -55,18 +55,13 @@ class NoisedGossip(GossipAlgorithm):
     agent sends, so a round is one exchange of two vectors.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`taciturn.algorithms.step_within`); with noise every agent averages the
-    last half of its models.
+    noise asks for it (`taciturn.algorithms.step_within`); with noise every agent averages the last
+    half of its models.
 
-    **Guarantee.** State and messages are functions of noised answers and public constants alone:
-    a run is post-processing of the adaptive composition of its answers.
+    **Guarantee.** State and messages are functions of noised answers and public constants alone: a
+    run is post-processing of the adaptive composition of its answers.
 
-    Attributes
-    ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
-    step
-        tau; None for the public choice.
+    `problem` supplies the regulariser and the constraint; `step` is tau; None: from public facts.
     """
 
     problem: Problem
@@ -80,9 +75,7 @@ class NoisedGossip(GossipAlgorithm):
     @override
     def on_network(self, spec: Spec, network: Mixing) -> NoisedGossip:
         planned = dataclasses.replace(self, least_eigenvalue=network.least_eigenvalue)
-        if self.step is not None:
-            name = type(self).__name__
-            checked_step(name, self.step, *planned.limit(smoothness_of(spec)))
+        check_step(self, self.step, *planned.limit(smoothness_of(spec)))
         return planned
 
     @override
@@ -119,7 +112,7 @@ class NoisedGossip(GossipAlgorithm):
 
 
 class NIDS(NoisedGossip):
-    r"""NIDS (Li, Shi, Yan 2019): the kernel with M = B = (I + W)/2, C = (I - W)/2.
+    """NIDS (Li, Shi, Yan 2019): the kernel with M = B = (I + W)/2, C = (I - W)/2.
 
     An agent sends h = x - tau g and v. Its limit 2/L does not depend on the network.
     """
@@ -141,7 +134,7 @@ class NIDS(NoisedGossip):
 
 
 class EXTRA(NoisedGossip):
-    r"""PG-EXTRA (Shi et al. 2015): the kernel with M = (I + W)/2, B = I, C = (I - W)/2.
+    """PG-EXTRA (Shi et al. 2015): the kernel with M = (I + W)/2, B = I, C = (I - W)/2.
 
     An agent sends x and v. Its limit is (1 + l) / L, with l the least eigenvalue of W.
     """
@@ -166,18 +159,17 @@ class EXTRA(NoisedGossip):
 
 
 class LinearisedGossipADMM(NoisedGossip):
-    r"""Decentralised linearised ADMM (IC-ADMM, Chang, Hong, Wang 2015) on noised gradients.
+    """Decentralised linearised ADMM (IC-ADMM, Chang, Hong, Wang 2015) on noised gradients.
 
     With p_i the dual and beta, c the parameters of the paper,
 
         p_i <- p_i + c sum_j w_ij (x_i - x_j),
         x_i <- prox_{tau r}(x_i - tau (g_i + p_i + c sum_j w_ij (x_i - x_j))),
 
-    tau = 1/(beta + 2 c), the same curvature on every graph thanks to the term
-    c (1 - sum_j w_ij) |x - x_i|^2. Here
-    c tau = 1/4. Unlike PG-EXTRA its dual sums up the models themselves, so an agent sends x_i only.
-    If all agents have one Hessian h, the mode of an eigenvalue l of W, s = (1 - l)/4, obeys
-    m^2 - (2 - 2 s - tau h) m + 1 - s - tau h = 0, whose roots lie in the unit disc iff
+    tau = 1/(beta + 2 c), the same curvature on every graph thanks to the term c (1 - sum_j w_ij) |x
+    - x_i|^2, and c tau = 1/4. Unlike PG-EXTRA its dual sums up the models themselves, so an agent
+    sends x_i only. If all agents have one Hessian h, the mode of an eigenvalue l of W, s = (1 -
+    l)/4, obeys m^2 - (2 - 2 s - tau h) m + 1 - s - tau h = 0, whose roots lie in the unit disc iff
     tau h < 2 - 3 s / 2; with s <= 1/2 the limit is 5 / (4 L), which is necessary.
     """
 

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
@@ -43,24 +42,14 @@ class Settings(eqx.Module):
 
 
 class PublicSettings(Settings):
-    r"""Constant rho and eta from public facts.
+    """Constant rho and eta from public facts, derived in docs/explanation/step-sizes.md.
 
-    Write c = rho + 1/eta, n = T E for the number of updates, nu for the standard deviation, per
-    coordinate, of the mean of the agents' noised gradients, R for the record norm and L for the
-    smoothness. With one update a round and no active constraint the mean of the agents' iterates
-    makes gradient steps of length 1/c, so n updates reach the horizon H = n / c, and the argument
-    of `NoisyGradient` (stop when the noise moves a record's margin by one unit) asks for H =
-    sqrt(n) / (nu R). There is no momentum, and 1/eta must be at least L. Hence
+    With n = T E updates, nu the noise on the mean gradient per coordinate and R the record norm,
 
-        c = max((1 + k) L, sqrt(n) nu R),   rho = k c / (1 + k),   k = `consensus` / E,
+        rho + 1/eta = c = max((1 + k) L, sqrt(n) nu R),  rho = k c / (1 + k),  k = `consensus` / E,
 
     so that E updates pull an agent towards the consensus by a fixed factor, whatever E. With noise
     the last half of the rounds is averaged, without it nothing is.
-
-    Attributes
-    ----------
-    consensus
-        E times rho eta: how strongly one round pulls towards the consensus.
     """
 
     consensus: float = eqx.field(static=True, default=0.5)
@@ -107,7 +96,7 @@ class LocalMessage(NamedTuple):
 
 
 class LocalPublic(NamedTuple):
-    """The aggregator's value: w and the mean dual; the averages of solutions and of w."""
+    """The aggregator's value: w, the mean dual, and averages: of solutions (the model) and of w."""
 
     consensus: Model
     dual: Model
@@ -116,7 +105,7 @@ class LocalPublic(NamedTuple):
 
 
 class LinearisedADMM(StarAlgorithm):
-    r"""Consensus ADMM on linearised objectives, E noised and constrained updates a round.
+    """Consensus ADMM on linearised objectives, E noised and constrained updates a round.
 
     With z an agent's local solution, w the consensus, lambda the dual, c = rho + 1/eta and a the
     agent's weight, each of the E updates of a round is (3.2), solved in closed form:
@@ -124,8 +113,8 @@ class LinearisedADMM(StarAlgorithm):
         s  = rho (z - w) - lambda                           slope of the public part
         z <- prox_{r/c}(z - (a g + s) / c)                  within the constraint W
 
-    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and
-    w <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
+    and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and w
+    <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
     The three arms differ in where the noise is:
 
     - `objective` (ObjG, ObjL): g is asked of `taciturn.oracles.Gradient`, noised, then the step is
@@ -135,14 +124,14 @@ class LinearisedADMM(StarAlgorithm):
     - `projected-output`: the same, and the noised solution is projected.
 
     At equal noise on g and away from the constraint the three are the same. `objective` is not
-    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. As both
-    oracles state their noise in units of the gradient, plans of equal budget have equal gradient
-    noise, and that is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
+    `projected-output`: Proj(v + xi) and Proj(Proj(v) + xi) differ wherever v is outside W. Both
+    oracles state their noise in units of the gradient, so plans of equal budget have equal gradient
+    noise, which is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
 
     **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
     public constants: a run is post-processing of the adaptive composition of its T E answers, each
-    of them in the ledger. Projection after noise is post-processing too. The questions depend on
-    the agent's iterate, hence no credit is taken for summation.
+    of them in the ledger. The questions depend on the agent's iterate, hence no credit is taken for
+    summation.
 
     Attributes
     ----------
@@ -174,7 +163,9 @@ class LinearisedADMM(StarAlgorithm):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        weight = self._weight(spec)
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        by_records = self.weighting == "records"
+        weight = counts / np.mean(counts) if by_records else np.ones_like(counts)
         size = (rounds, self.local_updates)
         facts = dataclasses.replace(spec, smoothness=float(np.max(weight)) * spec.smoothness)
         weighted = dataclasses.replace(noise, gradient_scale=weight * noise.gradient_scale)
@@ -186,11 +177,6 @@ class LinearisedADMM(StarAlgorithm):
             "averaging": self.settings.averaging(rounds, weighted),
             "weight": np.tile(weight[:, None], rounds),
         }
-
-    def _weight(self, spec: Spec) -> HostArray:
-        """Return a, `(A,)`."""
-        counts = np.asarray(spec.counts, dtype=np.float64)
-        return counts / np.mean(counts) if self.weighting == "records" else np.ones_like(counts)
 
     @override
     def start(self, template: Model) -> LocalState:
@@ -206,18 +192,18 @@ class LinearisedADMM(StarAlgorithm):
     def ask(self, state: LocalState, inbox: LocalPublic, turn: Turn) -> Point | Step:
         if self.arm == "objective":
             return Point(state.iterate)
-        curvature, weight = _curvature(turn), turn.values["weight"]
-        slope = _slope(state, inbox, turn)
+        curvature, slope = _curvature_and_slope(state, inbox, turn)
+        weight = turn.values["weight"]
         return Step(state.iterate, slope / weight, curvature / weight, 1 / curvature)
 
     @override
     def tell(self, state: LocalState, inbox: LocalPublic, turn: Turn, answer: Model) -> LocalState:
-        curvature, move = _curvature(turn), turn.values["weight"] * answer
+        curvature, slope = _curvature_and_slope(state, inbox, turn)
+        move = turn.values["weight"] * answer
         if self.arm == "objective":
-            move = move + _slope(state, inbox, turn)
-        solution = state.iterate - move / curvature
-        if self.arm == "objective":
-            solution = self.problem.prox(solution, 1 / curvature)
+            solution = self.problem.prox(state.iterate - (move + slope) / curvature, 1 / curvature)
+        else:
+            solution = state.iterate - move / curvature
         if self.arm == "projected-output":
             solution = self.problem.constraint.project(solution)
         return LocalState(
@@ -251,15 +237,7 @@ class LinearisedADMM(StarAlgorithm):
             consensus_average=average + values["averaging"] * (public.consensus - average),
         )
 
-    @override
-    def model(self, public: LocalPublic) -> Model:
-        """Return the average over agents and rounds of the local solutions."""
-        return public.average
 
-
-def _curvature(turn: Turn) -> Float[Array, ""]:
-    return turn.values["rho"] + turn.values["inverse_step"]
-
-
-def _slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> Model:
-    return turn.values["rho"] * (state.iterate - inbox.consensus) - state.dual
+def _curvature_and_slope(state: LocalState, inbox: LocalPublic, turn: Turn) -> tuple[Array, Model]:
+    rho = turn.values["rho"]
+    return rho + turn.values["inverse_step"], rho * (state.iterate - inbox.consensus) - state.dual

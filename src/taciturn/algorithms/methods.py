@@ -16,36 +16,31 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taciturn import checks
-from taciturn.algorithms.accelerated_admm import AcceleratedADMM, AcceleratedRenyiADMM
-from taciturn.algorithms.admm import ADMM, at_agents, steady_rho
+from taciturn import checks, oracles
+from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, Noise
-from taciturn.algorithms.dp_admm import DPADMM
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
 from taciturn.algorithms.noisy_gradient import NoisyGradient
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
-from taciturn.algorithms.splitting import SADMM, RenyiADMM, StepRule
+from taciturn.algorithms.splitting import (
+    SADMM,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    RenyiADMM,
+    StepRule,
+)
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 from taciturn.errors import InputError
-from taciturn.oracles import (
-    Gradient,
-    MinibatchGradient,
-    Oracle,
-    PerturbedStep,
-    ProximalStep,
-    Statistics,
-)
 from taciturn.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
 from taciturn.privacy.accounting import LEAST_RATE
 from taciturn.problems import Identity, Problem, structured_from
 from taciturn.spec import Spec
 
 Value = float | int | str
-BATCHES = ("poisson", "fixed")
-STEPS = ("accelerated", "public", "published")
 LEAST, MOST = 1e-30, 1e30
+TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +62,31 @@ class Setting:
     rounds: int
     options: dict[str, Value]
 
+    def number(self, option: str) -> float:
+        """Return the value of an option that is a number."""
+        return float(self.options[option])
+
+    @property
+    def step_rule(self) -> StepRule | None:
+        """The rule of the printed form's steps, or None for the accelerated form."""
+        rule = self.options["steps"]
+        if rule == "accelerated":
+            return None
+        return "published" if rule == "published" else "public"
+
+    @property
+    def records(self) -> int | None:
+        """What batches of a fixed size are drawn from; None for Poisson batches."""
+        if self.options["batches"] != "fixed":
+            return None
+        relation = self.terms.adjacency.relation
+        if not isinstance(relation, ReplaceOne):
+            raise InputError(
+                f"batches of a fixed size are accounted for under replace_one only, not under "
+                f"{relation.name}; use Poisson batches or replace_one"
+            )
+        return min(self.facts.counts)
+
 
 @dataclass(frozen=True)
 class Option:
@@ -75,13 +95,11 @@ class Option:
     Attributes
     ----------
     name
-        As in Python; the command line writes - for _.
-    kind
-        float, int or str.
+        As in Python; `title`, as the command line writes it, has - for _.
     default
         A value, or a function of the setting, whose `options` are then empty.
     check
-        Returns the value as it is used, or raises `InputError`.
+        From the title and what was given to the value as it is used; raises `InputError`.
     help
         A few words for help texts.
     """
@@ -89,7 +107,7 @@ class Option:
     name: str
     kind: type[Value]
     default: Value | Callable[[Setting], Value]
-    check: Callable[[Any], Value]
+    check: Callable[[str, Any], Value]
     help: str
 
     def value(self, given: Value | None, setting: Setting) -> Value:
@@ -100,11 +118,11 @@ class Option:
 
     def checked(self, given: Any) -> Value:
         """Return a value of the option's kind; `InputError` for any other."""
-        if isinstance(given, bool) or not isinstance(given, (str, int, float)):
-            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
-        if isinstance(given, str) != (self.kind is str):
-            raise InputError(f"{self.title} is {given!r}; it must be {_KINDS[self.kind]}")
-        value = self.kind(self.check(given))
+        fits = isinstance(given, (str, int, float)) and not isinstance(given, bool)
+        if not fits or isinstance(given, str) != (self.kind is str):
+            kinds = {float: "a number", int: "a whole number", str: "text"}
+            raise InputError(f"{self.title} is {given!r}; it must be {kinds[self.kind]}")
+        value = self.kind(self.check(self.title, given))
         if isinstance(value, float) and value != 0 and not LEAST <= abs(value) <= MOST:
             raise InputError(
                 f"{self.title} is {given:g}; single precision computes with numbers between "
@@ -118,9 +136,6 @@ class Option:
         return self.name.replace("_", "-")
 
 
-_KINDS: dict[type[Value], str] = {float: "a number", int: "a whole number", str: "text"}
-
-
 def _steady(setting: Setting) -> float:
     """Return `steady_rho` for the noise that the terms ask for."""
     terms, multiplier = setting.terms, 0.0
@@ -132,71 +147,54 @@ def _steady(setting: Setting) -> float:
     return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
 
 
-def _rate(given: Any) -> float:
-    rate = checks.fraction("sampling-rate", given)
+def _rate(title: str, given: Any) -> float:
+    rate = checks.fraction(title, given)
     if rate < LEAST_RATE:
-        raise InputError(f"sampling-rate is {rate:g}; it must be at least {LEAST_RATE:g}")
+        raise InputError(f"{title} is {rate:g}; it must be at least {LEAST_RATE:g}")
     return rate
 
 
-def _batches(given: Any) -> str:
-    if given not in BATCHES:
-        raise InputError(f"batches is {given!r}; choose from {', '.join(BATCHES)}")
-    return str(given)
+def _one_of(*choices: str) -> Callable[[str, Any], str]:
+    def check(title: str, given: Any) -> str:
+        if given not in choices:
+            raise InputError(f"{title} is {given!r}; choose from {', '.join(choices)}")
+        return str(given)
+
+    return check
 
 
-def _steps(given: Any) -> str:
-    if given not in STEPS:
-        raise InputError(f"steps is {given!r}; choose from {', '.join(STEPS)}")
-    return str(given)
+def _at_least_one(title: str, given: Any) -> int:
+    return checks.at_least(title, given, 1)
 
 
-def _positive_rho(given: Any) -> float:
-    return checks.positive("rho", given)
-
-
-_RHO_HELP = "The ADMM parameter."
-RHO = Option("rho", float, 0.1, _positive_rho, _RHO_HELP)
-STEADY_RHO = Option("rho", float, _steady, _positive_rho, _RHO_HELP)
+RHO = Option("rho", float, 0.1, checks.positive, "The ADMM parameter.")
+STEADY_RHO = dataclasses.replace(RHO, default=_steady)
 LOCAL_UPDATES = Option(
-    "local_updates",
-    int,
-    1,
-    lambda given: checks.at_least("local-updates", given, 1),
-    "Updates, each a question, in one round.",
+    "local_updates", int, 1, _at_least_one, "Updates, each a question, in one round."
 )
 SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
 BATCH_SIZES = Option(
     "batches",
     str,
     "poisson",
-    _batches,
+    _one_of("poisson", "fixed"),
     "poisson, or fixed: of one size, without replacement (replace_one).",
 )
-SMOOTHING = Option(
-    "smoothing",
-    float,
-    0.0,
-    lambda given: checks.not_negative("smoothing", given),
-    "Strength of Laplacian smoothing.",
-)
+SMOOTHING = Option("smoothing", float, 0.0, checks.not_negative, "Strength of Laplacian smoothing.")
 STEP_RULE = Option(
     "steps",
     str,
     "accelerated",
-    _steps,
+    _one_of("accelerated", "public", "published"),
     "accelerated: with momentum; public: without; published: as printed.",
 )
-
-
-TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 
 
 class Composition(NamedTuple):
     """An algorithm with its questions, in the order of their numbers."""
 
     algorithm: Algorithm
-    oracles: tuple[Oracle, ...]
+    oracles: tuple[oracles.Oracle, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,11 +217,9 @@ class Method:
     structure
         "required" for methods that solve problems with a structure only, "allowed" for those to
         which it is a regulariser with a prox.
-    minimises
-        Whether the question is about a minimiser, not a gradient. The coefficient of a loss with
-        several margins is then not clipped.
-    inside
-        Whether the noise stands inside what is minimised: then there is no mu.
+    minimises, inside
+        Whether the question is about a minimiser, not a gradient (the coefficient of a loss with
+        several margins is then not clipped), and whether the noise stands inside: there is no mu.
     epoch
         From the sampling rate to the number of rounds that belong together.
     """
@@ -248,103 +244,51 @@ class Method:
         return self.has(SAMPLING_RATE.name)
 
 
-def _gradient(setting: Setting) -> Oracle:
-    return Gradient(setting.problem.loss, setting.clip)
+def _on_gradients(algorithm: Callable[[Problem], Algorithm], setting: Setting) -> Composition:
+    """Return a method that asks for the gradient of all records."""
+    question = oracles.Gradient(setting.problem.loss, setting.clip)
+    return Composition(algorithm(setting.problem), (question,))
 
 
-def _sampling_rate(setting: Setting) -> float:
-    return float(setting.options["sampling_rate"])
-
-
-def _records(setting: Setting) -> int | None:
-    """Return what batches of a fixed size are drawn from; None for Poisson batches.
-
-    Raises
-    ------
-    InputError
-        If they are to be of a fixed size under another relation than replace_one.
-    """
-    if setting.options["batches"] != "fixed":
-        return None
-    relation = setting.terms.adjacency.relation
-    if not isinstance(relation, ReplaceOne):
-        raise InputError(
-            f"batches of a fixed size are accounted for under replace_one only, not under "
-            f"{relation.name}; use Poisson batches or replace_one"
-        )
-    return min(setting.facts.counts)
-
-
-def _batch(setting: Setting) -> Oracle:
-    loss, rate = setting.problem.loss, _sampling_rate(setting)
-    return MinibatchGradient(loss, setting.clip, rate, records=_records(setting))
-
-
-def _on_gradients(
-    algorithm: Callable[[Problem], Algorithm],
-) -> Callable[[Setting], Composition]:
-    """Return how to build a method that asks for the gradient of all records."""
-    return lambda setting: Composition(algorithm(setting.problem), (_gradient(setting),))
-
-
-def _dp_sgd(setting: Setting) -> Composition:
-    return Composition(NoisyGradient(setting.problem), (_batch(setting),))
+def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
+    """Return a method that asks for the gradient on batches."""
+    question = oracles.MinibatchGradient(
+        setting.problem.loss,
+        setting.clip,
+        setting.number("sampling_rate"),
+        records=setting.records,
+    )
+    return Composition(algorithm, (question,))
 
 
 def _dp_admm(setting: Setting) -> Composition:
-    algorithm = DPADMM(
-        setting.problem,
-        float(setting.options["rho"]),
-        radius=None,
-        step_rule="smooth",
-        regulariser_at="server",
-    )
-    return Composition(algorithm, (_gradient(setting),))
+    rho = setting.number("rho")
+    kind = partial(DPADMM, rho=rho, radius=None, step_rule="smooth", regulariser_at="server")
+    return _on_gradients(kind, setting)
 
 
 def _exact_step(setting: Setting, *, inside: bool) -> Composition:
     """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
-    rho = float(setting.options["rho"])
-    agents = at_agents(setting.problem, "server")
-    step = ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
+    rho, agents = setting.number("rho"), at_agents(setting.problem, "server")
+    step = oracles.ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
     algorithm = ADMM(setting.problem, rho, regulariser_at="server")
-    return Composition(algorithm, (PerturbedStep(step) if inside else step,))
-
-
-def _linearised_admm(setting: Setting) -> Composition:
-    updates = int(setting.options["local_updates"])
-    return Composition(LinearisedADMM(setting.problem, updates), (_gradient(setting),))
-
-
-def _one_question(setting: Setting) -> Composition:
-    bound = min(setting.clip, TARGET_BOUND)
-    return Composition(OneQuestion(setting.problem), (Statistics(bound),))
+    return Composition(algorithm, (oracles.PerturbedStep(step) if inside else step,))
 
 
 def _sadmm(setting: Setting) -> Composition:
-    structured = structured_from(setting.problem)
-    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
-    if rule is None:
-        return Composition(AcceleratedADMM(structured, smoothing), (_batch(setting),))
-    return Composition(SADMM(structured, smoothing, step_rule=rule), (_batch(setting),))
-
-
-def _printed(setting: Setting) -> StepRule | None:
-    """Return the rule of the printed form's steps, or None for the accelerated form."""
-    rule = setting.options["steps"]
-    if rule == "accelerated":
-        return None
-    return "published" if rule == "published" else "public"
+    structured, rule = structured_from(setting.problem), setting.step_rule
+    smoothing = setting.number("smoothing")
+    kind = AcceleratedADMM if rule is None else partial(SADMM, step_rule=rule)
+    return _on_batches(kind(structured, smoothing), setting)
 
 
 def _renyi_admm(setting: Setting) -> Composition:
-    structured = structured_from(setting.problem)
+    structured, rule = structured_from(setting.problem), setting.step_rule
     if not isinstance(structured.forward, Identity):
         raise InputError("renyi-admm is for the structure lasso; use sadmm or vradmm for others")
-    rule = _printed(setting)
     if rule is None:
-        return Composition(AcceleratedRenyiADMM(structured), (_batch(setting),))
-    return Composition(RenyiADMM(structured, step_rule=rule), (_batch(setting),))
+        return _on_batches(AcceleratedRenyiADMM(structured), setting)
+    return _on_batches(RenyiADMM(structured, step_rule=rule), setting)
 
 
 def _inner(rate: float) -> int:
@@ -354,27 +298,29 @@ def _inner(rate: float) -> int:
 
 def _vradmm(setting: Setting) -> Composition:
     """Return DP-VRADMM with its two questions; logistic coefficients keep their sign."""
-    loss, inner = setting.problem.loss, _inner(_sampling_rate(setting))
-    clip = min(setting.clip, loss.lipschitz)
+    loss, rate = setting.problem.loss, setting.number("sampling_rate")
+    clip, inner = min(setting.clip, loss.lipschitz), _inner(rate)
     spread = clip if loss.start_coefficient is not None else 2 * clip
     (batch, snapshot), noise = variance_reduction(
-        loss, clip=clip, spread=spread, rate=_sampling_rate(setting), inner=inner
+        loss, clip=clip, spread=spread, rate=rate, inner=inner
     )
-    smoothing, rule = float(setting.options["smoothing"]), _printed(setting)
-    structured = structured_from(setting.problem)
-    algorithm = (
-        AcceleratedVRADMM(structured, smoothing, inner=inner, snapshot_noise=noise)
-        if rule is None
-        else VRADMM(structured, smoothing, inner=inner, snapshot_noise=noise, step_rule=rule)
+    structured, rule = structured_from(setting.problem), setting.step_rule
+    kind = AcceleratedVRADMM if rule is None else partial(VRADMM, step_rule=rule)
+    algorithm: Algorithm = kind(
+        structured, setting.number("smoothing"), inner=inner, snapshot_noise=noise
     )
-    return Composition(algorithm, (dataclasses.replace(batch, records=_records(setting)), snapshot))
+    return Composition(algorithm, (dataclasses.replace(batch, records=setting.records), snapshot))
 
 
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
+_STRUCTURED: dict[str, Any] = {
+    "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
+    "structure": "required",
+}
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "noisy-gradient": Method(
-            build=_on_gradients(NoisyGradient),
+            build=partial(_on_gradients, NoisyGradient),
             summary="gradient steps with momentum on noised gradients",
             structure="allowed",
         ),
@@ -393,31 +339,37 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             inside=True,
         ),
         "linearised-admm": Method(
-            build=_linearised_admm,
+            build=lambda setting: _on_gradients(
+                partial(LinearisedADMM, local_updates=int(setting.options["local_updates"])),
+                setting,
+            ),
             summary="linearised ADMM with local updates (Ryu and Kim 2023)",
             options=(LOCAL_UPDATES,),
         ),
         "dp-sgd": Method(
-            build=_dp_sgd,
+            build=lambda setting: _on_batches(NoisyGradient(setting.problem), setting),
             summary="noisy-gradient on batches",
             options=_SAMPLED,
             structure="allowed",
         ),
         "one-question": Method(
-            build=_one_question, summary="X'X and X'y, asked once (squared loss)", rounds=1
+            build=lambda setting: Composition(
+                OneQuestion(setting.problem),
+                (oracles.Statistics(min(setting.clip, TARGET_BOUND)),),
+            ),
+            summary="X'X and X'y, asked once (squared loss)",
+            rounds=1,
         ),
         "sadmm": Method(
             build=_sadmm,
             summary="stochastic ADMM for a structure (Liu et al. 2022)",
-            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
-            structure="required",
+            **_STRUCTURED,
         ),
         "vradmm": Method(
             build=_vradmm,
             summary="sadmm with variance reduction (Liu et al. 2022)",
-            options=(*_SAMPLED, SMOOTHING, STEP_RULE),
-            structure="required",
             epoch=lambda rate: _inner(rate) + 1,
+            **_STRUCTURED,
         ),
         "renyi-admm": Method(
             build=_renyi_admm,
@@ -425,35 +377,27 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             options=(*_SAMPLED, STEP_RULE),
             structure="required",
         ),
-        "recal": Method(
-            build=_on_gradients(RECAL),
-            summary="a token on a walk, sound form (Wang et al. 2024)",
-            network="relay",
-        ),
-        "walkman": Method(
-            build=_on_gradients(Walkman), summary="another token method", network="relay"
-        ),
-        "nids": Method(
-            build=_on_gradients(NIDS), summary="gossip with gradient correction", network="gossip"
-        ),
-        "ic-admm": Method(
-            build=_on_gradients(LinearisedGossipADMM),
-            summary="linearised ADMM by gossip",
-            network="gossip",
-        ),
-        "extra": Method(build=_on_gradients(EXTRA), summary="PG-EXTRA by gossip", network="gossip"),
+        **{
+            name: Method(build=partial(_on_gradients, kind), summary=summary, network="relay")
+            for name, kind, summary in (
+                ("recal", RECAL, "a token on a walk, sound form (Wang et al. 2024)"),
+                ("walkman", Walkman, "another token method"),
+            )
+        },
+        **{
+            name: Method(build=partial(_on_gradients, kind), summary=summary, network="gossip")
+            for name, kind, summary in (
+                ("nids", NIDS, "gossip with gradient correction"),
+                ("ic-admm", LinearisedGossipADMM, "linearised ADMM by gossip"),
+                ("extra", EXTRA, "PG-EXTRA by gossip"),
+            )
+        },
     }
 )
 
 
 def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
-    """Return the method of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; the message lists the names.
-    """
+    """Return the method of that name; `InputError` if there is none."""
     if name not in methods:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(methods)}")
     return methods[name]

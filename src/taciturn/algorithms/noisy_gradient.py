@@ -23,7 +23,7 @@ class _Public(NamedTuple):
 
 
 class NoisyGradient(AnswerMessages):
-    r"""Proximal gradient descent on noised gradients, with momentum and tail averaging.
+    """Proximal gradient descent on noised gradients, with momentum and tail averaging.
 
     With answers g_i at the public query y, step size eta, momentum beta and averaging weight a:
 
@@ -46,10 +46,10 @@ class NoisyGradient(AnswerMessages):
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
     the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On Poisson batches
-    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; the batches' own
-    variance is not public and does not enter H, but without noise it forbids acceleration: eta =
-    1/L, beta = 0, tail averaging.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
+    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; their own variance is
+    not public and does not enter H, but without noise it forbids acceleration: eta = 1/L, beta = 0,
+    tail averaging.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The question
     depends on public state alone and the message is the answer itself, so under summation the
@@ -57,8 +57,6 @@ class NoisyGradient(AnswerMessages):
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
     radius
         Assumed norm of the solution; None for sqrt(d) / R.
     averaged
@@ -79,11 +77,16 @@ class NoisyGradient(AnswerMessages):
         smoothness = smoothness_of(spec)
         radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
         spread = np.sqrt(spec.dimension) * noise.of_mean
-        if spread == 0 and not noise.sampled:
-            return _accelerated(smoothness, rounds)
-        step, momentum = 1 / smoothness, 0.0
+        k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
+        if spread == 0 and not noise.sampled:  # accelerated
+            constant = {"step_size": np.full(rounds, step), "averaging": np.ones(rounds)}
+            return constant | {"momentum": k / (k + 3)}
         if spread > 0:
-            step, momentum = _reach(radius * np.sqrt(rounds) / spread, smoothness, rounds)
+            horizon = radius * np.sqrt(rounds) / spread  # T eta / (1 - beta)
+            if horizon / rounds <= step:
+                step = horizon / rounds
+            else:
+                momentum = 1 - max(min(1.0, 8 / rounds), step * rounds / horizon)
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),
@@ -105,25 +108,3 @@ class NoisyGradient(AnswerMessages):
         query = iterate + turn.values["momentum"] * (iterate - public.iterate)
         average = public.average + turn.values["averaging"] * (iterate - public.average)
         return _Public(query, iterate, average)
-
-    @override
-    def model(self, public: _Public) -> Model:
-        return public.average
-
-
-def _reach(horizon: float, smoothness: float, rounds: int) -> tuple[float, float]:
-    """Return the step size and momentum with the given horizon, T eta / (1 - beta)."""
-    longest = 1 / smoothness
-    if horizon / rounds <= longest:
-        return horizon / rounds, 0.0
-    slowest = min(1.0, 8 / rounds)
-    return longest, 1 - max(slowest, longest * rounds / horizon)
-
-
-def _accelerated(smoothness: float, rounds: int) -> dict[str, HostArray]:
-    k = np.arange(rounds)
-    return {
-        "step_size": np.full(rounds, 1 / smoothness),
-        "momentum": k / (k + 3),
-        "averaging": np.ones(rounds),
-    }

@@ -18,24 +18,25 @@ from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, Vector
 
 
-class OneQuestion(AnswerMessages):
-    r"""Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
+class _AskedOnce(AnswerMessages):
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        if rounds != 1:
+            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
+        return super().questions(rounds)
+
+
+class OneQuestion(_AskedOnce):
+    """Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
 
     With the mean (S, b) of the agents' noised statistics, S symmetric by unpacking, and its
     eigenvalues l_k, the aggregator solves a public problem:
 
         w = argmin_{w in C} w' S+ w / 2 - b'w + r(w),      S+ = S with l_k raised to the floor.
 
-    Without noise this is argmin F for the squared loss, since F is that quadratic.
-
-    **The floor.** Let nu be the standard deviation of one coordinate of the mean answer, public
-    from the plan. The noise in S is symmetric Gaussian with variance nu^2 on the diagonal and
-    nu^2 / 2 off it (the packing weighs off-diagonal entries by sqrt(2)): the Gaussian orthogonal
-    ensemble, whose largest eigenvalue is at most nu sqrt(2 D) on average (Gordon's comparison).
-    By Weyl's inequality an eigenvalue of S above twice that belongs to a curvature of at least half
-    its size, and may be divided by; one below may be noise alone, and dividing b's noise by it
-    ruins the estimate. So floor = 2 nu sqrt(2 D), a public number, which also makes S+
-    positive semi-definite in every case. Directions above it are left as they are, without bias.
+    Without noise this is argmin F for the squared loss, since F is that quadratic. The floor is 2
+    nu sqrt(2 D), nu the standard deviation of one coordinate of the mean answer: an eigenvalue
+    below may be noise alone (docs/explanation/step-sizes.md). It makes S+ positive semi-definite.
 
     **Solution.** Without constraint and with no or an l2 regulariser of weight c, in closed form on
     the eigenvectors, w = sum_k v_k (v_k'b) / (l_k+ + c), leaving out directions in which the
@@ -45,19 +46,6 @@ class OneQuestion(AnswerMessages):
     **Guarantee.** One round, one question, asked at public state (its answer does not even depend
     on the query), and the message is the answer itself: under summation the observer sees the mean
     answer and the noises of honest agents add up. Everything after it is post-processing.
-
-    Attributes
-    ----------
-    problem
-        Must have the squared loss; its regulariser and constraint are used.
-    steps
-        Steps of the proximal gradient method, where it is needed.
-
-    Raises
-    ------
-    InputError
-        If the loss is not squared, or `steps` is not a whole number of at least 1; from
-        `questions`, if more than one round is asked for.
     """
 
     problem: Problem
@@ -72,12 +60,6 @@ class OneQuestion(AnswerMessages):
             )
 
     @override
-    def questions(self, rounds: int) -> HostArray:
-        if rounds != 1:
-            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
-        return super().questions(rounds)
-
-    @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         return {"floor": np.full(rounds, 2 * noise.of_mean * np.sqrt(2 * spec.shape[0]))}
 
@@ -90,39 +72,22 @@ class OneQuestion(AnswerMessages):
         return Point(inbox)
 
     @override
-    def first_public(self, template: Vector) -> Vector:
-        return template
-
-    @override
     def combine(self, public: Vector, mean_message: Float[Array, "S"], turn: Turn) -> Vector:
         matrix, vector = unpacked(mean_message, public.shape[0])
         values, basis = jnp.linalg.eigh(matrix)
         values = jnp.maximum(values, turn.values["floor"])
-        weight = self._ridge
-        if weight is not None:
-            return _ridge(values + weight, basis, vector)
-        return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
-
-    @property
-    def _ridge(self) -> float | Float[Array, ""] | None:
-        """The weight of a purely quadratic regulariser on the whole space; else None."""
-        if not isinstance(self.problem.constraint, WholeSpace):
-            return None
         regulariser = self.problem.regulariser
+        quadratic = isinstance(regulariser, L2 | NoRegulariser)
+        if not quadratic or not isinstance(self.problem.constraint, WholeSpace):
+            return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
         if isinstance(regulariser, L2):
-            return regulariser.weight
-        return 0.0 if isinstance(regulariser, NoRegulariser) else None
-
-    @override
-    def model(self, public: Vector) -> Vector:
-        return public
-
-
-def _ridge(values: Vector, basis: Float[Array, "D D"], vector: Vector) -> Vector:
-    """Return the least-norm minimiser of w'Sw/2 - b'w, S = basis diag(values) basis'."""
-    least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
-    solid = values > least
-    return basis @ (jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1))
+            values = values + regulariser.weight
+        # the minimiser of least norm
+        least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
+        solid = values > least
+        along = jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1)
+        model: Vector = basis @ along
+        return model
 
 
 def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, steps: int) -> Vector:
@@ -144,10 +109,8 @@ def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, ste
     return model
 
 
-class EvaluateModel(AnswerMessages):
-    """One question about a model, and the mean of the agents' noised answers.
-
-    Nothing is trained: what a run releases is that mean, of the shape of an answer.
+class EvaluateModel(_AskedOnce):
+    """One question about a model: what a run releases is the mean of the agents' noised answers.
 
     **Guarantee.** One round, one question, asked at a model that is fixed in the plan, and the
     message is the answer itself: under summation the noises of honest agents add up.
@@ -164,16 +127,6 @@ class EvaluateModel(AnswerMessages):
     answers: int = eqx.field(static=True)
 
     @override
-    def questions(self, rounds: int) -> HostArray:
-        if rounds != 1:
-            raise InputError(f"this algorithm asks once; plan 1 round, not {rounds}")
-        return super().questions(rounds)
-
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        return {}
-
-    @override
     def start(self, template: Model) -> Float[Array, "S"]:
         return jnp.zeros(self.answers, template.dtype)
 
@@ -188,7 +141,3 @@ class EvaluateModel(AnswerMessages):
     @override
     def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
         return mean_message
-
-    @override
-    def model(self, public: Array) -> Array:
-        return public

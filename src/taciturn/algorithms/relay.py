@@ -16,7 +16,7 @@ from taciturn.algorithms.algorithm import (
     RelayAlgorithm,
     Turn,
     averaging,
-    checked_step,
+    check_step,
     smoothness_of,
     step_within,
 )
@@ -42,13 +42,11 @@ class NoisedRelay(RelayAlgorithm):
     """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`taciturn.algorithms.step_within`); with noise the last half of the models
-    is averaged. Hops that only pass the token on, beyond a cap, count for neither.
+    noise asks for it (`step_within`); with noise the last half of the models is averaged. Hops that
+    only pass the token on, beyond a cap, count for neither.
 
     Attributes
     ----------
-    problem
-        Supplies the regulariser and the constraint; its loss is not used.
     step
         The step size; None for the public choice.
     agents
@@ -71,8 +69,7 @@ class NoisedRelay(RelayAlgorithm):
 
     @override
     def on_network(self: RelayT, spec: Spec, network: Walk) -> RelayT:
-        if self.step is not None:
-            checked_step(type(self).__name__, self.step, *self.limit(spec))
+        check_step(self, self.step, *self.limit(spec))
         return dataclasses.replace(self, agents=spec.agents)
 
     @override
@@ -115,7 +112,7 @@ class RecalToken(NamedTuple):
 
 
 class RECAL(NoisedRelay):
-    r"""RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
+    """RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
 
     The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
     of the token (x, u), u = sum_j lambda_j, asks for the gradient of f_i at its copy y_i. With g
@@ -129,13 +126,8 @@ class RECAL(NoisedRelay):
 
     It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
     (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
-    recovered exactly from the links: see the package taciturn-papers.
-
-    **Settings from public facts.** In directions of little curvature h a sweep of A hops multiplies
-    x by about 1 - alpha s h: put lambda_i = s h y_i + (y_i+ - y_i) / alpha, from (7c), into (7b).
-    So alpha s is a step size, and alpha = step / s with the step of
-    `taciturn.algorithms.step_within`, whose limit is 2 / (L + 1/s). The objective scale s = 10/L
-    makes that nearly 2/L. With noise the last half of the models is averaged.
+    recovered exactly from the links: see the package taciturn-papers. alpha s is a step size
+    (docs/explanation/step-sizes.md), with the limit 2 / (L + 1/s); s = 10/L makes that nearly 2/L.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone: a run is post-processing of the adaptive composition of its answers, and an observer who
@@ -143,8 +135,8 @@ class RECAL(NoisedRelay):
 
     Attributes
     ----------
-    problem, step
-        As for `NoisedRelay`; the step is alpha s.
+    step
+        alpha s.
     objective_scale
         s; None for 10 / L.
     """
@@ -200,7 +192,7 @@ class WalkmanToken(NamedTuple):
 
 
 class Walkman(NoisedRelay):
-    r"""Walkman with linearised steps (Mao et al. 2020) on noised gradients.
+    """Walkman with linearised steps (Mao et al. 2020) on noised gradients.
 
     The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
     y_i. With g the noised answer and step size a:
@@ -210,25 +202,11 @@ class Walkman(NoisedRelay):
         z_i+ = z_i + x - y_i+
         m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
 
-    Steps of 1/L and more were seen to diverge, 1/(2 L) was not; 1/L is therefore refused.
+    Steps of 1/L and more were seen to diverge, 1/(2 L) was not; 1/L is therefore refused. The order
+    of the walk decides `pace` and `amplification`, from 1.8 and 1 for eight agents in a fixed order
+    to 0.7 and 9.8 around a ring: docs/explanation/step-sizes.md.
 
-    **The order of the walk matters.** Without r, y_i - z_i = x + a g' - 2 a g after a visit, with
-    g' the answer before: an answer weighs -2 a / A until its agent's next visit, T_1 hops later,
-    and a / A for T_2 more. x is the mean of what the agents' last visits found, ell hops ago on
-    average, so an answer moves x by -(2 T_1 - T_2) a / (A ell) in the end. Visits are A hops apart
-    on average: a sweep moves x like a gradient step of size a A / ell (`pace` A / ell), under about
-    mean (2 T_1 - T_2)^2 / A^2 times the variance that its noise would have (`amplification`). For
-    eight agents in a fixed order these are 1.8 and 1; on a random walk where each is a neighbour of
-    each, 1.1 and 4.3; around a ring, 0.7 and 9.8: slower, and much noisier. The walk is public, so
-    both are computed from its hops, and the step that the noise allows follows from them.
-
-    **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
-    alone, so a run is post-processing of the adaptive composition of its answers.
-
-    Attributes
-    ----------
-    problem, step
-        As for `NoisedRelay`; the step is a.
+    **Guarantee.** As for `RECAL`.
     """
 
     @override

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,9 +12,21 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.accelerated_admm import Accelerated, AcceleratedSplitting
-from taciturn.algorithms.algorithm import Noise, Turn, running_mean, tail_average
-from taciturn.algorithms.splitting import Iterate, SplittingADMM, least_norm, warn_of_rank
+from taciturn.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    Turn,
+    running_mean,
+    tail_average,
+)
+from taciturn.algorithms.splitting import (
+    Accelerated,
+    AcceleratedSplitting,
+    Iterate,
+    RateWarning,
+    SplittingADMM,
+    least_norm,
+)
 from taciturn.errors import InputError
 from taciturn.oracles import MinibatchDifference, Pair, Snapshot
 from taciturn.problems import Loss
@@ -21,6 +34,36 @@ from taciturn.spec import Spec
 from taciturn.typing import HostArray, Vector
 
 DIFFERENCE, SNAPSHOT = 0, 1
+
+
+class _Epochs(AnswerMessages):
+    """Epochs of one snapshot gradient p and m mini-batch differences d.
+
+    `inner` is m; `snapshot_noise` the standard deviation of the noise on p over that on d, public,
+    from `variance_reduction`.
+    """
+
+    inner: int = eqx.field(static=True, kw_only=True)
+    snapshot_noise: float = eqx.field(static=True, default=1.0, kw_only=True)
+
+    def __check_init__(self) -> None:
+        checks.at_least("inner", self.inner, 1)
+        checks.not_negative("snapshot_noise", self.snapshot_noise)
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        return epochs(rounds, self.inner)
+
+    def spread(self, noise: Noise, steps: int) -> float:
+        """Return the standard deviation of the noise on d + p, p used in so many steps."""
+        return noise.of_mean * float(np.sqrt(1 + steps * self.snapshot_noise**2))
+
+    def spread_out(self, rounds: int, values: dict[str, HostArray]) -> dict[str, HostArray]:
+        """Return schedules of steps as schedules of rounds, with `moves`: where there is a step."""
+        moves = self.questions(rounds)[:, 0] == DIFFERENCE
+        place = np.maximum(np.cumsum(moves) - 1, 0)
+        of_rounds = {name: np.asarray(value)[place] for name, value in values.items()}
+        return of_rounds | {"moves": moves.astype(float)}
 
 
 class _Public(NamedTuple):
@@ -31,8 +74,8 @@ class _Public(NamedTuple):
     average: Vector
 
 
-class VRADMM(SplittingADMM):
-    r"""Epochs of one snapshot gradient and m mini-batch differences.
+class VRADMM(_Epochs, SplittingADMM):
+    """Epochs of one snapshot gradient and m mini-batch differences (Liu et al. 2022).
 
     An epoch starts with the full-batch gradient p at the anchor, the mean of the last epoch's x.
     Then, m times, the difference d from the anchor to x is asked for (`MinibatchDifference`) and a
@@ -50,27 +93,10 @@ class VRADMM(SplittingADMM):
     afresh before every difference: the sum of the two answers then has the law of the paper's (6),
     one answer on gradient at the anchor plus difference with noise of both variances added, and
     costs what the two cost.
-
-    Attributes
-    ----------
-    inner
-        m.
-    restart
-        Whether epochs restart.
-    fused
-        Whether p is asked again before every difference.
-    snapshot_noise
-        Standard deviation of the noise on p over that on d; public, from `variance_reduction`.
     """
 
-    inner: int = eqx.field(static=True, kw_only=True)
     restart: bool = eqx.field(static=True, default=False, kw_only=True)
     fused: bool = eqx.field(static=True, default=False, kw_only=True)
-    snapshot_noise: float = eqx.field(static=True, default=1.0, kw_only=True)
-
-    def __check_init__(self) -> None:
-        checks.at_least("inner", self.inner, 1)
-        checks.not_negative("snapshot_noise", self.snapshot_noise)
 
     @property
     def epoch(self) -> int:
@@ -83,26 +109,24 @@ class VRADMM(SplittingADMM):
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        if self.restart:
-            warn_of_rank(self.problem)
-        moves = self.questions(rounds)[:, 0] == DIFFERENCE
-        count = int(np.sum(moves))
-        kept = 1 if self.fused else self.inner  # steps that one noised snapshot is used in
-        spread = noise.of_mean * float(np.sqrt(1 + kept * self.snapshot_noise**2))
+        if self.restart and not self.problem.forward.full_row_rank():
+            warnings.warn(
+                "A does not have full row rank, so the linear rate of the strongly convex method "
+                "with restarts is not proven for this structure; the privacy is not affected",
+                RateWarning,
+                stacklevel=2,
+            )
+        count = int(np.sum(self.questions(rounds) == DIFFERENCE))
+        spread = self.spread(noise, 1 if self.fused else self.inner)
         values = self.steps(spec, count, spread, sampled=noise.sampled)
-        within = np.arange(count) % self.inner
-        values |= {"epoch_mean": 1 / (within + 1.0), "averaging": self._averaging(count, noise)}
-        place = np.maximum(np.cumsum(moves) - 1, 0)
-        spread_out = {name: np.asarray(value)[place] for name, value in values.items()}
-        opens = (np.arange(rounds) % self.epoch == 0).astype(float)
-        return spread_out | {"moves": moves.astype(float), "opens": opens}
-
-    def _averaging(self, count: int, noise: Noise) -> HostArray:
+        mean = 1 / (np.arange(count) % self.inner + 1.0)
         if self.step_rule == "public":
-            return np.ones(count) if noise.multiplier == 0 else tail_average(count)
-        if self.restart:
-            return 1 / (np.arange(count) % self.inner + 1.0)
-        return running_mean(count)
+            averaging = np.ones(count) if noise.multiplier == 0 else tail_average(count)
+        else:
+            averaging = mean if self.restart else running_mean(count)
+        values |= {"epoch_mean": mean, "averaging": averaging}
+        opens = (np.arange(rounds) % self.epoch == 0).astype(float)
+        return self.spread_out(rounds, values) | {"opens": opens}
 
     @override
     def _published(self, t: HostArray) -> HostArray:
@@ -155,20 +179,11 @@ class VRADMM(SplittingADMM):
         ]
         return fresh._replace(iterate=Iterate(*chosen))
 
-    @override
-    def model(self, public: _Public) -> Vector:
-        return public.average
-
 
 def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
     """Return the questions of epochs of m differences, `(T, 1)`: a snapshot opens each.
 
     Where `fused`, a snapshot is asked for before every difference.
-
-    Raises
-    ------
-    InputError
-        If the rounds are not a whole number of epochs.
 
     Examples
     --------
@@ -189,12 +204,10 @@ def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
 def variance_reduction(
     loss: Loss, *, clip: float, spread: float, rate: float, inner: int
 ) -> tuple[tuple[MinibatchDifference, Snapshot], float]:
-    r"""Return VRADMM's two questions, and its `snapshot_noise`.
+    """Return VRADMM's two questions, and its `snapshot_noise`.
 
-    The multipliers z_d and z_s of difference and snapshot share the budget. With k = spread / clip,
-    an epoch's noise moves x by a variance proportional to m z_d^2 k^2 / q^2 + m^2 z_s^2, and costs
-    about m q^2 / z_d^2 + 1 / z_s^2 (amplification to first order). The product of the two is least
-    at z_s / z_d = sqrt(k / m) / q.
+    Their multipliers z_d and z_s share the budget as z_s / z_d = sqrt(k / m) / q, k = spread / clip
+    (docs/explanation/step-sizes.md).
 
     Examples
     --------
@@ -206,7 +219,7 @@ def variance_reduction(
     share = spread / clip if np.isfinite(spread) and np.isfinite(clip) else 1.0
     relative = float(np.sqrt(share / inner)) / rate
     questions = (
-        MinibatchDifference(loss, clip, spread, rate),
+        MinibatchDifference(loss, clip, rate, spread=spread),
         Snapshot(loss, clip, relative),
     )
     return questions, relative * rate / share
@@ -218,50 +231,24 @@ class _AcceleratedPublic(NamedTuple):
     gradient: Vector
 
 
-class AcceleratedVRADMM(AcceleratedSplitting):
-    r"""Epochs of one snapshot gradient and m mini-batch differences, with momentum.
+class AcceleratedVRADMM(_Epochs, AcceleratedSplitting):
+    """The epochs of `VRADMM`, the form that Liu et al. 2022 print, with momentum.
 
-    An epoch starts with the full-batch gradient p at the anchor, which is then the averaged model.
-    Then, m times, the difference d from the anchor to the query q is asked for and a step of
-    `AcceleratedSplitting` is taken on g = d + p. The questions are those of
-    `taciturn.algorithms.VRADMM`, the form that Liu et al. 2022 print, and so are their bounds.
+    The anchor is the averaged model, and each difference, from the anchor to the query q, is
+    followed by a step of `AcceleratedSplitting` on g = d + p.
 
     **Settings from public facts.** Those of `AcceleratedSplitting` for as many steps as there are
     differences. The noise of one p is in m steps: m z^2 is added to the variance of d, z
     `snapshot_noise`, as if it were drawn anew in each.
 
-    **Guarantee.** Both questions are asked at public points and each is charged for by itself: the
-    difference on a Poisson batch, amplified; the snapshot on all records, not. That the snapshot is
-    used m times is post-processing.
-
-    Attributes
-    ----------
-    inner
-        m.
-    snapshot_noise
-        Standard deviation of the noise on p over that on d; from `variance_reduction`.
+    **Guarantee.** As for `VRADMM`.
     """
-
-    inner: int = eqx.field(static=True, kw_only=True)
-    snapshot_noise: float = eqx.field(static=True, default=1.0, kw_only=True)
-
-    def __check_init__(self) -> None:
-        checks.at_least("inner", self.inner, 1)
-        checks.not_negative("snapshot_noise", self.snapshot_noise)
-
-    @override
-    def questions(self, rounds: int) -> HostArray:
-        return epochs(rounds, self.inner)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        moves = self.questions(rounds)[:, 0] == DIFFERENCE
-        spread = noise.of_mean * float(np.sqrt(1 + self.inner * self.snapshot_noise**2))
-        values = self.steps(spec, int(np.sum(moves)), spread, noise.rate)
-        place = np.maximum(np.cumsum(moves) - 1, 0)
-        return {name: value[place] for name, value in values.items()} | {
-            "moves": moves.astype(float)
-        }
+        count = int(np.sum(self.questions(rounds) == DIFFERENCE))
+        spread = self.spread(noise, self.inner)
+        return self.spread_out(rounds, self.steps(spec, count, spread, noise.rate))
 
     @override
     def ask(self, state: Vector, inbox: _AcceleratedPublic, turn: Turn) -> Pair:

@@ -16,28 +16,8 @@ from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, residu
 from taciturn.audit.subject import Canary, Fault, canary, fault_named, plant
 
 __all__ = [
-    "AuditReport",
-    "Canary",
-    "Conformance",
-    "EpsilonBound",
-    "Fault",
-    "Law",
-    "LowerBound",
-    "Pairwise",
-    "ReplayReport",
-    "ResidualReport",
-    "audit",
-    "audit_perturbed",
-    "audit_sampled",
-    "canary",
-    "check_method",
-    "check_oracle",
-    "epsilon_lower_bound",
-    "fault_named",
-    "log_likelihood_ratio",
-    "lower_bound",
-    "pairwise_mu",
-    "plant",
-    "replay",
-    "residual_report",
-]
+    "AuditReport", "Canary", "Conformance", "EpsilonBound", "Fault", "Law", "LowerBound",
+    "Pairwise", "ReplayReport", "ResidualReport", "audit", "audit_perturbed", "audit_sampled",
+    "canary", "check_method", "check_oracle", "epsilon_lower_bound", "fault_named",
+    "log_likelihood_ratio", "lower_bound", "pairwise_mu", "plant", "replay", "residual_report",
+]  # fmt: skip

@@ -5,34 +5,29 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import jax
-import numpy as np
-from jaxtyping import Float
 
 from taciturn import checks
 from taciturn.algorithms import Value
-from taciturn.audit.epsilon import (
-    CONFIDENCE,
-    LowerBound,
-    check_runs,
-    log_likelihood_ratio,
-    lower_bound,
-    seed_or_fresh,
-)
+from taciturn.audit.epsilon import CONFIDENCE, LowerBound, checked_seed, lower_bound, ratios
 from taciturn.audit.pairwise import DataPair
-from taciturn.audit.randomness import LONG, WIDE, randomness_report
-from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, run_residuals
+from taciturn.audit.recorded import (
+    LONG,
+    WIDE,
+    ReplayReport,
+    ResidualReport,
+    randomness_report,
+    replay,
+    run_residuals,
+)
 from taciturn.audit.subject import (
     AGENTS,
-    BothAnswers,
     Canary,
     Fault,
     Maker,
     Setup,
-    Subject,
     canary,
     canary_of,
     composition_of,
@@ -40,18 +35,15 @@ from taciturn.audit.subject import (
     name_of,
     planned,
     plant,
+    saturated,
 )
 from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live, Pair, Rival
+from taciturn.engine.door import Live
 from taciturn.engine.planning import Plan
-from taciturn.engine.program import Program
-from taciturn.engine.protocol import Trace
 from taciturn.errors import InputError
 from taciturn.network import Network
-from taciturn.oracles import Oracle
 from taciturn.privacy import Messages, Observer, epsilon_of
-from taciturn.problems import Shards
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Key
 
 # false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
@@ -71,7 +63,7 @@ class AuditReport:
     claimed_mu
         What the certificate says.
     likelihood
-        Lower bound from `runs` runs on each of two neighbouring data sets.
+        Lower bound from runs on each of two neighbouring data sets.
     replay, residuals
         Of one recorded run.
     drawn
@@ -140,6 +132,9 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
+    The attacker knows both data sets, every other record and all settings, and sees what the
+    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+
     Parameters
     ----------
     algorithm
@@ -155,34 +150,26 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         Of data and noise; None for one of the operating system's. What is drawn without a seed is
         tested in any case, on a run of its own.
     fault
-        A fault to plant; the report must then say `violated`. The question is one of
-        the library's: what is audited is the algorithm, the door and the accounting.
+        A fault to plant; the report must then say `violated`. The question is one of the library's:
+        what is audited is the algorithm, the door and the accounting.
     observer
         Who attacks; every message, if not given.
     network
         Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the rounds. If
         none is given for a named method that needs one, a random walk on a ring or gossip on a
         path.
-    options
-        Of a named method.
+    options, centre
+        Of a named method: its options, and whether it asks about rows around a private centre.
     rows_per_person, agents_per_person
         Attack a person with so many rows, at so many of the agents, and not a record.
-    centre
-        Whether a named method asks about rows around a private centre.
     pair
         Two packed data sets, of record norm 1 and in double precision, that differ in one record:
-        those which your question moves furthest between. None for a pair that saturates a
-        question of the library.
-
-    Notes
-    -----
-    The attacker knows both data sets, every other record and all settings, and sees what the
-    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+        those which your question moves furthest between. None for a pair that saturates a question
+        of the library.
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
-    check_runs(runs)
-    seed = seed_or_fresh(seed)
+    seed = checked_seed(runs, seed)
     setup = Setup(
         epsilon=float(epsilon_of(DELTA, mu)),
         delta=DELTA,
@@ -205,16 +192,16 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         raise InputError(
             f"{algorithm} draws noise once, so none can be reused; choose another fault"
         )
+    if plan.certificate.mu is None:
+        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
     keys = jax.random.split(jax.random.key(seed), 3)
-    record = recorded(plan, attacked, keys[0], fault)
     return AuditReport(
-        algorithm=name_of(algorithm),
-        fault=fault,
-        claimed_mu=_claim(plan),
-        likelihood=_attack(plan, attacked, keys[1:], runs, fault),
-        replay=record[0],
-        residuals=record[1],
-        drawn=_drawn(algorithm, setup, plan.rounds > 1, seed, fault),
+        name_of(algorithm),
+        fault,
+        plan.certificate.mu,
+        _attack(plan, attacked, keys[1:], runs, fault),
+        *recorded(plan, attacked, keys[0], fault),
+        _drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
 
 
@@ -258,103 +245,45 @@ def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Pla
     oracles = composition_of(subject, centre=setup.centre).oracles
     if setup.pair is not None:
         return canary_of(setup.pair, oracles[0]), planned(subject, setup)
-    return saturating(oracles, seed, setup), planned(subject, setup)
-
-
-def saturating(oracles: tuple[Oracle, ...], seed: int, setup: Setup | None = None) -> Canary:
-    """Return the pair that saturates the first oracle for which one is known.
-
-    Raises
-    ------
-    InputError
-        If none is known for any of them; for no oracles at all it is the gradient's.
-    """
-    setup = setup or Setup(epsilon=1.0)
-    pair_for = partial(
-        canary,
-        agents=AGENTS,
-        records=setup.records,
-        features=setup.features,
-        seed=seed,
-        adjacency=setup.adjacency,
-    )
-    for oracle in oracles[:-1]:
-        try:
-            return pair_for(oracle=oracle)
-        except InputError:
-            continue
-    return pair_for(oracle=oracles[-1] if oracles else None)
+    size: dict[str, int] = {"agents": AGENTS, "records": setup.records, "features": setup.features}
+    question = saturated(oracles) or oracles[-1]
+    pair = canary(**size, seed=seed, oracle=question, adjacency=setup.adjacency)
+    return pair, planned(subject, setup)
 
 
 def refuse_without_mu(subject: str | Maker) -> None:
     """Raise `InputError` unless the answers of a named method have a mu."""
     method = method_of(subject)
-    if method is not None and method.sampled:
-        raise InputError(
-            f"{subject} answers on sampled batches, which have no mu to audit; use "
-            "taciturn.audit.audit_sampled, which bounds epsilon"
-        )
-    if method is not None and method.inside:
-        raise InputError(
-            f"{subject} puts its noise inside an objective, which has no mu to audit; use "
-            "taciturn.audit.audit_perturbed, which bounds epsilon"
-        )
-
-
-def _claim(plan: Plan) -> float:
-    if plan.certificate.mu is None:
-        raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    return plan.certificate.mu
-
-
-def _faulty(plan: Plan, key: Key, fault: Fault | None) -> tuple[Program, Subject]:
-    program = plan.program
-    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
-    # a fault of the method is in its messages, which are not sent where whole steps are added
-    summed = program.summed and subject.algorithm is program.algorithm
-    return dataclasses.replace(program, algorithm=subject.algorithm, summed=summed), subject
+    if method is None or not (method.sampled or method.inside):
+        return
+    what, other = "answers on sampled batches", "audit_sampled"
+    if method.inside:
+        what, other = "puts its noise inside an objective", "audit_perturbed"
+    raise InputError(
+        f"{subject} {what}, which has no mu to audit; use taciturn.audit.{other}, which bounds "
+        "epsilon"
+    )
 
 
 def recorded(
     plan: Plan, pair: Canary, key: Key, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
-    program, subject = _faulty(plan, key, fault)
+    program = plan.program
+    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
+    # a fault of the method is in its messages, which are not sent where whole steps are added
+    summed = program.summed and subject.algorithm is program.algorithm
+    program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
     first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
-    trace: Trace
     _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
-    planned = dataclasses.replace(plan.program, summed=program.summed)
-    plan = dataclasses.replace(plan, program=planned)
+    plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
     seen = replay(plan, subject.oracles, trace, first, second)
     return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
 
 
 def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
     sides = [
-        _ratios(plan, pair, actual, jax.random.split(key, runs), fault)
+        ratios(plan, pair, actual, jax.random.split(key, runs), fault)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
     return lower_bound(*sides, confidence=CONFIDENCE)
-
-
-def _ratios(plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None) -> HostArray:
-    """Return the log likelihood ratio of one run on `actual` for every key."""
-    program = plan.program
-    live = Live(program.oracles, program.mechanism, keys)
-    subject = plant(fault, program.algorithm, live)
-    # message replay covers what is sent: here the algorithm runs as planned
-    door = live if isinstance(subject.door, BothAnswers) else subject.door
-    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
-    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
-    return np.asarray(_many_runs(program, Rival(door, subject.oracles), behind, observer))
-
-
-@partial(jax.jit, static_argnames=("observer",))
-def _many_runs(
-    program: Program, doors: Rival, behind: Pair, observer: Observer
-) -> Float[Array, "N"]:
-    def one(door: Rival) -> Float[Array, ""]:
-        _, trace = simulate(program, door, behind, keep=frozenset())
-        return log_likelihood_ratio(trace.records, program.mechanism, observer)
-
-    return jax.vmap(one)(doors)

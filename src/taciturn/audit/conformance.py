@@ -14,14 +14,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import StarAlgorithm, Value
-from taciturn.audit.auditing import audit, saturating
+from taciturn.audit.auditing import audit
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.audit.recorded import replay
 from taciturn.audit.search import Search
@@ -29,13 +29,14 @@ from taciturn.audit.subject import (
     AGENTS,
     FEATURES,
     PROBLEM,
-    Canary,
     Maker,
     Setup,
+    canary,
     composition_of,
     method_of,
     name_of,
     planned,
+    saturated,
 )
 from taciturn.engine import Live, Plan, behind_the_door, run, simulate
 from taciturn.errors import InputError, PrivacyError
@@ -52,6 +53,7 @@ UNITS: tuple[Unit, ...] = ("record", "agent", "person")
 # without noise: the share of the first gap that may be left, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
 RECORDS = 40  # of an agent, where convergence is looked at
+_WITHOUT_NOISE: dict[str, Any] = {"epsilon": math.inf, "clip": math.inf}
 
 
 @dataclass(frozen=True)
@@ -73,20 +75,17 @@ class Conformance:
     @property
     def violated(self) -> tuple[str, ...]:
         """The names of the laws that are violated."""
-        return self._named("violated")
+        return tuple(law.name for law in self.laws if law.outcome == "violated")
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """The names of the laws that were not searched well enough."""
-        return self._named("not searched well enough")
+        return tuple(law.name for law in self.laws if law.outcome == "not searched well enough")
 
     @property
     def passes(self) -> bool:
         """Whether no law is violated, and all that apply were searched well enough."""
         return not self.violated and not self.undecided
-
-    def _named(self, outcome: Outcome) -> tuple[str, ...]:
-        return tuple(law.name for law in self.laws if law.outcome == outcome)
 
     def __str__(self) -> str:
         name, outcome = (
@@ -107,20 +106,16 @@ def check_method(
 ) -> Conformance:
     """Return what becomes of the laws under a method.
 
-    Parameters
-    ----------
-    subject
-        The name of a method, or a function from a problem to an algorithm (which then asks for the
-        library's gradient) or to a `Composition` of an algorithm and its oracles.
-    runs
-        Runs on each of two data sets, for the likelihood ratio.
-    rounds
-        Rounds without noise after which the gap to the optimum must be a hundredth of the first one
-        (three tenths on batches).
-    options
-        Of a method by name.
+    The subject is the name of a method, or a function from a problem to an algorithm (which then
+    asks for the library's gradient) or to a `Composition` of an algorithm and its oracles. `runs`
+    are on each of two data sets, for the likelihood ratio; after `rounds` without noise the gap to
+    the optimum must be a hundredth of the first one (three tenths on batches); the options are
+    those of a named method.
     """
-    setup = Setup(epsilon=EPSILON, options=_batches_that_matter(subject, options or {}))
+    method, options = method_of(subject), options or {}
+    if method is not None and method.sampled:
+        options = {"sampling_rate": 0.5, **options}  # batches that matter
+    setup = Setup(epsilon=EPSILON, options=options)
     plan, shards = planned(subject, setup), _records(setup)
     laws = (
         _ledger(plan, shards),
@@ -143,6 +138,12 @@ def check_oracle(
 ) -> Conformance:
     """Return what becomes of the law of sensitivity under an oracle, for each relation and unit.
 
+    The search, over `trials` pairs of neighbouring data sets and questions of many sizes, is a
+    fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both norms are
+    measured. The planted fault, which the same search must catch, is half the bound: where nothing
+    was found that moves an answer by more than that, a bound that is half of the truth would not
+    have been seen either, and the verdict is *not searched well enough*.
+
     Parameters
     ----------
     query
@@ -152,20 +153,6 @@ def check_oracle(
         Two packed data sets of one agent that differ in one unit and move the answer as far as you
         know: they are tried, beside random ones, under every relation and unit for which they are
         neighbours. Give them where a random search comes nowhere near the bound.
-    trials
-        Pairs of neighbouring data sets and questions that are tried, of many sizes.
-
-    Raises
-    ------
-    InputError
-        If the oracle is none, or the pair are neighbours under no relation.
-
-    Notes
-    -----
-    The search is a fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both
-    norms are measured. The planted fault, which the same search must catch, is half the bound:
-    where nothing was found that moves an answer by more than that, a bound that is half of the
-    truth would not have been seen either, and the verdict is *not searched well enough*.
     """
     if not isinstance(oracle, Oracle):
         raise InputError(
@@ -199,8 +186,7 @@ def _sensitivity(
         return Law(name, "does not apply", str(error))
     reached = search.largest(unit, length=1.0, trials=trials, seed=seed)
     if pair is not None:
-        of_pair = search.largest_between(pair, unit, trials=trials, seed=seed)
-        reached = max(reached, of_pair)
+        reached = max(reached, search.largest_between(pair, unit, trials=trials, seed=seed))
     seen = f"reached {reached:.3f} of the bound; planted: half the bound, at {2 * reached:.3f}"
     if not reached <= 1 + ROUNDING:
         return Law(name, "violated", seen)
@@ -228,17 +214,14 @@ def _determinism(plan: Plan, shards: Shards) -> Law:
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
-    same, differs = np.array_equal(first, again), not np.array_equal(first, other)
-    seen = "the seed does not decide the run"
-    if same and differs:
-        seen = "same bits with one seed, others with another"
-    return _law("determinism", same and differs, seen)
+    decides = np.array_equal(first, again) and not np.array_equal(first, other)
+    seen = "same bits with one seed, others with another"
+    return _law("determinism", decides, seen if decides else "the seed does not decide the run")
 
 
 def _runtimes(plan: Plan, shards: Shards) -> Law:
-    vectorised = run(plan, shards, runtime="simulate", seed=1).model
-    serial = run(plan, shards, runtime="serial", seed=1).model
-    gap = _relative(vectorised, serial)
+    runtimes: tuple[Literal["simulate", "serial"], ...] = ("simulate", "serial")
+    gap = _relative(*(run(plan, shards, runtime=one, seed=1).model for one in runtimes))
     return _law("runtimes", gap <= EQUAL, f"simulate and serial differ by {gap:.1e}")
 
 
@@ -252,9 +235,8 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
         method is not None and method.structure == "required"
     ):
         return _replayed(subject, setup, seed)
-    options = dict(setup.options)
     honest, faulty = (
-        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=options)
+        audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=dict(setup.options))
         for fault in (None, "halved-noise")
     )
     seen = {
@@ -274,13 +256,14 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
-    plan, pair = planned(subject, setup), _pair(subject, seed)
-    key = jax.random.key(seed)
+    plan, key = planned(subject, setup), jax.random.key(seed)
+    known = saturated(composition_of(subject).oracles)  # else the gradient's pair
+    records, features = setup.records, setup.features
+    pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
     door = Live(plan.program.oracles, plan.program.mechanism, key)
-    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
-    keep = frozenset({"answers", "messages"})
-    _, trace = simulate(plan.program, door, first, keep=keep)
-    seen = replay(plan, plan.program.oracles, trace, first, second, key=key)
+    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    _, trace = simulate(plan.program, door, sides[0], keep=frozenset({"answers", "messages"}))
+    seen = replay(plan, plan.program.oracles, trace, *sides, key=key)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(
@@ -290,18 +273,10 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     ]
 
 
-def _pair(subject: str | Maker, seed: int) -> Canary:
-    """Return a pair that saturates one of the oracles, or the gradient where none is known."""
-    try:
-        return saturating(composition_of(subject).oracles, seed)
-    except InputError:
-        return saturating((), seed)
-
-
 def _permutation(subject: str | Maker, setup: Setup) -> Law:
     """Return whether, without noise, the order of the agents of a star does not matter."""
     name = "permuted agents"
-    plan = planned(subject, _exact(setup))
+    plan = planned(subject, dataclasses.replace(setup, **_WITHOUT_NOISE))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
         return Law(name, "does not apply", "on a network agents differ by their place")
     if _sampled(plan.program.oracles):
@@ -317,7 +292,9 @@ def _permutation(subject: str | Maker, setup: Setup) -> Law:
 
 def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
     """Return whether, without noise, the gap to the certified optimum closes."""
-    exact = dataclasses.replace(_exact(setup), records=RECORDS, rounds=_rounds(subject, rounds))
+    method = method_of(subject)
+    rounds = 1 if method is not None and method.rounds == 1 else rounds
+    exact = dataclasses.replace(setup, records=RECORDS, rounds=rounds, **_WITHOUT_NOISE)
     plan, shards = planned(subject, exact), _records(exact)
     problem = getattr(plan.program.algorithm, "problem", PROBLEM)
     problem = problem if hasattr(problem, "objective") else PROBLEM
@@ -335,23 +312,6 @@ def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
 
 def _sampled(oracles: tuple[Oracle, ...]) -> bool:
     return any(oracle.sampling.rate < 1 for oracle in oracles)
-
-
-def _batches_that_matter(subject: str | Maker, options: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Return the options, with batches of half the records unless a rate is given."""
-    method = method_of(subject)
-    if method is None or not method.sampled or "sampling_rate" in options:
-        return options
-    return {**options, "sampling_rate": 0.5}
-
-
-def _rounds(subject: str | Maker, rounds: int) -> int:
-    method = method_of(subject)
-    return 1 if method is not None and method.rounds == 1 else rounds
-
-
-def _exact(setup: Setup) -> Setup:
-    return dataclasses.replace(setup, epsilon=math.inf, clip=math.inf)
 
 
 def _records(setup: Setup) -> Shards:

@@ -1,4 +1,4 @@
-"""Audits of answers without a mu: lower bounds on epsilon from the law of the outputs alone."""
+"""Lower bounds on mu and epsilon from the law of the outputs alone, by likelihood ratios."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import math
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -17,10 +18,11 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.algorithms import ADMM
-from taciturn.audit.subject import DATA, FAR, Canary, HalvedNoise, canary
+from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
 from taciturn.engine import behind_the_door, simulate
 from taciturn.engine.door import Live, Pair, Private, Rival, RivalRecord
 from taciturn.engine.planning import Plan, plan
+from taciturn.engine.program import Program
 from taciturn.errors import InputError
 from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
 from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
@@ -49,38 +51,55 @@ class LowerBound:
 def log_likelihood_ratio(
     record: RivalRecord, mechanism: Mechanism, observer: Observer
 ) -> Float[Array, ""]:
-    """Return log p(view | first) - log p(view | second) of one run.
+    """Return log p(view | first) - log p(view | second) of one run; they differ at agent 0.
 
     Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
-    sum of the agents' answers and takes away what it knows, the other agents' exact answers and
-    the noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over
-    the honest ones is left. (Where summation is credited, messages are affine in answers, so the
-    sum of messages says the same.) The two data sets must differ at agent 0.
-
-    Parameters
-    ----------
-    record
-        Leaves `(T, E, A, *shape)` and, for the scale, `(T, E, A)`.
+    sum of the agents' answers and takes away what it knows, the other agents' exact answers and the
+    noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over the
+    honest ones is left. (Where summation is credited, messages are affine in answers, so the sum of
+    messages says the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
     """
-    if isinstance(observer, Messages):
-        scale = _like(_where_any(record.scale, record), record.first)
-        return mechanism.log_ratio(record.first / scale, record.second / scale, jnp.ones(()))
-    honest = max(1, record.scale.shape[2] - observer.colluders)
-    scale = jnp.sqrt(jnp.sum(record.scale[:, :, :honest] ** 2, axis=2))
-    first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (record.first, record.second))
-    scale = _like(scale, first)
+    scale, first, second = record.scale, record.first, record.second
+    if isinstance(observer, Messages):  # 1 where an agent gave no answer
+        places = tuple(range(scale.ndim, first.ndim))
+        silent = jnp.all((first == 0) & (second == 0), axis=places)
+        scale = jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
+    else:
+        honest = max(1, scale.shape[2] - observer.colluders)
+        scale = jnp.sqrt(jnp.sum(scale[:, :, :honest] ** 2, axis=2))
+        first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (first, second))
+    scale = scale.reshape(scale.shape + (1,) * (first.ndim - scale.ndim))
     return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
 
 
-def _where_any(scale: Array, record: RivalRecord) -> Array:
-    """Return the scales, with 1 where an agent gave no answer."""
-    places = tuple(range(scale.ndim, record.first.ndim))
-    silent = jnp.all((record.first == 0) & (record.second == 0), axis=places)
-    return jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
+def ratios(
+    plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None, spread: float = 1.0
+) -> HostArray:
+    """Return the log likelihood ratio of one run on `actual` for every key.
+
+    `spread` is the standard deviation of what an answer shows over the scale in its record.
+    """
+    program = plan.program
+    live = Live(program.oracles, program.mechanism, keys)
+    subject = plant(fault, program.algorithm, live)
+    # message replay covers what is sent: here the algorithm runs as planned
+    door = live if isinstance(subject.door, BothAnswers) else subject.door
+    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
+    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
+    rival = Rival(door, subject.oracles)
+    return np.asarray(_many_runs(program, rival, behind, jnp.asarray(spread), observer))
 
 
-def _like(scale: Array, values: Array) -> Array:
-    return scale.reshape(scale.shape + (1,) * (values.ndim - scale.ndim))
+@partial(jax.jit, static_argnames=("observer",))
+def _many_runs(
+    program: Program, doors: Rival, behind: Pair, spread: Array, observer: Observer
+) -> Float[Array, "N"]:
+    def one(door: Rival) -> Float[Array, ""]:
+        _, trace = simulate(program, door, behind, keep=frozenset())
+        records = trace.records._replace(scale=trace.records.scale * spread)
+        return log_likelihood_ratio(records, program.mechanism, observer)
+
+    return jax.vmap(one)(doors)
 
 
 def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
@@ -113,14 +132,10 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
     return LowerBound(mu, confidence, false_positives, false_negatives, runs)
 
 
-def check_runs(runs: int) -> None:
-    """Raise `InputError` unless there are runs, and no more than memory holds."""
+def checked_seed(runs: int, seed: int | None) -> int:
+    """Return the seed, or one from the operating system, for no more runs than memory holds."""
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
-
-
-def seed_or_fresh(seed: int | None) -> int:
-    """Return the seed, or one from the operating system."""
     return secrets.randbits(31) if seed is None else seed
 
 
@@ -141,7 +156,7 @@ MOST_RUNS = 1_000_000
 class EpsilonBound:
     """What an attack proves: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
 
-    `claimed` is what was certified; `consistent` says whether the two can both be true.
+    `claimed` is what was certified.
     """
 
     epsilon: float
@@ -231,49 +246,22 @@ def audit_sampled(
     """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
 
     One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
-    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out.
-    So what an answer tells is its first coordinate, on both data sets a mixture over whether the
+    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out. So
+    what an answer tells is its first coordinate, on both data sets a mixture over whether the
     record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
     attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
-
-    Parameters
-    ----------
-    adjacency
-        Of records: replace_one or zero_out.
-    runs
-        Runs on each of the two data sets.
-    fault
-        "full-batch": the oracle claims the amplification but answers on all records.
+    `runs` are on each of the two data sets. The fault "full-batch" claims the amplification of a
+    batch and answers on all records.
     """
-    check_runs(runs)
-    checks.positive("epsilon", epsilon)
-    first, second = _pair(adjacency)
-    plan = _plan(adjacency, rate, epsilon)
-    keys = jax.random.split(jax.random.key(seed_or_fresh(seed)), (2, runs))
-    scores = [
-        _score(_answers(plan, data, key, fault), plan, adjacency)
-        for data, key in zip((first, second), keys, strict=True)
-    ]
-    bound = epsilon_lower_bound(
-        *scores, delta=plan.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
-    )
-    return EpsilonBound(bound, plan.certificate.epsilon, plan.terms.delta, CONFIDENCE, runs)
-
-
-def _pair(adjacency: Adjacency) -> tuple[Shards, Shards]:
+    keys = jax.random.split(jax.random.key(checked_seed(runs, seed)), (2, runs))
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
     targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
     first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    if isinstance(adjacency.relation, ReplaceOne):
-        return first, replace_record(first, 0, 0, rows[0], FAR)
-    return first, zero_record(first, 0, 0)
-
-
-def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
-    data = DATA.model_copy(update={"columns": FEATURES})
+    replaced = isinstance(adjacency.relation, ReplaceOne)
+    second = replace_record(first, 0, 0, rows[0], FAR) if replaced else zero_record(first, 0, 0)
     request = Request(
-        epsilon=epsilon,
+        epsilon=checks.positive("epsilon", epsilon),
         delta=1e-5,
         relation=adjacency.relation.name,
         algorithm="dp-sgd",
@@ -283,40 +271,38 @@ def _plan(adjacency: Adjacency, rate: float, epsilon: float) -> Plan:
         options={"sampling_rate": rate},
         precision="float64",
     )
-    return propose(data, [RECORDS], request).plan()
+    plan = propose(DATA.model_copy(update={"columns": FEATURES}), [RECORDS], request).plan()
+    jump = 1 / (rate * RECORDS)
+    mixture = partial(_log_mixture, scale=plan.ledger.scale[0, 0, 0], rate=rate)
+    sides = [
+        _answers(plan, data, key, fault) for data, key in zip((first, second), keys, strict=True)
+    ]
+    scores = [
+        np.sum(mixture(side, jump) - mixture(side, -jump if replaced else 0.0), axis=-1)
+        for side in sides
+    ]
+    bound = epsilon_lower_bound(
+        *scores, delta=plan.terms.delta, threshold=0.4 * epsilon, confidence=CONFIDENCE
+    )
+    return EpsilonBound(bound, plan.certificate.epsilon, plan.terms.delta, CONFIDENCE, runs)
 
 
 def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
     """Return the first coordinate of every answer, `(runs, T)`."""
-    program = plan.program
-    oracles = program.oracles
+    program, oracles = plan.program, plan.program.oracles
     if fault is not None:
-        claimed = oracles[0].sampling.rate
-        oracles = (FullBatch(Squared(), 1.0, claimed),)
+        oracles = (FullBatch(Squared(), 1.0, oracles[0].sampling.rate),)
         program = dataclasses.replace(program, oracles=oracles)
 
     # records are an argument: a program that is kept may hold none
-    @jax.jit
-    def all_of(keys: Key, private: Private) -> Float[Array, "N T"]:
-        def one(key: Key) -> Float[Array, "T"]:
-            door = Live(oracles, program.mechanism, key)
-            _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
-            answers: Array = trace.records.answer[:, 0, 0, 0]
-            return answers
+    def one(key: Key, private: Private) -> Float[Array, "T"]:
+        door = Live(oracles, program.mechanism, key)
+        _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
+        answers: Array = trace.records.answer[:, 0, 0, 0]
+        return answers
 
-        return jax.vmap(one)(keys)
-
-    return np.asarray(all_of(keys, behind_the_door(plan, shards)))
-
-
-def _score(answers: HostArray, plan: Plan, adjacency: Adjacency) -> HostArray:
-    """Return log p(answers | first) - log p(answers | second), `(runs,)`."""
-    oracle = plan.program.oracles[0]
-    rate = oracle.sampling.rate
-    scale, jump = plan.ledger.scale[0, 0, 0], 1 / (rate * RECORDS)
-    here = _log_mixture(answers, jump, scale, rate)
-    there = -jump if isinstance(adjacency.relation, ReplaceOne) else 0.0
-    return np.asarray(np.sum(here - _log_mixture(answers, there, scale, rate), axis=-1))
+    runs = jax.jit(jax.vmap(one, in_axes=(0, None)))
+    return np.asarray(runs(keys, behind_the_door(plan, shards)))
 
 
 def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> HostArray:
@@ -337,29 +323,31 @@ def audit_perturbed(
 ) -> EpsilonBound:
     """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
 
-    The plan's delta is 1e-5, the relation replace_one. The claim under attack is what the same
-    ledger certifies at delta 0.05, where an attack of some thousand runs is strongest. On the
-    audit's pair of data sets (`canary`) the gradient of f_i is constant wherever a run goes, so the
-    minimiser is the exact step plus -b / rho, and the log likelihood ratio of the answers is that
-    of Gaussian noise of standard deviation scale sqrt(1 + output_noise^2) / rho: the score of a
-    run. Its threshold, a quarter of the claimed epsilon, is fixed beforehand. What the certificate
-    pays for a Hessian that depends on the record does not show here, so the bound stays further
-    below it than for plain noise.
-
-    Parameters
-    ----------
-    runs
-        Runs on each of the two data sets.
-    fault
-        "halved-noise": half the noise that is recorded.
+    The plan's delta is 1e-5, the relation replace_one; `runs` are on each of the two data sets. The
+    claim under attack is what the same ledger certifies at delta 0.05, where an attack of some
+    thousand runs is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is
+    constant wherever a run goes, so the minimiser is the exact step plus -b / rho, and the log
+    likelihood ratio of the answers, the score of a run, is that of Gaussian noise of standard
+    deviation scale sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon,
+    is fixed before the runs. What the certificate pays for a Hessian that depends on the record
+    does not show here, so the bound stays further below it than for plain noise.
     """
-    checks.at_least("runs", runs, 1)
-    seed = seed_or_fresh(seed)
+    seed = checked_seed(runs, seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)
-    audited = _perturbed_plan(pair, epsilon)
+    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
+    question = PerturbedStep(step)
+    audited = plan(
+        pair.spec,
+        ADMM(pair.problem, RHO, regulariser_at="agents"),
+        (question,),
+        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
+        rounds=ROUNDS,
+        precision="float64",
+    )
     keys = jax.random.split(jax.random.key(seed), (2, runs))
+    spread = float(np.hypot(1, question.output_noise)) / RHO
     scores = [
-        _scores(audited, pair, actual, key, fault)
+        ratios(audited, pair, actual, key, fault, spread)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
     claimed = certify(
@@ -367,38 +355,3 @@ def audit_perturbed(
     ).epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)
-
-
-def _perturbed_plan(pair: Canary, epsilon: float) -> Plan:
-    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
-    return plan(
-        pair.spec,
-        ADMM(pair.problem, RHO, regulariser_at="agents"),
-        (PerturbedStep(step),),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=ROUNDS,
-        precision="float64",
-    )
-
-
-def _scores(audited: Plan, pair: Canary, actual: Shards, keys: Key, fault: str | None) -> HostArray:
-    """Return the log likelihood ratio of one run on `actual` for every key."""
-    program = audited.program
-    behind = Pair(*(behind_the_door(audited, one) for one in (actual, pair.first, pair.second)))
-    oracle = audited.program.oracles[0]
-    assert isinstance(oracle, PerturbedStep)
-    spread = np.hypot(1, oracle.output_noise) / RHO
-
-    # records are an argument: a program that is kept may hold none
-    @jax.jit
-    def all_of(keys: Key, behind: Pair) -> Array:
-        def one(key: Key) -> Array:
-            live = Live(program.oracles, program.mechanism, key)
-            door = Rival(live if fault is None else HalvedNoise(live), program.oracles)
-            _, trace = simulate(program, door, behind, keep=frozenset())
-            records = trace.records._replace(scale=trace.records.scale * spread)
-            return log_likelihood_ratio(records, program.mechanism, Messages())
-
-        return jax.vmap(one)(keys)
-
-    return np.asarray(all_of(keys, behind))

@@ -26,8 +26,8 @@ class Pairwise:
     Attributes
     ----------
     mu
-        `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for
-        i = j, since agents know their own records.
+        `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for i =
+        j, since agents know their own records.
     all_links
         `(A,)`: the same for an observer of all links, the certificate's value.
     reason
@@ -51,22 +51,10 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
 
         mu_ij = sqrt(sum of (Delta/sigma)^2 over the answers of i that can have reached j).
 
-    Parameters
-    ----------
-    released
-        Whether agents also learn the released model. It depends on all answers, so every entry is
-        then the all-links value.
+    Where `released`, agents also learn the released model: it depends on all answers, so every
+    entry is then the all-links value. `PrivacyError` if the answers have no mu
+    (`Ledger.mu_per_agent`).
 
-    Raises
-    ------
-    InputError
-        If the plan has no network, or records are dealt to the agents at random: whose record one
-        is, and with it the pair, is then secret.
-    PrivacyError
-        If its answers have no mu (`taciturn.privacy.Ledger.mu_per_agent`).
-
-    Notes
-    -----
     **Guarantee.** Agent j hears the messages of its neighbours, or the tokens handed to it, and
     knows its own records and noise. Call the past of j the answers from which a chain of messages
     leads to something that j hears. In gossip the answer of agent k in round t is in what k sends
@@ -74,18 +62,16 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     number of links. On a relay it is iff j holds the token at a later hop; where holders send to
     their neighbours instead (`Algorithm.tells_neighbours`), iff there is a chain of agents from i,
     each a neighbour of the one before and a later holder, whose last is a neighbour of j. Along a
-    tree every agent hears the total of every round, so all answers are in its past. The past
-    is closed: whatever leads to the question of one of its answers leads on to j. So what j hears
-    is a function of the answers in its past, each of which is asked at a state that follows from
-    earlier ones in the past and public constants. They are an adaptive composition of Gaussian
-    answers, in which only those of i depend on i's records, and mu follows as for the ledger.
+    tree every agent hears the total of every round, so all answers are in its past. The past is
+    closed: whatever leads to the question of one of its answers leads on to j. So what j hears is a
+    function of the answers in its past, each of which is asked at a state that follows from earlier
+    ones in the past and public constants. They are an adaptive composition of Gaussian answers, in
+    which only those of i depend on i's records, and mu follows as for the ledger.
 
-    **Why not less.** Others' noise is added on the way, and for questions fixed beforehand the
-    linear map from answers to what j hears, with its noise, gives a smaller number. But a gradient
-    is asked at a model that j does not know, and which carries the hidden answer: the gradients of
-    others then pass it on in a way that depends on their curvature. Already for quadratics the true
-    mu exceeds the number for fixed questions, so that number is no bound, and is not returned.
-    Where curvature is public, `taciturn_papers.exact_pairwise` accounts for it exactly.
+    For questions fixed beforehand the linear map from answers to what j hears, with the noise of
+    others on the way, gives a smaller number. But a gradient is asked at a model that carries the
+    hidden answer: already for quadratics the true mu exceeds that number, which is no bound. Where
+    curvature is public, `taciturn_papers.exact_pairwise` accounts for it exactly.
     """
     all_links = plan.ledger.mu_per_agent(Messages())
     squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
@@ -98,11 +84,8 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
 def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
     """Return how many of the first rounds' answers of agent i can have reached agent j by the end.
 
-    Raises
-    ------
-    InputError
-        If the plan has no network, or records are dealt to the agents at random: whose record one
-        is, and with it the pair, is then secret.
+    `InputError` if the plan has no network, or records are dealt to the agents at random: whose
+    record one is, and with it the pair, is then secret.
     """
     agents, rounds = plan.spec.agents, plan.rounds
     if plan.spec.dealt:
@@ -127,13 +110,8 @@ def changed_places(pair: DataPair, relation: Relation) -> int | None:
     """Return how many records of one agent differ as the relation allows; None if otherwise.
 
     Under replace_one the same places hold records in both; under zero_out a record of one is absent
-    from the other.
-
-    Raises
-    ------
-    InputError
-        If they differ in counts, dimension, precision or record norm, a row breaks that norm, or
-        they are equal.
+    from the other. `InputError` where they cannot be compared, a row breaks their norm, or they are
+    equal.
     """
     first, second = pair
     same = (

@@ -1,7 +1,13 @@
-"""What one recorded run says: exact answers by replay, and whether its residuals are the noise."""
+"""What recorded runs say: exact answers by replay, whether residuals are the noise, and keys.
+
+Seeded runs of small answers, and the supply of a run without a seed as it is used: a fresh key,
+several blocks of rounds, answers of hundreds of numbers.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,12 +17,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr, pdtrc
+from typing_extensions import override
 
-from taciturn.engine import simulate
-from taciturn.engine.door import Private, Recorded, Replay
+from taciturn.audit.subject import Canary, Fault
+from taciturn.engine import behind_the_door, simulate
+from taciturn.engine.door import Live, Private, Recorded, Replay
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
+from taciturn.engine.runtimes import streamed
+from taciturn.engine.supply import Supply
 from taciturn.errors import InputError
+from taciturn.noise import Stream
 from taciturn.oracles import Oracle
 from taciturn.privacy import Gaussian, Laplace, Mechanism
 from taciturn.typing import HostArray, Key, PyTree
@@ -67,22 +78,18 @@ def replay(
     *,
     key: Key | None = None,
 ) -> ReplayReport:
-    """Return the replay of a run that kept its answers and messages.
+    """Return the replay of a run on `first` that kept its answers and messages.
 
-    Parameters
-    ----------
-    oracles
-        The questions as they were really answered (a broken one, if that is what is audited).
-    trace
-        Of a run on `first`.
-    key
-        The key of that run, if an oracle samples: its batches are then drawn again.
+    The oracles are the questions as they were really answered (a broken one, if that is what is
+    audited), the key that of the run, if an oracle samples: its batches are then drawn again.
     """
-    answers = trace.records.answer
-    exact, messages = _exact(plan, Replay(oracles, key), answers, first)
-    other, _ = _exact(plan, Replay(oracles, key), answers, second)
-    change = _norms(exact - other, plan.ledger.mechanism.norm)
-    ledger = plan.ledger
+    ledger, recorded = plan.ledger, jnp.moveaxis(trace.records.answer, 2, 0)
+    (exact, messages), (other, _) = (
+        _exact(plan, Replay(oracles, key), Recorded(private, recorded))
+        for private in (first, second)
+    )
+    flat = (exact - other).reshape(*exact.shape[:3], -1)
+    change = np.linalg.norm(flat, ord=1 if ledger.mechanism.norm == "l1" else 2, axis=-1)
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
     asked = np.moveaxis(ledger.asked, 0, -1)
     realised = np.sqrt(np.sum(_quotient(change, scale, asked) ** 2, axis=(0, 1)))
@@ -95,8 +102,7 @@ def replay(
     )
 
 
-def _exact(plan: Plan, door: Replay, answers: Any, private: Private) -> tuple[HostArray, PyTree]:
-    recorded = Recorded(private, jnp.moveaxis(answers, 2, 0))
+def _exact(plan: Plan, door: Replay, recorded: Recorded) -> tuple[HostArray, PyTree]:
     _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
     return np.asarray(trace.records.exact), trace.messages
 
@@ -107,16 +113,9 @@ def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray
     return np.divide(change, size, out=unasked, where=asked)
 
 
-def _norms(change: HostArray, norm: str) -> HostArray:
-    flat = change.reshape(*change.shape[:3], -1)
-    norms: HostArray = np.linalg.norm(flat, ord=1 if norm == "l1" else 2, axis=-1)
-    return norms
-
-
 def _gap(recomputed: PyTree, sent: PyTree) -> float:
-    pairs = zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True)
     difference, size = 0.0, 1e-300
-    for ours, theirs in pairs:
+    for ours, theirs in zip(jax.tree.leaves(recomputed), jax.tree.leaves(sent), strict=True):
         difference = max(difference, float(jnp.max(jnp.abs(ours - theirs))))
         size = max(size, float(jnp.max(jnp.abs(theirs))))
     return difference / size
@@ -130,29 +129,23 @@ class ResidualReport:
     level: float
 
     @property
-    def passes(self) -> bool:
-        """Whether no test rejects at level / (number of tests)."""
-        return all(p >= self.level / len(self.p_values) for p in self.p_values.values())
-
-    @property
     def failed(self) -> tuple[str, ...]:
-        """Names of the tests that reject."""
+        """Names of the tests that reject, at level / (number of tests)."""
         cut = self.level / len(self.p_values)
         return tuple(name for name, p in self.p_values.items() if not p >= cut)
+
+    @property
+    def passes(self) -> bool:
+        """Whether no test rejects."""
+        return not self.failed
 
 
 def run_residuals(plan: Plan, trace: Trace, exact: HostArray, *, level: float) -> ResidualReport:
     """Return the tests of a run that kept its answers, with the exact ones of its replay."""
-    records = trace.records
+    records, law, finest = trace.records, plan.program.mechanism, 1 / plan.ledger.finest()
     answers, scale, kind = map(np.asarray, (records.answer, records.scale, records.kind))
     return residual_report(
-        answers,
-        exact,
-        scale,
-        plan.program.mechanism,
-        level=level,
-        asked=kind >= 0,
-        resolution=1 / plan.ledger.finest(),
+        answers, exact, scale, law, level=level, asked=kind >= 0, resolution=finest
     )
 
 
@@ -178,15 +171,18 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     ----------
     answers, exact
         `(T, E, A, *shape)`, from the run and from its replay.
-    scale
-        `(T, E, A)`, as recorded.
-    asked
-        `(T, E, A)`: where there was a question; None for everywhere. If some agents were not
-        asked, the answers are taken one after the other, as if one agent had given them all.
+    scale, asked
+        `(T, E, A)`, as recorded, and where there was a question (None for everywhere). If some
+        agents were not asked, the answers are taken one after the other, as if one agent had given
+        them all.
     resolution
         The largest step of a lattice over the scale of the noise on it.
     """
-    law = _law(mechanism)
+    from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
+
+    law = _LAWS.get(type(mechanism))
+    if law is None:
+        raise InputError(f"{type(mechanism).__name__} has no law to test against")
     if asked is not None and not np.all(asked):
         answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
     wide = scale.reshape(scale.shape + (1,) * (answers.ndim - scale.ndim))
@@ -202,9 +198,14 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
         "variance of an agent": _least([law.size(values) for values in by_agent]),
         "variance of a round": _least([law.size(values) for values in by_round]),
         "variance of an entry": _least([law.size(values) for values in by_entry]),
-        "distribution": _distance(flat, law),
-        "rounds": _least(_at_lags(by_round, law.variance)),
-        "agents": _least(_of_pairs(by_agent, law.variance)),
+        "distribution": float(kstest(flat, law.cdf).pvalue),
+        "rounds": _least(
+            [
+                _correlation(by_round[lag:], by_round[:-lag], law.variance)
+                for lag in range(1, len(by_round))
+            ]
+        ),
+        "agents": _least([_correlation(*pair, law.variance) for pair in combinations(by_agent, 2)]),
         "repeats": _repeats(np.abs(flat), resolution),
     }
     return ResidualReport(p_values, level)
@@ -218,19 +219,14 @@ class _Law(NamedTuple):
     size: Callable[[HostArray], float]
 
 
-def _law(mechanism: Mechanism) -> _Law:
-    """Return the law: sum u^2 is chi-squared, sum |u| gamma, of as many degrees as residuals."""
-    if isinstance(mechanism, Gaussian):
-        return _Law(ndtr, 1.0, lambda u: _of_total(np.sum(u**2) / 2, u.size / 2))
-    if isinstance(mechanism, Laplace):
-        return _Law(_laplace, 2.0, lambda u: _of_total(np.sum(np.abs(u)), u.size))
-    raise InputError(f"{type(mechanism).__name__} has no law to test against")
-
-
-def _laplace(u: HostArray) -> HostArray:
-    """Return the distribution function of Laplace's law of scale 1."""
-    tail = np.exp(-np.abs(u)) / 2
-    return np.where(u < 0, tail, 1 - tail)
+_LAWS: dict[type[Mechanism], _Law] = {  # sum u^2 is chi-squared, sum |u| gamma
+    Gaussian: _Law(ndtr, 1.0, lambda u: _of_total(np.sum(u**2) / 2, u.size / 2)),
+    Laplace: _Law(
+        lambda u: np.where(u < 0, np.exp(-np.abs(u)) / 2, 1 - np.exp(-np.abs(u)) / 2),
+        2.0,
+        lambda u: _of_total(np.sum(np.abs(u)), u.size),
+    ),
+}
 
 
 def _of_total(total: float, shape: float) -> float:
@@ -238,28 +234,9 @@ def _of_total(total: float, shape: float) -> float:
     return float(min(1.0, 2 * min(gammainc(shape, total), gammaincc(shape, total))))
 
 
-def _distance(u: HostArray, law: _Law) -> float:
-    """Return the p-value of Kolmogorov and Smirnov's test."""
-    from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
-
-    return float(kstest(u, law.cdf).pvalue)
-
-
 def _least(p_values: list[float]) -> float:
     """Return the p-value of the least of several: times their number, at most 1."""
     return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
-
-
-def _at_lags(by_round: HostArray, variance: float) -> list[float]:
-    """P-values of sum u_t u_(t+lag) over all t, for every lag."""
-    return [
-        _correlation(by_round[lag:], by_round[:-lag], variance) for lag in range(1, len(by_round))
-    ]
-
-
-def _of_pairs(by_agent: HostArray, variance: float) -> list[float]:
-    """P-values of sum u_i u_j for every pair of agents."""
-    return [_correlation(u, v, variance) for u, v in combinations(by_agent, 2)]
 
 
 def _correlation(u: HostArray, v: HostArray, variance: float) -> float:
@@ -282,3 +259,82 @@ def _repeats(sizes: HostArray, resolution: float) -> float:
     gap = max(1e-4 / sizes.size**2, 2 * resolution)
     close = int(np.sum(np.diff(np.sort(sizes)) < gap))
     return float(pdtrc(close - 1, sizes.size**2 * gap)) if close else 1.0
+
+
+# features and rounds of the run (three times those of an audit), and rounds that are drawn at once
+WIDE, LONG = 200, 30
+BLOCK = 5
+KEYS = 2048
+_PART = 64
+
+
+def randomness_report(
+    plan: Plan, pair: Canary, *, level: float, fault: Fault | None = None
+) -> ResidualReport:
+    """Return the tests of a run of `plan` without a seed, on the first data set of the pair.
+
+    Those of `residual_report`, and two of `KEYS` fresh keys: repeated ones, and how often each of
+    the 256 bits is set.
+    """
+    fresh = _short_stream if fault == "short-key" else Stream.fresh
+    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    kind = {"repeated-noise": _Repeated, "part-noise": _Part}.get(fault or "", _InBlocks)
+    supply = kind(program, fresh(), sides[0].shard.mask.shape[-1])
+    door = Live(program.oracles, program.mechanism, None)
+    keep = frozenset({"answers", "messages"})
+    _, trace = streamed(program, door, sides[0], supply, keep=keep)
+    exact = replay(plan, program.oracles, trace, *sides).exact
+    residuals = run_residuals(plan, trace, exact, level=level)
+    return ResidualReport(residuals.p_values | key_tests(fresh), level)
+
+
+def key_tests(fresh: Callable[[], Stream]) -> dict[str, float]:
+    """Return the p-values of repeated keys, and of the counts of their bits.
+
+    Two of n independent keys of 256 bits are equal with probability below n^2 2^-257; the squares
+    of the 256 whitened counts add to chi-squared.
+    """
+    keys = [fresh().secret for _ in range(KEYS)]
+    bits = np.unpackbits(np.frombuffer(b"".join(keys), np.uint8).reshape(KEYS, -1), axis=1)
+    whitened = (bits.sum(axis=0) - KEYS / 2) / np.sqrt(KEYS / 4)
+    total, freedom = float(np.sum(whitened**2)) / 2, whitened.size / 2
+    repeated = len(set(keys)) < KEYS
+    return {
+        "repeated keys": 2.0**-200 if repeated else 1.0,
+        "bits of keys": float(2 * min(gammaincc(freedom, total), gammainc(freedom, total))),
+    }
+
+
+def _short_stream() -> Stream:
+    """Return a stream whose key has 8 bits of entropy, spread over all of its bits."""
+    return Stream(hashlib.sha256(secrets.token_bytes(1)).digest())
+
+
+class _InBlocks(Supply):
+    """The supply of a run, in blocks of a few rounds."""
+
+    @override
+    def length(self) -> int:
+        return min(BLOCK, len(self.turns.question))
+
+
+class _Repeated(_InBlocks):
+    """Gives the first block of rounds again."""
+
+    _first: Any = None
+
+    @override
+    def block(self, first: int, last: int) -> Any:
+        self._first = super().block(first, last) if self._first is None else self._first
+        return jax.tree.map(lambda leaf: leaf[: last - first], self._first)
+
+
+class _Part(_InBlocks):
+    """Gives noise for the first numbers of an answer only."""
+
+    @override
+    def block(self, first: int, last: int) -> Any:
+        raw = super().block(first, last)
+        steps = raw.steps.reshape(*raw.steps.shape[:3], -1)
+        steps[..., _PART:] = 0
+        return raw._replace(steps=steps.reshape(raw.steps.shape))

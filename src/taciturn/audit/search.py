@@ -32,31 +32,19 @@ class Search:
     """A search over neighbouring data sets and questions for the largest change of an answer.
 
     One record of `RECORDS` is changed as the relation allows, every one if the unit is an agent,
-    and half of them if it is a person:
-    replaced by another one (by its negative, and by one with the opposite target, as often as by a
-    random one), set to zero, or moved by beta, in its row or in its target. An answer that is not
-    finite counts as an infinite change: whether it is may depend on a record.
-
-    Parameters
-    ----------
-    query
-        From a vector of `FEATURES` numbers to a question; a `Point` if none is given.
+    and half of them if it is a person: replaced by another one (by its negative, and by one with
+    the opposite target, as often as by a random one), set to zero, or moved by beta, in its row or
+    in its target. An answer that is not finite counts as an infinite change: whether it is may
+    depend on a record. `query` goes from a vector of `FEATURES` numbers to a question; a `Point` if
+    none is given.
     """
 
     def __init__(
         self, oracle: Oracle, relation: Relation, query: Callable[[Array], Any] | None
     ) -> None:
-        asks = query or Point
-
-        def one(key: Key, length: Array, changed: Array) -> Array:
-            return _change(oracle, relation, asks, length, changed, key)
-
-        def of_two(key: Key, first: Shard, second: Shard, count: Array) -> Array:
-            return _between(oracle, asks, first, second, count, key)
-
-        self._oracle, self._relation = oracle, relation
-        self._changes = jax.jit(jax.vmap(one, in_axes=(0, None, None)))
-        self._between = jax.jit(jax.vmap(of_two, in_axes=(0, None, None, None)))
+        self._oracle, self._relation, self._asks = oracle, relation, query or Point
+        self._changes = jax.jit(jax.vmap(self._change, in_axes=(0, None, None)))
+        self._differences = jax.jit(jax.vmap(self._between, in_axes=(0, None, None, None)))
 
     def bound(
         self,
@@ -69,10 +57,7 @@ class Search:
     ) -> float:
         """Return the bound of one answer about so many records; infinity if none in the 1-norm.
 
-        Raises
-        ------
-        InputError
-            If the oracle has no bound for this relation and unit in the 2-norm.
+        `InputError` if the oracle has none for this relation and unit in the 2-norm.
         """
         loss, clip = getattr(self._oracle, "loss", Squared()), getattr(self._oracle, "clip", np.inf)
         problem = Problem(loss, NoRegulariser(), WholeSpace())
@@ -89,10 +74,7 @@ class Search:
     def largest(self, unit: Unit, *, length: float, trials: int, seed: int) -> float:
         """Return the largest |exact(D) - exact(D')| / bound that was found, in either norm.
 
-        Parameters
-        ----------
-        length
-            Norm of the changed records; the bound holds for 1.
+        `length` is the norm of the changed records; the bound holds for 1.
         """
         changed = jnp.arange(RECORDS) < CHANGED[unit]
         keys = jax.random.split(jax.random.key(seed), trials)
@@ -103,15 +85,7 @@ class Search:
     def largest_between(self, pair: DataPair, unit: Unit, *, trials: int, seed: int) -> float:
         """Return the same for two data sets of one agent, over questions alone.
 
-        Returns
-        -------
-        float
-            0 where the two are no neighbours for the relation and the unit.
-
-        Raises
-        ------
-        InputError
-            If the two are no data sets of one agent that can be compared (`changed_places`).
+        0 where the two are no neighbours for the relation and the unit.
         """
         first, second = (jax.tree.map(lambda leaf: leaf[0], one.stacked) for one in pair)
         if len(pair[0].counts) != 1:
@@ -121,49 +95,34 @@ class Search:
         if places is None or places > most.get(unit, places):
             return 0.0
         keys = jax.random.split(jax.random.key(seed), trials)
-        moved = np.asarray(self._between(keys, first, second, jnp.asarray(float(count))))
+        moved = np.asarray(self._differences(keys, first, second, jnp.asarray(float(count))))
         shape: dict[str, Any] = {"records": count, "features": pair[0].dimension}
         bounds = [
             self.bound(unit, norm=norm, record_norm=pair[0].record_norm, **shape) for norm in NORMS
         ]
         return float(np.max(moved / np.array(bounds)))
 
+    def _change(self, key: Key, length: Array, changed: Array) -> Array:
+        """Return how far one answer moves between one random pair of neighbours, in each norm."""
+        parts = jax.random.split(key, 6)
+        rows = _unit(jax.random.normal(parts[0], (RECORDS, FEATURES)))
+        size = 10 ** jax.random.uniform(parts[1], minval=_SMALLEST, maxval=_LARGEST)
+        targets = jnp.sign(jax.random.normal(parts[2], (RECORDS,))) * size
+        rows = jnp.where(changed[:, None], length * rows, rows)
+        first = Shard(rows, targets, jnp.ones(RECORDS))
+        second = _neighbour(self._relation, first, changed, length, parts[3:5])
+        return self._between(parts[5], first, second, jnp.asarray(float(RECORDS)))
 
-def _change(
-    oracle: Oracle,
-    relation: Relation,
-    asks: Callable[[Array], Any],
-    length: Array,
-    changed: Array,
-    key: Key,
-) -> Array:
-    """Return how far one answer moves between one random pair of neighbours, in each norm."""
-    parts = jax.random.split(key, 6)
-    rows = _unit(jax.random.normal(parts[0], (RECORDS, FEATURES)))
-    size = 10 ** jax.random.uniform(parts[1], minval=_SMALLEST, maxval=_LARGEST)
-    targets = jnp.sign(jax.random.normal(parts[2], (RECORDS,))) * size
-    rows = jnp.where(changed[:, None], length * rows, rows)
-    first = Shard(rows, targets, jnp.ones(RECORDS))
-    second = _neighbour(relation, first, changed, length, parts[3:5])
-    return _between(oracle, asks, first, second, jnp.asarray(float(RECORDS)), parts[5])
-
-
-def _between(
-    oracle: Oracle,
-    asks: Callable[[Array], Any],
-    first: Shard,
-    second: Shard,
-    count: Array,
-    key: Key,
-) -> Array:
-    """Return how far one answer moves between two data sets at a random question, in each norm."""
-    size, direction = jax.random.split(key)
-    scale = 10 ** jax.random.uniform(size, minval=_SMALLEST, maxval=_LARGEST)
-    question = asks(scale * _unit(jax.random.normal(direction, first.features.shape[-1:])))
-    answers = [oracle.exact(shard, count, question) for shard in (first, second)]
-    moved = jnp.abs(answers[0] - answers[1]).ravel()
-    sizes = jnp.stack([jnp.linalg.norm(moved), jnp.sum(moved)])
-    return jnp.where(jnp.isfinite(sizes), sizes, jnp.inf)
+    def _between(self, key: Key, first: Shard, second: Shard, count: Array) -> Array:
+        """Return how far one answer moves between two data sets at a random question."""
+        size, direction = jax.random.split(key)
+        scale = 10 ** jax.random.uniform(size, minval=_SMALLEST, maxval=_LARGEST)
+        vector = _unit(jax.random.normal(direction, first.features.shape[-1:]))
+        question = self._asks(scale * vector)
+        answers = [self._oracle.exact(shard, count, question) for shard in (first, second)]
+        moved = jnp.abs(answers[0] - answers[1]).ravel()
+        sizes = jnp.stack([jnp.linalg.norm(moved), jnp.sum(moved)])
+        return jnp.where(jnp.isfinite(sizes), sizes, jnp.inf)
 
 
 def _neighbour(relation: Relation, shard: Shard, changed: Array, length: Array, keys: Key) -> Shard:

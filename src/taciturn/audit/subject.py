@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
+from taciturn import problems
 from taciturn.algorithms import (
     VRADMM,
     Algorithm,
@@ -34,7 +34,6 @@ from taciturn.engine.door import Door, Live, Private, Record, exact_answer, nois
 from taciturn.errors import InputError
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.oracles import (
-    CentredGradient,
     Gradient,
     Oracle,
     ProjectedStep,
@@ -43,25 +42,13 @@ from taciturn.oracles import (
     Statistics,
 )
 from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
-from taciturn.problems import (
-    NoRegulariser,
-    Origin,
-    Problem,
-    Shards,
-    Squared,
-    WholeSpace,
-    facts_from,
-    pack,
-    public_facts,
-    replace_record,
-)
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
-Maker = Callable[[Problem], Algorithm | Composition]
+Maker = Callable[[problems.Problem], Algorithm | Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
-PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
+PROBLEM = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
 DATA = DataFacts(
     name="canary", task="regression", classes=None, columns=FEATURES, record_norm=1.0, table=None
 )
@@ -70,7 +57,7 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """On what terms a subject is planned, with least squares to solve.
+    """On what terms a subject is planned, with least squares to solve; see `audit`.
 
     Attributes
     ----------
@@ -78,16 +65,8 @@ class Setup:
         Bound on the coefficient of a record; infinite for a run without noise.
     rounds
         None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
-    network
-        None for the usual one: gossip on a path, a random walk on a ring.
-    options
-        Of a method by name.
     rows_per_person, agents_per_person
         Where a person is attacked and not a record; an agent then has two persons.
-    centre
-        Whether the first round of a named method learns a private centre of the rows.
-    pair
-        Two data sets that are attacked; None for those that saturate a question.
     """
 
     epsilon: float
@@ -144,17 +123,14 @@ def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = Fa
     return Composition(result, (Gradient(PROBLEM.loss, clip),))
 
 
-def is_composition(subject: str | Maker) -> bool:
-    """Return whether the subject brings oracles, whose clip must be 1."""
-    return not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
-
-
 def planned(subject: str | Maker, setup: Setup) -> Plan:
     """Return the plan of a subject."""
     if isinstance(subject, str) and setup.network is None:
         return proposal_of(subject, setup).plan()
     algorithm, oracles = composition_of(subject, setup.clip)
-    clip = 1.0 if is_composition(subject) else setup.clip
+    # the clip of oracles that a subject brings must be 1
+    brings = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+    clip = 1.0 if brings else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
@@ -162,7 +138,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
         network = metropolis(path(setup.agents))
     if network is not None:
         rounds = network.fixed_rounds or rounds
-    facts = facts_from(
+    facts = problems.facts_from(
         PROBLEM, [setup.records] * setup.agents, features=setup.features, record_norm=1.0, clip=clip
     )
     terms = Terms(setup.epsilon, setup.delta, setup.adjacency, setup.observer)
@@ -174,13 +150,12 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
 def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
     method = method_named(name)
-    relay = method.network == "relay"
-    rounds = setup.rounds or min(ROUNDS, method.rounds)
-    wanted = NetworkRequest()
-    if method.network is not None:
-        wanted = NetworkRequest(
-            network="ring" if relay else "path", walk="random" if relay else None
-        )
+    relay, rounds = method.network == "relay", setup.rounds or min(ROUNDS, method.rounds)
+    epoch = method.epoch(float(setup.options.get("sampling_rate", 0.1)))
+    rounds = epoch * max(1, round(rounds / epoch)) * (setup.agents if relay else 1)
+    wanted = NetworkRequest(network="path") if method.network else NetworkRequest()
+    if relay:
+        wanted = NetworkRequest(network="ring", walk="random")
     request = Request(
         epsilon=setup.epsilon,
         delta=setup.delta,
@@ -190,7 +165,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
         algorithm=name,
         regulariser=NONE,
         clip=None if math.isinf(setup.clip) else setup.clip,
-        rounds=_whole_epochs(method, rounds, setup.options) * (setup.agents if relay else 1),
+        rounds=rounds,
         options=setup.options,
         centre=setup.centre,
         network=wanted,
@@ -200,11 +175,6 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
     # a centre takes one column for its constant
     data = DATA.model_copy(update={"columns": setup.features - setup.centre})
     return propose(data, [setup.records] * setup.agents, request, structure)
-
-
-def _whole_epochs(method: Method, rounds: int, options: Mapping[str, Value]) -> int:
-    epoch = method.epoch(float(options.get("sampling_rate", 0.1)))
-    return epoch * max(1, round(rounds / epoch))
 
 
 FAR = 1e4
@@ -222,26 +192,23 @@ class Canary:
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
     gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
-    only half of its bound at ordinary iterates.
-
-    *Projected step.* Without constraint its answer is the gradient plus a public slope.
-
-    *Proximal step.* The gradient being constant, the step moves by its change over rho.
+    only half of its bound at ordinary iterates. A *projected step* without constraint answers that
+    plus a public slope; a *proximal step* moves by its change over rho.
 
     *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
     row is the same around every centre, of the full norm, and its gradient moves as above. The
     first answer, the mean of the rows, does not move.
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
-    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y (see the docstring of
-    `taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+    and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y
+    (`taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
     """
 
-    problem: Problem
+    problem: problems.Problem
     oracle: Oracle
     spec: Spec
-    first: Shards
-    second: Shards
+    first: problems.Shards
+    second: problems.Shards
 
 
 def canary(
@@ -255,6 +222,8 @@ def canary(
 ) -> Canary:
     """Return the pair: each of the agents holds `records` unit-norm records of `features`.
 
+    `InputError` if no saturating pair is known for the oracle.
+
     Parameters
     ----------
     features
@@ -264,20 +233,22 @@ def canary(
         is given, or `Statistics` of targets clipped at 1.
     adjacency
         What they differ in: a record, or the first places of so many agents.
-
-    Raises
-    ------
-    InputError
-        If no saturating pair is known for the oracle.
     """
-    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    problem = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
     oracle = oracle or Gradient(problem.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
-    if isinstance(oracle, CentredGradient | Recentred):
+    if isinstance(oracle, Recentred):
         rows[:, -1] = 0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    one, other = _saturating(oracle, features)
+    known = _saturating(oracle, features)
+    if known is None:
+        raise InputError(
+            f"no pair is known that saturates {oracle}; audit the gradient of the squared loss "
+            "clipped at 1 or statistics of targets clipped at 1, give a pair of data sets of your "
+            "own (pair=), or search its sensitivity with check_oracle"
+        )
+    one, other = known
     targets = np.sign(draw.standard_normal(agents * records)) * FAR
     parts = np.split(np.arange(agents * records), agents)
     places = [
@@ -287,24 +258,19 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    packed = problems.pack(
+        rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip"
+    )
     # every place is full, so whose it is need not be drawn
-    first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
+    first = replace(packed, origin=problems.Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
-        second = replace_record(second, agent, place, other, FAR)
-    return Canary(problem, oracle, public_facts(problem, first, clip=1.0), first, second)
+        second = problems.replace_record(second, agent, place, other, FAR)
+    return Canary(problem, oracle, problems.public_facts(problem, first, clip=1.0), first, second)
 
 
 def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
-    """Return two data sets of a question's author, checked.
-
-    Raises
-    ------
-    InputError
-        Unless they differ in one record of one agent, which is replaced; all agents have as many
-        records, of norm at most 1, in double precision.
-    """
+    """Return two data sets of a question's author, checked."""
     first, second = pair
     if changed_places(pair, ReplaceOne()) != 1:
         raise InputError(
@@ -316,35 +282,29 @@ def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
             "the data sets of an audit have as many records at every agent, of record norm 1, in "
             'double precision; pack them so (record_norm=1.0, precision="float64")'
         )
-    return Canary(PROBLEM, oracle, public_facts(PROBLEM, first, clip=1.0), first, second)
+    return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
 
-def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray]:
+def saturated(oracles: tuple[Oracle, ...]) -> Oracle | None:
+    """Return the first oracle for which a saturating pair is known; None if there is none."""
+    return next((oracle for oracle in oracles if _saturating(oracle, 2) is not None), None)
+
+
+def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | None:
     """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
     inner = oracle.inner if isinstance(oracle, Recentred) else oracle
     gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
-    if isinstance(gradient, Gradient | CentredGradient) and gradient.coefficient_bound == 1:
-        return one, one
-    raise InputError(
-        f"no pair is known that saturates {oracle}; audit the gradient of the squared loss clipped "
-        "at 1 or statistics of targets clipped at 1, give a pair of data sets of your own (pair=), "
-        "or search its sensitivity with check_oracle"
-    )
+    known = isinstance(gradient, Gradient) and gradient.coefficient_bound == 1
+    return (one, one) if known else None
 
 
 Fault = Literal[
-    "halved-noise",
-    "no-clipping",
-    "reused-noise",
-    "clear-dual",
-    "clear-restart",
-    "short-key",
-    "repeated-noise",
-    "part-noise",
-]
+    "halved-noise", "no-clipping", "reused-noise", "clear-dual",
+    "clear-restart", "short-key", "repeated-noise", "part-noise",
+]  # fmt: skip
 
 
 class Subject(NamedTuple):
@@ -368,10 +328,9 @@ _FAR = 1e9
 
 def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
-    if fault == "halved-noise":
-        return Subject(algorithm, live.oracles, HalvedNoise(live))
-    if fault == "reused-noise":
-        return Subject(algorithm, live.oracles, ReusedNoise(live))
+    if fault in ("halved-noise", "reused-noise"):
+        door = HalvedNoise(live) if fault == "halved-noise" else ReusedNoise(live)
+        return Subject(algorithm, live.oracles, door)
     if fault == "no-clipping":
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
         return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))
@@ -440,7 +399,7 @@ class _Twin(NamedTuple):
 class ClearState(StarAlgorithm):
     """Keep a second, un-noised state and let it out: the dual, or the whole message."""
 
-    base: StarAlgorithm = eqx.field()
+    base: StarAlgorithm
 
     @override
     def questions(self, rounds: int) -> HostArray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,12 +23,12 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import NEAREST
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import AddedNoise
+from taciturn.oracles.gradient import Gradient
+from taciturn.oracles.oracle import AddedNoise, Assumptions, NoisePlacement, Oracle
 from taciturn.oracles.sampling import Sampling
 from taciturn.oracles.sums import margins, over_rows, record_sum, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
-from taciturn.problems import Loss, Shard, clip_coefficient
+from taciturn.problems import Shard, clip_coefficient
 from taciturn.problems.grid import cut
 from taciturn.spec import Spec
 from taciturn.typing import Array, PyTree
@@ -46,37 +46,19 @@ class Around(NamedTuple):
 
 
 class RowMean(Oracle):
-    r"""The mean of an agent's rows, in the first column of an answer of the model's shape.
+    """The mean of an agent's rows, in the first column of an answer of the model's shape.
 
-    The query is ignored. Of several columns the others are 0, and get noise as the first does.
+    The query is ignored. Of several columns (`outputs`; None for a vector) the others are 0.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, so one record's term has norm at
     most R / m_i; `mean_gradient_bound` derives the sensitivity from that. The sum is exact
     (`taciturn.oracles.sums`).
-
-    Attributes
-    ----------
-    relative_multiplier
-        Its noise multiplier over that of the plan's other questions.
-    outputs
-        How many columns the model has; None for a vector.
     """
+
+    exact_on_machine: ClassVar[bool] = True
 
     relative_multiplier: float = eqx.field(static=True, default=1.0)
     outputs: int | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self) -> None:
-        checks.positive("relative_multiplier", self.relative_multiplier)
-
-    @property
-    @override
-    def noise(self) -> AddedNoise:
-        return AddedNoise(self.relative_multiplier)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "D *K"]:
@@ -91,142 +73,6 @@ class RowMean(Oracle):
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         facts = dataclasses.replace(spec, gradient_bound=spec.record_norm)
         return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
-
-
-class CentredGradient(Oracle):
-    r"""The mean of the clipped record gradients on rows around a centre.
-
-    With the query (w, c), w a `Point`, x without its last column, c limited to |c| <= R,
-    n_j = max(|x_j - c|, R / 64), a last column of kappa, margins
-
-        z_j = (x_j - c)' w / n_j + kappa w_last
-
-    and the coefficient b_j = loss'(z_j, y_j), limited to |b_j| <= C = min(lipschitz, clip),
-
-        g_i(w, c) = (1/m_i) sum_j ((x_j - c) / n_j, kappa) b_j'                    shape of w.
-
-    The rows are never formed. With a_j = b_j / n_j their sum is sum_j x_j a_j' - c sum_j a_j', so
-    that an answer costs one more product with the rows than that of `Gradient`.
-
-    **Guarantee.** One record's term has norm at most |x_j - c| |a_j| and kappa |b_j| in its last
-    entry, at most C sqrt(1 + kappa^2) in all: for every w and c, every record and target, since n_j
-    is not below |x_j - c|. `mean_gradient_bound` derives the sensitivity from that. A centre that
-    is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
-
-    **Rounding.** Rows have p <= 26 digits below the power of two above R, and c is cut to 18 below
-    it, which `margins` keeps in up to 2^16 columns; more are refused. Then, with R =
-    1: then |x_j|^2, x_j'c and |c|^2 are exact but for 2^-50 in their sum (R = 1), which n_j has
-    on top; the sums of a_j, cut to q digits of 64 C / R, of b_j, and of their products with rows
-    are exact. What remains, the quotients by n_j and one difference of two sums of m terms, moves
-    an answer by less than m 2^-44 of one record's term: 2^-9 of the bound covers it
-    (`with_rounding`) up to 2^34 records.
-
-    Attributes
-    ----------
-    loss, clip
-        As for `Gradient`.
-    record_norm
-        R, the norm of packed rows.
-    constant
-        kappa.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range; from `bound`, if there are more than 2^16 columns.
-    """
-
-    loss: Loss
-    clip: float = eqx.field(static=True)
-    record_norm: float = eqx.field(static=True)
-    constant: float = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        checks.positive("clip", self.clip, allow_infinity=True)
-        checks.positive("record_norm", self.record_norm)
-        checks.not_negative("constant", self.constant)
-
-    @property
-    def coefficient_bound(self) -> float:
-        """C."""
-        return min(self.clip, self.loss.lipschitz)
-
-    @property
-    def row_norm(self) -> float:
-        """sqrt(1 + kappa^2), the norm of a row around any centre."""
-        return math.hypot(1.0, self.constant)
-
-    @property
-    @override
-    def assumptions(self) -> Assumptions:
-        return Assumptions(self.loss, record_norm=self.record_norm)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
-
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
-        centre = usable_centre(query.centre, self.record_norm)
-
-        public, outputs = (centre, query.inner.x), self.loss.outputs or 1
-        summed: tuple[Array, Array, Array] = over_rows(
-            shard, self._of_rows, *public, outputs=outputs
-        )
-        of_rows, scaled, coefficients = summed
-        of_centre = jnp.tensordot(centre, scaled, axes=0)
-        total: Array = (of_rows - of_centre).at[-1].set(self.constant * coefficients)
-        return total / count
-
-    def _of_rows(
-        self, shard: Shard, centre: Float[Array, "D"], x: Float[Array, "D *K"]
-    ) -> tuple[Array, Array, Array]:
-        """Return sum_j x_j a_j', sum_j a_j and sum_j b_j."""
-        weights, last = x.at[-1].set(0), x[-1]
-        distance = self._distances(shard, centre)
-        if weights.ndim == 2:
-            distance = distance[:, None]
-        along = margins(shard, weights) - centre @ weights.astype(centre.dtype)
-        z = along / distance + self.constant * last
-        coefficient = clip_coefficient(
-            self.loss.coefficient(z, shard.targets), self.coefficient_bound
-        )
-        return self._sums(shard, coefficient, distance)
-
-    def _distances(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M"]:
-        """Return n_j, rounded up."""
-        squares = jnp.sum(shard.features**2, axis=1)
-        across = margins(shard, centre)
-        square = squares - 2 * across + jnp.sum(centre**2)
-        slack = 2.0**-49 * self.record_norm**2
-        distance: Array = jnp.sqrt(jnp.maximum(square, 0.0) + slack)
-        return jnp.maximum(distance, NEAREST * self.record_norm)
-
-    def _sums(
-        self, shard: Shard, coefficient: Float[Array, "M *K"], distance: Float[Array, "M *_"]
-    ) -> tuple[Array, Array, Array]:
-        steepest = self.coefficient_bound / (NEAREST * self.record_norm)
-        scaled = coefficient / distance
-        mask = shard.mask if coefficient.ndim == 1 else shard.mask[:, None]
-        if shard.grid is not None:
-            digits = shard.grid.weight_digits
-            scaled = cut(scaled, steepest, digits)
-            coefficient = cut(coefficient, self.coefficient_bound, digits)
-        of_rows = record_sum(shard, scaled, steepest)
-        return of_rows, jnp.sum(scaled * mask, axis=0), jnp.sum(coefficient * mask, axis=0)
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        if spec.shape[0] > _MOST_COLUMNS:
-            raise InputError(
-                f"there are {spec.shape[0]} columns; products with a centre are exact in at most "
-                f"{_MOST_COLUMNS}, so leave the centre out"
-            )
-        facts = dataclasses.replace(spec, gradient_bound=self.row_norm * self.coefficient_bound)
-        return with_rounding(
-            mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
-        )
 
 
 def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
@@ -250,10 +96,10 @@ _SHRINK = 1 - 2.0**-48
 
 
 class Recentred(Oracle):
-    r"""Another question, asked of the rows around a centre.
+    """Another question, asked of the rows around a centre.
 
-    With the query (q, c), x without its last column, c limited to |c| <= R and
-    n_j = max(|x_j - c|, R / 64), the question q is asked of the records
+    With the query (q, c), x without its last column, c limited to |c| <= R and n_j = max(|x_j - c|,
+    R / 64), the question q is asked of the records
 
         x~_j = ((x_j - c) / n_j, kappa),        |x~_j| <= sqrt(1 + kappa^2).
 
@@ -262,27 +108,16 @@ class Recentred(Oracle):
     norm of x~_j is bounded whatever record and centre are, so the bound of the inner question,
     derived from that norm, holds for all of them.
 
-    **Rounding.** Rows are cut to 24 binary digits below the power of two U above R, centres to 18:
-    the differences are exact, their squares are whole multiples of U^2 2^-48 and their sum is at
-    most 4 U^2, so it is exact in any order. A root and a quotient, each rounded once, make the norm
-    larger by a factor of less than 1 + 2^-50, for which rows are shrunk by 1 - 2^-48; then they are
-    cut towards zero to the digits of the grid, of which single precision keeps all. So a row has
-    the same bits in every slot of every batch, and what the inner question proves for rows on a
-    grid holds for these.
+    **Rounding.** Rows are cut to 24 binary digits and centres to 18, so that differences and their
+    squares are exact, and rows are shrunk by 1 - 2^-48 for two roundings; a row has the same bits
+    in every slot of every batch (docs/explanation/rounding.md).
 
     Attributes
     ----------
     inner
         The question; its noise must be added to the answer.
-    record_norm
-        R, the norm of packed rows.
-    constant
-        kappa.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the noise of the inner question stands elsewhere.
+    record_norm, constant
+        R, the norm of packed rows, and kappa.
     """
 
     inner: Oracle
@@ -327,10 +162,8 @@ class Recentred(Oracle):
 
     @property
     @override
-    def noise(self) -> AddedNoise:
-        noise = self.inner.noise
-        assert isinstance(noise, AddedNoise)
-        return noise
+    def noise(self) -> NoisePlacement:
+        return self.inner.noise
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -347,16 +180,90 @@ class Recentred(Oracle):
         away = cut(shard.features, self.record_norm, _DIGITS_OF_ROWS) - centre
         away = away.at[:, -1].set(0)
         distance = jnp.sqrt(jnp.sum(away**2, axis=1, keepdims=True))
-        nearest = NEAREST * self.record_norm
-        rows = away / jnp.maximum(distance, nearest) * _SHRINK
+        rows = away / jnp.maximum(distance, NEAREST * self.record_norm) * _SHRINK
         rows = rows.at[:, -1].set(self.constant * _SHRINK)
         digits = _DIGITS_AROUND if shard.grid is None else min(_DIGITS_AROUND, shard.grid.digits)
-        present = shard.mask[:, None] > 0
-        return jnp.where(present, cut(rows, self.row_norm, digits), 0).astype(shard.features.dtype)
+        rows = jnp.where(shard.mask[:, None] > 0, cut(rows, self.row_norm, digits), 0)
+        return rows.astype(shard.features.dtype)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
+
+
+class CentredGradient(Recentred):
+    """The mean of the clipped record gradients around a centre: `Recentred` for `Gradient`.
+
+    With the query (w, c), w a `Point`, n_j that of `Recentred`, margins
+
+        z_j = (x_j - c)' w / n_j + kappa w_last
+
+    and the coefficient b_j = loss'(z_j, y_j), limited to |b_j| <= C = min(lipschitz, clip),
+
+        g_i(w, c) = (1/m_i) sum_j ((x_j - c) / n_j, kappa) b_j'                    shape of w.
+
+    The rows are never formed. With a_j = b_j / n_j their sum is sum_j x_j a_j' - c sum_j a_j', so
+    that an answer costs one more product with the rows than that of `Gradient`.
+
+    **Guarantee.** One record's term has norm at most |x_j - c| |a_j| and kappa |b_j| in its last
+    entry, at most C sqrt(1 + kappa^2) in all: for every w and c, every record and target, since n_j
+    is not below |x_j - c|. `mean_gradient_bound` derives the sensitivity from that. A centre that
+    is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
+
+    **Rounding.** Less than 2^-9 of the bound, which has that on top, up to 2^34 records and in up
+    to 2^16 columns; more are refused (docs/explanation/rounding.md).
+    """
+
+    inner: Gradient
+
+    @override
+    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
+        centre = usable_centre(query.centre, self.record_norm)
+        summed: tuple[Array, Array, Array] = over_rows(
+            shard, self._sums, centre, query.inner.x, outputs=self.inner.loss.outputs or 1
+        )
+        of_rows, scaled, coefficients = summed
+        of_centre = jnp.tensordot(centre, scaled, axes=0)
+        total: Array = (of_rows - of_centre).at[-1].set(self.constant * coefficients)
+        return total / count
+
+    def _sums(
+        self, shard: Shard, centre: Float[Array, "D"], x: Float[Array, "D *K"]
+    ) -> tuple[Array, Array, Array]:
+        """Return sum_j x_j a_j', sum_j a_j and sum_j b_j."""
+        distance, mask = self._distances(shard, centre), shard.mask
+        if x.ndim == 2:
+            distance, mask = distance[:, None], mask[:, None]
+        weights = x.at[-1].set(0)
+        along = margins(shard, weights) - centre @ weights.astype(centre.dtype)
+        coefficient = clip_coefficient(
+            self.inner.loss.coefficient(along / distance + self.constant * x[-1], shard.targets),
+            self.inner.coefficient_bound,
+        )
+        steepest = self.inner.coefficient_bound / (NEAREST * self.record_norm)
+        scaled = coefficient / distance
+        if shard.grid is not None:
+            digits = shard.grid.weight_digits
+            scaled = cut(scaled, steepest, digits)
+            coefficient = cut(coefficient, self.inner.coefficient_bound, digits)
+        of_rows = record_sum(shard, scaled, steepest)
+        return of_rows, jnp.sum(scaled * mask, axis=0), jnp.sum(coefficient * mask, axis=0)
+
+    def _distances(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M"]:
+        """Return n_j, rounded up."""
+        squares = jnp.sum(shard.features**2, axis=1)
+        square = squares - 2 * margins(shard, centre) + jnp.sum(centre**2)
+        distance = jnp.sqrt(jnp.maximum(square, 0.0) + 2.0**-49 * self.record_norm**2)
+        return jnp.maximum(distance, NEAREST * self.record_norm)
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        if spec.shape[0] > _MOST_COLUMNS:
+            raise InputError(
+                f"there are {spec.shape[0]} columns; products with a centre are exact in at most "
+                f"{_MOST_COLUMNS}, so leave the centre out"
+            )
+        return with_rounding(super().bound(spec, adjacency, norm=norm))
 
 
 def around(spec: Spec, row_norm: float) -> Spec:

@@ -51,16 +51,12 @@ def _written_here(name: str, value: Any) -> bool:
         return from_library(value)
     if not callable(value) and not isinstance(value, property | classmethod | staticmethod):
         return True
-    function = inspect.unwrap(_function(value))
-    code = getattr(function, "__code__", None)
+    function: Any = value.fget if isinstance(value, property) else value
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     if code is None:
         return False
     generated = name.startswith("__") and code.co_filename in _GENERATED
     return generated or code.co_filename.startswith(_HERE)
-
-
-def _function(value: Any) -> Any:
-    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
 
 
 def check_of_library(*parts: object) -> None:

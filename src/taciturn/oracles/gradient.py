@@ -8,21 +8,26 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.claims import coefficients
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import AddedNoise
-from taciturn.oracles.queries import Point
+from taciturn.oracles.oracle import Assumptions, Oracle, Point
 from taciturn.oracles.sampling import Sampling, batches
 from taciturn.oracles.sums import margins, over_rows, record_sum, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from taciturn.problems import Loss, Problem, Shard, clip_coefficient
 from taciturn.spec import Spec
 from taciturn.typing import Array
+
+
+class Pair(NamedTuple):
+    """A question about f_i at two points, both of the model's shape."""
+
+    x: Float[Array, "*shape"]
+    anchor: Float[Array, "*shape"]
 
 
 class Gradient(Oracle):
@@ -32,26 +37,21 @@ class Gradient(Oracle):
 
         g_i(w) = (1/m_i) sum_j x_j c_j'                                              shape of w.
 
-    Clipping acts on the coefficient (a record's gradient is its outer product with the record), so
-    no per-record gradient is ever formed; the cost is two matrix products.
+    A record's gradient is the outer product of record and coefficient, so that clipping the
+    coefficient bounds it and no per-record gradient is ever formed.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, and |c_j| <= min(lipschitz, clip)
-    is enforced here, whatever the targets: the Lipschitz constant is a bound too, not a belief. A
-    coefficient is a function of its record alone, whatever the loss (`coefficients`).
-    Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz, clip), whatever
-    the query. `mean_gradient_bound` derives the sensitivity from that for every relation and unit.
-    Sums are exact (`taciturn.oracles.sums`), so what is computed moves by no more than that; the
-    one rounding of the division is paid for with the lattice of the noise
+    is enforced here, whatever the targets and the loss, as a function of the record alone
+    (`coefficients`). Hence one record's term has norm at most c_1 / m_i with c_1 = R min(lipschitz,
+    clip), whatever the query; `mean_gradient_bound` derives the sensitivity from that for every
+    relation and unit. Sums are exact (`taciturn.oracles.sums`), so what is computed moves by no
+    more; the one rounding of the division is paid for with the lattice of the noise
     (`taciturn.privacy.mechanisms`).
 
-    Attributes
-    ----------
-    loss
-        The loss whose coefficient is used.
-    clip
-        Public bound on the norm of the coefficient; infinity leaves it as it is.
+    `clip`: public bound on the norm of the coefficient; infinity leaves it as it is.
     """
 
+    exact_on_machine: ClassVar[bool] = True
     reads_over_rows: ClassVar[bool] = True
     holds_for_any_loss: ClassVar[bool] = True
 
@@ -68,13 +68,10 @@ class Gradient(Oracle):
     def assumptions(self) -> Assumptions:
         return Assumptions(self.loss, self.coefficient_bound)
 
-    @property
     @override
-    def exact_on_machine(self) -> bool:
-        return True
-
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
+    def exact(
+        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
+    ) -> Float[Array, "..."]:
         bound = self.coefficient_bound
 
         def summed(rows: Shard, x: Array) -> Float[Array, "..."]:
@@ -91,18 +88,69 @@ class Gradient(Oracle):
         return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
 
 
-class MinibatchGradient(Oracle):
-    r"""The clipped record gradients of a Poisson batch, over the expected batch size.
+class Snapshot(Gradient):
+    """The full-batch gradient, of a `Pair` that at its first point, at another multiplier."""
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+
+class _OnBatch(Oracle):
+    """What the questions about a batch have in common: its law, and the bound of a sum over it."""
+
+    exact_on_machine: ClassVar[bool] = True
+
+    loss: Loss
+    clip: float = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    records: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        batches(self.rate, self.records)
+
+    @property
+    @override
+    def sampling(self) -> Sampling:
+        return batches(self.rate, self.records)
+
+    @property
+    @override
+    def assumptions(self) -> Assumptions:
+        return self.full.assumptions
+
+    @property
+    def full(self) -> Gradient:
+        """The question about all records."""
+        return Gradient(self.loss, self.clip)
+
+    @property
+    def part(self) -> float:
+        """How far a record's coefficient can move, over the bound on its size."""
+        return 1.0
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        full = self.full.bound(spec, adjacency, norm=norm)
+        reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
+        if self.part != 1:
+            reason += f"; times {self.part:g}, what a coefficient may change by over its size"
+        value = full.value * self.part / self.sampling.share(spec)[:, None, None]
+        real = dataclasses.replace(full, value=value, derivation=reason)
+        return self.sampling.widened(real, spec)
+
+
+class MinibatchGradient(_OnBatch):
+    """The clipped record gradients of a Poisson batch, over the expected batch size.
 
     Every record takes part independently with probability q, afresh for every answer; or, with
     `records`, the batch is of a fixed size b, which takes the place of q m_i below
-    (`FixedSizeBatches`).
-    With z_j = x_j' w and the coefficient c_j = loss'(z_j, y_j) limited to |c_j| <= clip,
+    (`FixedSizeBatches`). With the coefficients c_j of `Gradient`,
 
         g_i(w) = 1/(q m_i) sum_{j in batch} x_j c_j'                             shape of w,
 
-    whose expectation over the batch is the full-batch answer of `Gradient`. The divisor q m_i is
-    public; the size of the batch is not, and is never used.
+    whose expectation over the batch is the answer of `Gradient`. The divisor q m_i is public; the
+    size of the batch is not, and is never used. Batches save computation, hardly noise: over many
+    rounds amplification makes up for the divisor q and little more, and the batch's variance comes
+    on top.
 
     **Guarantee.** One record's term has norm at most c_1 / (q m_i), c_1 = R min(lipschitz, clip),
     whatever the query, so on any one batch the answer moves by
@@ -110,213 +158,96 @@ class MinibatchGradient(Oracle):
         Delta_i = 2 c_1 / (q m_i)  (replace_one),      c_1 / (q m_i)  (zero_out),
 
     and under replace_one that is twice the bound of one term, as `Sampled` requires. The door draws
-    the batch with a separate key, independent of the data and of the noise, and the batch leaves
-    no trace but the noised answer. So an answer of scale s is the event
-    `Sampled(GaussianAnswer(s / Delta_i), q)`: that is what ledger, certificate and calibration use.
-    The probability of taking part is q, to within 2^-52; `poisson_draw` says how.
-    The sum is exact whatever slots the records stand in; what gathering can do to the coefficients
-    is added to the bound (`taciturn.problems.grid.gathering_slack`).
-    If all records of an agent may change, sampling hides nothing, and for a bounded change no
-    accountant is known here: both are refused.
-
-    Batches save computation, hardly noise: over many rounds
-    amplification makes up for the divisor q and little more. In gradient units the noise of a
-    given budget is about that of the full batch, and the variance of the batch comes on top.
+    the batch with a separate key, independent of data and noise, and it leaves no trace but the
+    noised answer. So an answer of scale s is the event `Sampled(GaussianAnswer(s / Delta_i), q)` in
+    ledger, certificate and calibration, q right to within 2^-52 (`poisson_draw`). The sum is exact
+    whatever slots the records stand in; what gathering can do to the coefficients is added to the
+    bound (`taciturn.problems.grid.gathering_slack`). If all records of an agent may change,
+    sampling hides nothing, and for a bounded change no accountant is known here: both are refused.
 
     Attributes
     ----------
-    loss, clip
-        As for `Gradient`.
     rate
         q, in (0, 1].
     records
-        None for Poisson batches; for batches of a fixed size n, the least number of records that
-        an agent has.
-
-    Raises
-    ------
-    InputError
-        If the rate is not in (0, 1]; from `check`, if the unit is an agent or the relation neither
-        replace_one nor zero_out.
+        None for Poisson batches; for batches of a fixed size n, the least number of records that an
+        agent has.
     """
 
     reads_over_rows: ClassVar[bool] = True
 
-    loss: Loss
-    clip: float = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
-    records: int | None = eqx.field(static=True, default=None, kw_only=True)
-
-    def __check_init__(self) -> None:
-        batches(self.rate, self.records)
-
-    @property
-    @override
-    def sampling(self) -> Sampling:
-        return batches(self.rate, self.records)
-
-    @property
-    @override
-    def assumptions(self) -> Assumptions:
-        return self._full.assumptions
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
-
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "..."]:
         """Return the sum over the batch divided by the expected size of one."""
-        return self._full.exact(shard, self.sampling.expected_size(count), query)
-
-    @property
-    def _full(self) -> Gradient:
-        return Gradient(self.loss, self.clip)
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        full = self._full.bound(spec, adjacency, norm=norm)
-        reason = f"{full.derivation}; divided by the expected share of the batch, {self.rate:g}"
-        value = full.value / self.sampling.share(spec)[:, None, None]
-        real = dataclasses.replace(full, value=value, derivation=reason)
-        return self.sampling.widened(real, spec)
+        return self.full.exact(shard, self.sampling.expected_size(count), query)
 
 
 # of the coefficient bound: what two coefficients lose by rounding stays below the digits of a sum
 LEAST_SPREAD = 2.0**-20
 
 
-class Pair(NamedTuple):
-    """A question about f_i at two points, both of the model's shape."""
-
-    x: Float[Array, "*shape"]
-    anchor: Float[Array, "*shape"]
-
-
-class Snapshot(Gradient):
-    """The full-batch gradient with a separate noise multiplier.
-
-    Attributes
-    ----------
-    relative_multiplier
-        Its multiplier over that of the plan's other questions.
-    """
-
-    reads_over_rows: ClassVar[bool] = True
-
-    relative_multiplier: float = eqx.field(static=True, default=1.0)
-
-    def __check_init__(self) -> None:
-        checks.positive("relative_multiplier", self.relative_multiplier)
-
-    @property
-    @override
-    def noise(self) -> AddedNoise:
-        return AddedNoise(self.relative_multiplier)
-
-    @override
-    def exact(
-        self, shard: Shard, count: Float[Array, ""], query: Point | Pair
-    ) -> Float[Array, "..."]:
-        return super().exact(shard, count, Point(query.x))
-
-
-class MinibatchDifference(Oracle):
-    r"""The change of the gradient from an anchor a to a point x, on a Poisson batch.
+class MinibatchDifference(_OnBatch):
+    """The change of the gradient from an anchor a to a point x, on a batch of `MinibatchGradient`.
 
     With the clipped coefficients c_j(x), c_j(a) of `Gradient` at both points,
 
         d_i(x, a) = 1/(q m_i) sum_{j in batch} x_j (c_j(x) - c_j(a))',    |c_j(x) - c_j(a)| <= s,
 
     the second bound enforced by clipping as well. While s does not bite, the expectation over the
-    batch is the full-batch gradient at x minus that at a. At rate 1 all records take part.
+    batch is the full-batch gradient at x minus that at a.
 
     **Guarantee.** One record's term has norm at most R s / (q m_i), at every pair of points and
     whatever the targets, so on any one batch the answer moves by
 
         Delta_i = 2 R s / (q m_i)  (replace_one),      R s / (q m_i)  (zero_out);
 
-    batches are drawn and accounted for as in `MinibatchGradient`. The anchor and the point are
-    public, so it does not matter that both follow from earlier answers. A gradient at the anchor
-    is another question and is charged for by itself.
+    batches are drawn and accounted for as in `MinibatchGradient`. Anchor and point are public, even
+    where both follow from earlier answers. A gradient at the anchor is a question of its own.
 
-    Attributes
-    ----------
-    loss, clip
-        As for `Gradient`.
-    spread
-        s. Coefficients that always have one sign, as those of the logistic loss, differ by at most
-        `clip`; others by at most 2 `clip`. Less clips the change, and needs less noise. At least
-        2^-20 of the bound on a coefficient.
-    rate
-        q, in (0, 1].
-    records
-        As for `MinibatchGradient`.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range; from `check`, as for `MinibatchGradient`.
+    `spread`: s, at least 2^-20 of the bound on a coefficient. Coefficients that always have one
+    sign, as those of the logistic loss, differ by at most `clip`; others by at most 2 `clip`. Less
+    clips the change, and needs less noise.
     """
 
     reads_over_rows: ClassVar[bool] = True
 
-    loss: Loss
-    clip: float = eqx.field(static=True)
-    spread: float = eqx.field(static=True)
-    rate: float = eqx.field(static=True)
-    records: int | None = eqx.field(static=True, default=None, kw_only=True)
+    spread: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         checks.positive("clip", self.clip, allow_infinity=True)
         checks.positive("spread", self.spread, allow_infinity=True)
-        batches(self.rate, self.records)
-        full = self._full.coefficient_bound
-        if self._bounded and self.spread < LEAST_SPREAD * full:
+        full = self.full.coefficient_bound
+        if np.isfinite(full) and self.spread < LEAST_SPREAD * full:
             raise InputError(
                 f"spread is {self.spread:g}, below 2^-20 of the coefficient bound {full:g}: the "
                 "last digits of a coefficient would count; raise spread, or lower clip"
             )
 
     @property
-    @override
-    def sampling(self) -> Sampling:
-        return batches(self.rate, self.records)
-
-    @property
     def coefficient_bound(self) -> float:
         """The bound that is enforced on the change of a record's coefficient."""
-        return min(self.spread, 2 * self._full.coefficient_bound)
+        return min(self.spread, 2 * self.full.coefficient_bound)
 
     @property
     @override
-    def assumptions(self) -> Assumptions:
-        return self._full.assumptions
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
+    def part(self) -> float:
+        full = self.full.coefficient_bound
+        return self.coefficient_bound / full if np.isfinite(full) else 1.0
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Pair) -> Float[Array, "..."]:
-        total: Array = over_rows(shard, self._summed, *query, outputs=1)
+        def coefficient(rows: Shard, point: Array) -> Array:
+            found = self.loss.coefficient(margins(rows, point), rows.targets)
+            return clip_coefficient(found, self.full.coefficient_bound)
+
+        def summed(rows: Shard, x: Array, anchor: Array) -> Array:
+            change = coefficient(rows, x) - coefficient(rows, anchor)
+            limited = clip_coefficient(change, self.coefficient_bound)
+            return record_sum(rows, limited, self.coefficient_bound)
+
+        total: Array = over_rows(shard, summed, *query, outputs=1)
         mean: Array = total / self.sampling.expected_size(count)
         return mean
-
-    def _summed(self, shard: Shard, *points: Array) -> Array:
-        here, there = (self._coefficient(shard, point) for point in points)
-        change = clip_coefficient(here - there, self.coefficient_bound)
-        return record_sum(shard, change, self.coefficient_bound)
-
-    def _coefficient(self, shard: Shard, point: Array) -> Array:
-        coefficient = self.loss.coefficient(margins(shard, point), shard.targets)
-        return clip_coefficient(coefficient, self._full.coefficient_bound)
-
-    @property
-    def _full(self) -> Gradient:
-        return Gradient(self.loss, self.clip)
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -325,19 +256,7 @@ class MinibatchDifference(Oracle):
                 f"the difference of gradients is asked of losses with one margin, not of "
                 f"{type(self.loss).__name__}"
             )
-        full = self._full.bound(spec, adjacency, norm=norm)
-        one = self.coefficient_bound / self._full.coefficient_bound if self._bounded else 1.0
-        reason = (
-            f"{full.derivation}; times {one:g}, what the coefficient may change by over what it "
-            f"may be, and divided by the expected share of the batch, {self.rate:g}"
-        )
-        value = full.value * one / self.sampling.share(spec)[:, None, None]
-        real = dataclasses.replace(full, value=value, derivation=reason)
-        return self.sampling.widened(real, spec)
-
-    @property
-    def _bounded(self) -> bool:
-        return bool(np.isfinite(self._full.coefficient_bound))
+        return super().bound(spec, adjacency, norm=norm)
 
 
 # larger queries are answered at the neutral one: rounding could exceed a record's part
@@ -345,17 +264,11 @@ LARGEST = 1e7
 
 
 class Step(NamedTuple):
-    """A question about a step from `point`: with g the gradient of f_i there, it goes to
+    """A question about prox_{step r}(point - (g + slope) / curvature) within the constraint.
 
-        prox_{step r}(point - (g + slope) / curvature)        within the constraint.
-
-    Attributes
-    ----------
-    point, slope
-        Of the model's shape; `slope` is the gradient of everything public that is minimised too.
-    curvature, step
-        Above 0; the step of the proximal map need not be 1 / curvature.
-    """  # noqa: D400 - the sentence ends in its equation
+    g is the gradient of f_i at `point`, `slope` that of everything public that is minimised too, of
+    the model's shape; curvature and step are above 0, and the step need not be 1 / curvature.
+    """
 
     point: Float[Array, "..."]
     slope: Float[Array, "..."]
@@ -364,43 +277,27 @@ class Step(NamedTuple):
 
 
 class ProjectedStep(Oracle):
-    r"""The gradient mapping of a constrained step, in units of the gradient.
+    """The gradient mapping of a constrained step, in units of the gradient.
 
     With g the clipped mean gradient of `Gradient` at the query's point x, slope s, curvature c and
     v = x - (g + s) / c, the answer is
 
         G_i = c (x - prox_{step r}(v))                               shape of w,
 
-    so that x - G_i / c is the projected step. Without constraint and regulariser G_i = g + s.
-    Noise of scale sigma on G_i is noise of scale sigma / c on the projected point: this is the
-    output perturbation (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity
-    Delta_g / (rho + 1/eta). Stated in units of the gradient the bound is free of the schedule, and
-    its scales can be compared with those of `Gradient`.
+    so that x - G_i / c is the projected step, and G_i = g + s without constraint and regulariser.
+    Noise of scale sigma on G_i is noise of scale sigma / c on the point: the output perturbation
+    (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity Delta_g / (rho +
+    1/eta). In units of the gradient the bound does not depend on the schedule.
 
-    **Guarantee.** A proximal map of a convex function within a convex set does not expand:
-    |prox(v) - prox(v')| <= |v - v'|. Hence |G - G'| <= c |v - v'| = |g - g'|, for *every* point,
-    slope, curvature and step, and the sensitivity is that of `Gradient`, derived in
-    `mean_gradient_bound`. In the 1-norm a projection may expand, but |G - G'|_1 <= sqrt(d)
-    |G - G'|_2, which is how that bound arises in the first place.
+    **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
+    |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
+    is that of `Gradient`, derived in `mean_gradient_bound`. In the 1-norm a projection may expand,
+    but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first place.
 
-    **Rounding.** The gradient is exact (`Gradient`); the rest is computed in double precision,
-    u = 2^-53. Sum, quotient, difference and product have relative errors of u, the proximal map one
-    of at most (d + 24) u of the norm of its argument or of its result, whichever is larger. With
-    P = prox_{step r}(x - s / c), which is public, the result is within c_1 / c of P, so that G is
-    wrong by at most (d + 32) u (c |x| + |s| + c |P| + c_1). That is at most Delta / 2^10 as long as
-
-        c |x| + |s| + c |P| <= U = 2^43 c_1 / (m (d + 32)) - c_1,
-
-    since Delta >= c_1 / m; both sides of a comparison together add 2^-9, which the bound has. A
-    query beyond U, or 1e7, or that is not a number, is answered with 0: a rule that sees the query
-    and public numbers only.
-
-    Attributes
-    ----------
-    problem
-        Loss, regulariser and constraint.
-    clip
-        As for `Gradient`.
+    **Rounding.** A query with c |x| + |s| + c |P| beyond U = 2^43 c_1 / (m (d + 32)) - c_1, P =
+    prox_{step r}(x - s / c), or beyond 1e7, or that is not a number, is answered with 0: a rule
+    that sees the query and public numbers only. Within it rounding adds less than 2^-9 of the
+    bound, which has that on top (docs/explanation/rounding.md).
     """
 
     problem: Problem
@@ -426,9 +323,19 @@ class ProjectedStep(Oracle):
     def exact(self, shard: Shard, count: Float[Array, ""], query: Step) -> Float[Array, "..."]:
         gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
-        reach = self._reach(shard, count, wide.point.size)
-        usable = _usable(wide, reach)
-        x, slope, curvature, step = _or_else(usable, wide)
+        reach = jnp.asarray(LARGEST)
+        if shard.grid is not None:  # U; elsewhere answers are not exact
+            term = shard.grid.record_norm * self.gradient.coefficient_bound
+            parts = count * (wide.point.size + 32)
+            reach = jnp.minimum(2.0**43 * term / parts - term, LARGEST)
+        small = _size(wide.point, wide.slope, wide.curvature) <= reach  # false for a NaN
+        positive = (wide.curvature >= 1 / LARGEST) & (wide.curvature <= LARGEST**2)
+        usable = small & positive & (wide.step >= 0) & (wide.step <= LARGEST)
+        zero, one = jnp.zeros_like(wide.point), jnp.ones_like(wide.curvature)
+        x, slope, curvature, step = (
+            jnp.where(usable, part, neutral)
+            for part, neutral in zip(wide, (zero, zero, one, one), strict=True)
+        )
         without_records = self.problem.prox(x - slope / curvature, step)
         usable &= _size(x, slope, curvature) + _size(without_records, 0.0, curvature) <= reach
         ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
@@ -436,35 +343,12 @@ class ProjectedStep(Oracle):
         answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
         return answer
 
-    def _reach(self, shard: Shard, count: Float[Array, ""], entries: int) -> Float[Array, ""]:
-        """Return U, or the largest query at all where answers are not exact."""
-        if shard.grid is None:
-            return jnp.asarray(LARGEST)
-        term = shard.grid.record_norm * self.gradient.coefficient_bound
-        reach: Array = jnp.minimum(2.0**43 * term / (count * (entries + 32)) - term, LARGEST)
-        return reach
-
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         return with_rounding(self.gradient.bound(spec, adjacency, norm=norm))
-
-
-def _usable(query: Step, reach: Float[Array, ""]) -> Bool[Array, ""]:
-    """Whether all numbers are such that double precision carries the step; false for a NaN."""
-    point, slope, curvature, step = query
-    small = _size(point, slope, curvature) <= reach
-    positive = (curvature >= 1 / LARGEST) & (curvature <= LARGEST**2)
-    usable: Array = small & positive & (step >= 0) & (step <= LARGEST)
-    return usable
 
 
 def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
     """Return c |x| + |s|."""
     size: Array = curvature * jnp.linalg.norm(point) + jnp.linalg.norm(slope)
     return size
-
-
-def _or_else(usable: Bool[Array, ""], query: Step) -> Step:
-    zero, one = jnp.zeros_like(query.point), jnp.ones_like(query.curvature)
-    neutral = Step(zero, zero, one, one)
-    return Step(*(jnp.where(usable, a, b) for a, b in zip(query, neutral, strict=True)))

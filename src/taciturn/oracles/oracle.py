@@ -12,19 +12,182 @@ from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from typing_extensions import override
 
+from taciturn import checks, privacy
 from taciturn.errors import InputError
 from taciturn.oracles.claims import from_library, name_of_class, own_parts
-from taciturn.oracles.placement import PLACEMENTS, AddedNoise, NoisePlacement, OnLattice
-from taciturn.oracles.sampling import LAWS, AllRecords, Drawn, PoissonBatches, Sampling
-from taciturn.privacy import Adjacency, Norm, ReplaceOne, SensitivityBound, TargetChange, ZeroOut
+from taciturn.oracles.sampling import LAWS, AllRecords, Drawn, Exact, PoissonBatches, Sampling
 from taciturn.problems import Loss, Shard
 from taciturn.spec import Spec
 from taciturn.typing import Array
 
+
+class Point(NamedTuple):
+    """A question about f_i at one point: `x`, of the model's shape."""
+
+    x: Float[Array, "..."]
+
+
+class Centre(NamedTuple):
+    """A question about the point near `v` at which f_i is small: `v`, of the model's shape."""
+
+    v: Float[Array, "..."]
+
+
+class AtStep(NamedTuple):
+    """A question about one step, counted from 0; one beyond the last means the last."""
+
+    step: Int[Array, ""]
+
+
+# whole numbers up to here are added to noise; see `taciturn.privacy.mechanisms`
+_MOST_STEPS = 2.0**51
+
+
+class OnLattice(NamedTuple):
+    """Noise, and the lattice that it stands on.
+
+    Attributes
+    ----------
+    values
+        The noise, in the units of the answer: whole multiples of the step.
+    step
+        h, a power of two; None in a run without noise, whose answers are not rounded.
+    """
+
+    values: Float[Array, "..."]
+    step: Float[Array, ""] | None
+
+    def added_to(self, exact: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Return the answer, rounded to the lattice, plus the noise.
+
+        **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
+        entry, however the answers were divided: see `privacy.mechanisms`. Beyond 2^51 steps an
+        answer stays at the last of them. Every entry has noise of its own: `InputError` if answer
+        and noise differ in shape, since one number of noise on two entries tells the difference
+        between them exactly.
+        """
+        if jnp.shape(exact) != self.values.shape:
+            raise InputError(
+                f"an answer has shape {jnp.shape(exact)} and its noise {self.values.shape}, so "
+                "that entries would share their noise; let answer_shape return the shape of exact"
+            )
+        if self.step is None:
+            return exact + self.values
+        steps = jnp.rint(jnp.asarray(exact, jnp.float64) / self.step)
+        limited = jnp.clip(jnp.nan_to_num(steps), -_MOST_STEPS, _MOST_STEPS)
+        return limited * self.step + self.values
+
+
+class NoisePlacement(eqx.Module):
+    """Where the noise stands, and what decides the law of the noised answer.
+
+    `adds`: whether the noised answer is the exact one plus noise: only then can the noises of
+    several agents add up in a sum.
+    """
+
+    adds: ClassVar[bool]
+
+    @property
+    def relative_multiplier(self) -> float:
+        """The noise multiplier of these answers over that of the plan: in ledger and scales."""
+        return 1.0
+
+    @abstractmethod
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the noise of one answer."""
+
+    @abstractmethod
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
+        """Return what decides the law; None if it is that of the added noise."""
+
+    @abstractmethod
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
+    ) -> Array:
+        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
+
+
+class AddedNoise(NoisePlacement):
+    """The noise is added to the exact answer."""
+
+    adds: ClassVar[bool] = True
+
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.relative_multiplier)
+
+    @override
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return answer_shape
+
+    @override
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> None:
+        return None
+
+    @override
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
+    ) -> Array:
+        return noise.added_to(exact(shard, count, query))
+
+
+class ObjectiveNoise(NoisePlacement):
+    """A noised linear term b'w in what is minimised, and a little noise on the minimiser.
+
+    The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
+    rho)^2 I) on top, which covers its residual, all of it in double precision. `tol` is that
+    residual, relative to c_1 / rho, and `smoothness` s R^2, that of one record's loss.
+
+    **Guarantee.** See `taciturn.oracles.PerturbedStep`, which derives the law: a curve, decided by
+    J = log(1 + s R^2 / (m_i rho)) and the ratio 2 m_i tol / output_noise. It is known for the unit
+    record only.
+    """
+
+    adds: ClassVar[bool] = False
+
+    rho: float = eqx.field(static=True)
+    smoothness: float = eqx.field(static=True)
+    tol: float = eqx.field(static=True)
+    output_noise: float = eqx.field(static=True)
+
+    @override
+    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (2, *answer_shape)
+
+    @override
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside:
+        if adjacency.unit != "record":
+            raise InputError(
+                "the law of noise inside an objective is known here for one record, not for all "
+                f"records of {'a person' if adjacency.unit == 'person' else 'an agent'}; add the "
+                "noise to the output (ProximalStep)"
+            )
+        counts = np.asarray(spec.counts, dtype=np.float64)
+        jacobian = np.log1p(self.smoothness / (counts * self.rho))
+        return privacy.Inside(jacobian, 2 * counts * self.tol / self.output_noise)
+
+    @override
+    def answer(
+        self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: OnLattice
+    ) -> Array:
+        # in single precision rounding would exceed the residual that the output noise covers
+        shard, count, query, wide = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, jnp.float64), (shard, count, query, noise.values)
+        )
+        inside, outside = wide / self.rho
+        minimiser = exact(shard, count, Centre(query.v - inside))
+        answer: Array = minimiser + self.output_noise * outside
+        return answer
+
+
+PLACEMENTS = (AddedNoise, ObjectiveNoise)
 # the methods that compute an answer, and those that no question may define
 _ANSWERS = ("exact", "private_part", "public_part")
 _FINAL = ("answer", "unnoised", "check", "claims", "holds_on_machine", "takes_narrow_rows")
@@ -38,13 +201,13 @@ class Assumptions(NamedTuple):
     loss
         The loss of the question: the method must minimise the same one.
     coefficient_bound
-        If the question is about the mean of record gradients: the bound that it enforces on the
-        norm of a record's coefficient, min(lipschitz, clip). The public facts must have the record
-        gradients and the smoothness that follow from it and from the loss.
+        Of a question about the mean of record gradients: the bound that it enforces on a record's
+        coefficient, min(lipschitz, clip). Record gradients and smoothness in the public facts must
+        follow from it and from the loss.
     record_norm
         The bound on a record's norm that the question uses.
     rho
-        If the question is a proximal step: its curvature, which is the method's ADMM parameter.
+        Of a proximal step: its curvature, which is the method's ADMM parameter.
     """
 
     loss: Loss | None = None
@@ -67,8 +230,8 @@ class Oracle(eqx.Module):
         `margins` and `record_sum` (`taciturn.oracles.sums`) are exact.
     reads_over_rows
         Whether the methods that this class defines read rows through `over_rows` or in gathered
-        batches alone: rows may then be kept in single precision, where that holds all digits. It
-        is not inherited by a class that defines one of them anew.
+        batches alone: rows may then be kept in single precision, where that holds all digits. It is
+        not inherited by a class that defines one of them anew.
     holds_for_any_loss
         Whether `bound` rests on no property of the loss, because the question enforces what it
         needs of it.
@@ -82,30 +245,24 @@ class Oracle(eqx.Module):
     holds_for_any_loss: ClassVar[bool] = False
     protects_targets: ClassVar[bool] = False
 
+    def __check_init__(self) -> None:
+        checks.positive("relative_multiplier", self.relative_multiplier)
+
     @abstractmethod
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
         """Return the answer without noise; on batches it must be a sum over the records.
 
-        Parameters
-        ----------
-        shard
-            One agent's padded records, or those of a batch. Only a door may pass one.
-        count
-            The agent's public number of records m_i.
-        query
-            The algorithm's query; public.
+        The shard holds one agent's padded records, or those of a batch; only a door may pass one.
+        `count` is the agent's public number of records m_i, `query` the algorithm's, public.
         """
 
     @abstractmethod
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        """Return how far the answer can move between neighbouring data sets.
+    def bound(
+        self, spec: Spec, adjacency: privacy.Adjacency, *, norm: privacy.Norm
+    ) -> privacy.SensitivityBound:
+        """Return how far the answer can move between neighbouring data sets, `(A, 1, 1)`.
 
         It must hold at every query and on every batch: queries follow from earlier answers.
-
-        Returns
-        -------
-        SensitivityBound
-            Of shape `(A, 1, 1)`, the same in every round.
         """
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -122,8 +279,24 @@ class Oracle(eqx.Module):
     def exact_on_machine(self) -> bool:
         """Whether `bound` holds for the answers that are computed, rounding included.
 
-        Every question states it. Where it does not hold, a run needs a seed and is a reproduction.
+        Every question states it, for the class or as a property. Where it does not hold, a run
+        needs a seed and is a reproduction.
         """
+
+    @property
+    def relative_multiplier(self) -> float:
+        """The noise multiplier of these answers over that of the plan's others."""
+        return 1.0
+
+    @property
+    def sampling(self) -> Sampling:
+        """Which records take part in an answer; here all."""
+        return AllRecords()
+
+    @property
+    def noise(self) -> NoisePlacement:
+        """Where the noise stands; here it is added to the exact answer."""
+        return AddedNoise(self.relative_multiplier)
 
     @final
     def holds_on_machine(self) -> bool:
@@ -146,10 +319,10 @@ class Oracle(eqx.Module):
         **Guarantee.** Every class, of the question and of all that it holds, that is not the
         library's, but for a loss whose question enforces all that the bound needs of it.
         """
-        own = own_parts(self)
+        foreign = own_parts(self)
         if self.holds_for_any_loss and from_library(type(self)):
-            own = tuple(kind for kind in own if not issubclass(kind, Loss))
-        return tuple(map(name_of_class, own))
+            foreign = tuple(kind for kind in foreign if not issubclass(kind, Loss))
+        return tuple(map(name_of_class, foreign))
 
     @final
     def takes_narrow_rows(self) -> bool:
@@ -166,19 +339,7 @@ class Oracle(eqx.Module):
             return definer is Oracle or bool(vars(definer).get("reads_over_rows", False))
 
         loss = self.assumptions.loss
-        if loss is None or loss.outputs is not None:
-            return False
-        return all(map(says_so, _ANSWERS))
-
-    @property
-    def sampling(self) -> Sampling:
-        """Which records take part in an answer; here all."""
-        return AllRecords()
-
-    @property
-    def noise(self) -> NoisePlacement:
-        """Where the noise stands; here it is added to the exact answer."""
-        return AddedNoise()
+        return loss is not None and loss.outputs is None and all(map(says_so, _ANSWERS))
 
     @final
     def unnoised(
@@ -227,32 +388,17 @@ class Oracle(eqx.Module):
     def check(
         self,
         spec: Spec,
-        adjacency: Adjacency,
+        adjacency: privacy.Adjacency,
         *,
-        norm: Norm,
+        norm: privacy.Norm,
         loss: Loss | None = None,
         rho: float | None = None,
     ) -> None:
-        r"""Raise unless the question suits method, public facts and accountant.
+        r"""Raise `InputError` unless the question suits method, public facts and accountant.
 
-        Parameters
-        ----------
-        loss
-            What the method minimises; None if it does not say.
-        rho
-            The curvature of the proximal steps that the method asks for; None if it does not say.
+        The loss is what the method minimises, rho the curvature of the proximal steps that it asks
+        for; None where it does not say.
 
-        Raises
-        ------
-        InputError
-            If loss or rho is another one than the question's, or the public facts are not those it
-            assumes; if something is added after the noise and the relation is not `TargetChange`;
-            if its batches are drawn otherwise than by a law of `taciturn.oracles.sampling`,
-            no accountant is known for them under these terms, or a replaced record is bounded by
-            less than twice a zeroed one on Poisson batches.
-
-        Notes
-        -----
         **Guarantee.** `bound` is a number of this question, whatever the public facts say. But
         schedules follow from the public facts: with others the run would optimise something else.
         A model with more columns than the loss has margins would be worse: the coefficient of a
@@ -266,103 +412,96 @@ class Oracle(eqx.Module):
         0) leaks more than the pair (absent or 1/2, absent or -1/2) that would be accounted for.
         (Fixed sizes: any two answers at that distance are covered.)
         """
-        _check_assumptions(self, spec, loss, rho)
-        _check_law(self)
-        _check_public_part(self, adjacency)
+        _check_assumptions(type(self).__name__, self.assumptions, spec, loss, rho)
+        _check_law(self, adjacency)
         self.sampling.check(spec, adjacency)
         poisson = isinstance(self.sampling, PoissonBatches) and self.sampling.rate < 1
-        if poisson and isinstance(adjacency.relation, ReplaceOne):
-            _check_terms_of_sum(self, spec, norm)
+        if poisson and isinstance(adjacency.relation, privacy.ReplaceOne):
+            replaced, zeroed = (
+                self.bound(spec, privacy.Adjacency(relation, "record"), norm=norm).value
+                for relation in (privacy.ReplaceOne(), privacy.ZeroOut())
+            )
+            if not np.all(replaced >= 2 * zeroed * (1 - 1e-12)):
+                raise InputError(
+                    f"{type(self).__name__} bounds a replaced record by less than twice a zeroed "
+                    "one, for which no accountant of sampled answers is known; return twice the "
+                    "bound of zero_out"
+                )
 
 
-def _check_law(oracle: Oracle) -> None:
+def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
     """Raise unless batches and noise are drawn, and used, as they are accounted for."""
     kind = type(oracle)
+    changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
     if type(oracle.noise) not in PLACEMENTS:
         names = ", ".join(placement.__name__ for placement in PLACEMENTS)
-        raise InputError(
-            f"{kind.__name__} places its noise otherwise than it is accounted for; its noise must "
-            f"stand where one of {names} puts it"
+        wrong = (
+            "places its noise otherwise than it is accounted for; its noise must stand where one "
+            f"of {names} puts it"
         )
-    changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
-    if changed:
-        raise InputError(
-            f"{kind.__name__} defines {', '.join(changed)} anew, which decide how an answer is "
-            "noised and checked; leave them as Oracle has them"
+    elif changed:
+        wrong = (
+            f"defines {', '.join(changed)} anew, which decide how an answer is noised and checked; "
+            "leave them as Oracle has them"
         )
-    if type(oracle.sampling) not in LAWS:
+    elif type(oracle.sampling) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)
-        raise InputError(
-            f"{kind.__name__} draws its batches otherwise than they are accounted for; its "
-            f"sampling must be one of {names}"
+        wrong = (
+            "draws its batches otherwise than they are accounted for; its sampling must be one of "
+            f"{names}"
         )
-
-
-def _check_public_part(oracle: Oracle, adjacency: Adjacency) -> None:
-    kind = type(oracle)
-    if kind.public_part is Oracle.public_part or isinstance(adjacency.relation, TargetChange):
+    elif kind.public_part is not Oracle.public_part and not isinstance(
+        adjacency.relation, privacy.TargetChange
+    ):
+        wrong = (
+            f"adds its public_part after the noise, and under {adjacency.relation.name} records "
+            "are what is protected, features included, so that no part of an answer is public; "
+            "return all of it from exact, or use the relation TargetChange"
+        )
+    else:
         return
-    raise InputError(
-        f"{kind.__name__} adds its public_part after the noise, and under "
-        f"{adjacency.relation.name} records are what is protected, features included, so that no "
-        "part of an answer is public; return all of it from exact, or use the relation TargetChange"
-    )
+    raise InputError(f"{kind.__name__} {wrong}")
 
 
-def _check_terms_of_sum(oracle: Oracle, spec: Spec, norm: Norm) -> None:
-    replaced, zeroed = (
-        oracle.bound(spec, Adjacency(relation, "record"), norm=norm).value
-        for relation in (ReplaceOne(), ZeroOut())
-    )
-    if not np.all(replaced >= 2 * zeroed * (1 - 1e-12)):
-        raise InputError(
-            f"{type(oracle).__name__} bounds a replaced record by less than twice a zeroed one, "
-            "for which no accountant of sampled answers is known; return twice the bound of "
-            "zero_out"
-        )
-
-
-def _check_assumptions(oracle: Oracle, spec: Spec, loss: Loss | None, rho: float | None) -> None:
-    assumed, name = oracle.assumptions, type(oracle).__name__
+def _check_assumptions(
+    name: str, assumed: Assumptions, spec: Spec, loss: Loss | None, rho: float | None
+) -> None:
     if None not in (rho, assumed.rho) and rho != assumed.rho:
         raise InputError(
             f"{name} has rho {assumed.rho:g}, the algorithm {rho:g}; give both the same rho"
         )
     if assumed.loss is not None:
-        _check_loss(name, assumed.loss, spec, loss)
+        if loss is not None and not (type(assumed.loss) is type(loss) and assumed.loss == loss):
+            raise InputError(
+                f"{name} asks about the loss {assumed.loss!r}, the algorithm minimises {loss!r}; "
+                "give both the same loss"
+            )
+        outputs = assumed.loss.outputs
+        needed = spec.shape[:1] if outputs is None else (spec.shape[0], outputs)
+        if spec.shape != needed:
+            raise InputError(
+                f"the model has shape {spec.shape}; {type(assumed.loss).__name__} needs {needed}: "
+                "take the public facts from the same problem"
+            )
     if assumed.record_norm not in (None, spec.record_norm):
         raise InputError(
             f"the public facts promise record norm {spec.record_norm:g}, {name} assumes "
             f"{assumed.record_norm:g}; give both the same bound"
         )
     if assumed.coefficient_bound is not None:
-        _check_gradients(name, assumed.coefficient_bound, assumed.loss, spec)
+        _check_gradients(name, assumed, assumed.coefficient_bound, spec)
 
 
-def _check_loss(name: str, assumed: Loss, spec: Spec, loss: Loss | None) -> None:
-    if loss is not None and not (type(assumed) is type(loss) and assumed == loss):
-        raise InputError(
-            f"{name} asks about the loss {assumed!r}, the algorithm minimises {loss!r}; give both "
-            "the same loss"
-        )
-    needed = spec.shape[:1] if assumed.outputs is None else (spec.shape[0], assumed.outputs)
-    if spec.shape != needed:
-        raise InputError(
-            f"the model has shape {spec.shape}; {type(assumed).__name__} needs {needed}: take the "
-            "public facts from the same problem"
-        )
-
-
-def _check_gradients(name: str, coefficient: float, loss: Loss | None, spec: Spec) -> None:
+def _check_gradients(name: str, assumed: Assumptions, coefficient: float, spec: Spec) -> None:
     largest = spec.record_norm * coefficient
     if spec.gradient_bound != largest:
         raise InputError(
             f"the public facts assume record gradients of norm {spec.gradient_bound:g}, {name} "
             f"allows {largest:g}; give both the same clip and the same record norm"
         )
-    if loss is not None and spec.smoothness != loss.smoothness * spec.record_norm**2:
+    smoothness = assumed.loss.smoothness * spec.record_norm**2 if assumed.loss else spec.smoothness
+    if spec.smoothness != smoothness:
         raise InputError(
             f"the public facts assume gradients with Lipschitz constant {spec.smoothness:g}, those "
-            f"of {loss!r} have {loss.smoothness * spec.record_norm**2:g}; take the public facts "
-            "from the same problem"
+            f"of {assumed.loss!r} have {smoothness:g}; take the public facts from the same problem"
         )

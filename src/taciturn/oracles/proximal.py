@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,9 +16,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import ObjectiveNoise
-from taciturn.oracles.queries import Centre, Point
+from taciturn.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
 from taciturn.oracles.sums import with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound
 from taciturn.problems import Problem, Shard, WholeSpace
@@ -27,7 +25,7 @@ from taciturn.typing import Array
 
 
 class ProximalStep(Oracle):
-    r"""The minimiser of an agent's function near a public centre.
+    """The minimiser of an agent's function near a public centre.
 
     With f_i the mean of the agent's clipped losses, r and C those of `problem`,
 
@@ -39,12 +37,11 @@ class ProximalStep(Oracle):
 
     I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the coefficient of a
     scalar margin stays monotone; targets for which the loss is steeper are clipped to its domain),
-    P contracts by q = 1 / (1 + s rho). So after K steps
+    P contracts by q = 1 / (1 + s rho). So after K steps, K the least number for which q^K <= tol,
 
         |x_K - w_i(v)| <= q^K c_1 / rho,    c_1 = record_norm min(lipschitz, clip),
 
-    at every centre and on all data: K is the least number for which q^K <= tol. That is the
-    certificate of the residual; there is nothing to check while running.
+    at every centre and on all data: there is nothing to check while running.
 
     **Guarantee.** Let a record change, so that grad f_i moves by at most D_g at every point
     (`mean_gradient_bound`), and let m be the strong convexity of r. The two runs start at the same
@@ -54,23 +51,10 @@ class ProximalStep(Oracle):
 
     the sensitivity of the exact minimiser: stopping early costs no privacy, whatever K is.
 
-    **Rounding.** All of it is computed in double precision, u = 2^-53, on plain sums: the iterates
-    of two runs differ, and with them all terms. Let W bound the norm of every iterate. Margins are
-    wrong by D u R W, coefficients by 16 u (c + L_s (1 + R W)), L_s = L / R^2, and a sum of m terms
-    by m u of its size, so that the gradient is wrong by
-
-        e = u (L (D + 20) W + 20 L_s R + (m + 40) c_1),
-
-    and a step by (d + 24) u (W + s c_1 + s rho |v|), d the entries of the model, beside q s e. As
-    errors contract by q = 1 / (1 + s rho), a run ends within
-
-        E = (e + (d + 24) u (W L / 2 + c_1 + rho |v|)) / rho
-
-    of the exact iterate. Both runs together add 2 E <= 2^-9 Delta, which the bound has, as long as
-    |v| and the norm of the start P(v) are at most V, the number with which this holds for
-    W = V + c_1 / rho (iterates stay within c_1 / rho of the start, as P contracts towards it) and
-    Delta >= c_1 / (m (rho + m_r)). A centre beyond V is answered with the start, which is public:
-    a rule that sees the centre and public numbers only.
+    **Rounding.** All of it is computed in double precision, on plain sums. A centre v is answered
+    with the start P(v) if either is longer than V (`reach`): a rule that sees the centre and public
+    numbers only. Within it rounding adds less than 2^-9 of the bound, which has that on top
+    (docs/explanation/rounding.md).
 
     Attributes
     ----------
@@ -82,12 +66,6 @@ class ProximalStep(Oracle):
         Curvature of the quadratic.
     tol
         Residual, relative to the largest distance c_1 / rho that the centre can have.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, the loss is not smooth, or a vector of margins would be
-        clipped (its clipped coefficient need not be monotone).
     """
 
     problem: Problem
@@ -102,6 +80,7 @@ class ProximalStep(Oracle):
         checks.positive("record_norm", self.record_norm)
         checks.fraction("tol", self.tol)
         loss = self.problem.loss
+        # the clipped coefficient of several margins need not be monotone
         if loss.outputs is not None and self.clip < loss.lipschitz:
             raise InputError(
                 f"a clip of {self.clip:g} bends the gradients of {type(loss).__name__}, so that "
@@ -111,17 +90,13 @@ class ProximalStep(Oracle):
     @property
     def steps(self) -> int:
         """K."""
-        contraction = 1 / (1 + self._step * self.rho)
+        contraction = 1 / (1 + 2 / self.smoothness * self.rho)
         return max(1, math.ceil(math.log(self.tol) / math.log(contraction)))
 
     @property
     def smoothness(self) -> float:
         """L, the Lipschitz constant of grad f_i: that of the loss times record_norm^2."""
         return self.problem.loss.smoothness * self.record_norm**2
-
-    @property
-    def _step(self) -> float:
-        return 2 / self.smoothness
 
     @property
     def gradient(self) -> Gradient:
@@ -142,11 +117,10 @@ class ProximalStep(Oracle):
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
         v = query.v if shard.grid is None else query.v.astype(jnp.float64)
-        step = jnp.asarray(self._step, v.dtype)
+        step = jnp.asarray(2 / self.smoothness, v.dtype)
         exactly, features = shard.grid is not None, shard.features.shape[-1]
-        shard = dataclasses.replace(shard, grid=None)
         targets = self.problem.loss.within_domain(shard.targets)
-        shard = dataclasses.replace(shard, targets=targets)
+        shard = dataclasses.replace(shard, targets=targets, grid=None)
         shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
 
         def forward(_: Int[Array, ""], x: Array) -> Array:
@@ -169,23 +143,20 @@ class ProximalStep(Oracle):
         convexity = self.problem.regulariser.strong_convexity * (1 + 2.0**-20)
         smooth, slack = self.smoothness, 1 + convexity / self.rho
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
-        fixed = (
-            per_size * term / self.rho
-            + 20 * smooth / self.record_norm
-            + (count + entries + 64) * term
-        )
+        fixed = per_size * term / self.rho + 20 * smooth / self.record_norm
+        fixed += (count + entries + 64) * term
         return (2.0**43 * term / (count * slack) - fixed) / per_size
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         gradient = self.gradient.bound(spec, adjacency, norm=norm)
-        curvature = self.rho + self._strong_convexity
+        # of the regulariser, rounded down, whatever precision its weight was cast to
+        weight = np.float32(self.problem.regulariser.strong_convexity)
+        curvature = self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         value = gradient.value / curvature
-        if (
-            np.all(np.isfinite(value))
-            and not self.reach(max(spec.counts), spec.shape[0], spec.dimension) > 0
-        ):
+        reach = self.reach(max(spec.counts), spec.shape[0], spec.dimension)
+        if np.all(np.isfinite(value)) and not reach > 0:
             raise InputError(
                 f"with {max(spec.counts)} records and rho {self.rho:g} rounding could exceed what "
                 "one record does to a proximal step; use more agents, a larger rho, or a method "
@@ -193,21 +164,14 @@ class ProximalStep(Oracle):
             )
         return with_rounding(dataclasses.replace(gradient, value=value, derivation=reason))
 
-    @property
-    def _strong_convexity(self) -> float:
-        """That of the regulariser, rounded down, whatever precision its weight was cast to."""
-        weight = np.float32(self.problem.regulariser.strong_convexity)
-        return max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
-
 
 class PerturbedStep(Oracle):
-    r"""The minimiser of an agent's function near a centre, with a noised linear term.
+    """The minimiser of an agent's function near a centre, with a noised linear term.
 
         w_i(v) = argmin_w f_i(w) + r(w) + b'w + (rho/2) |w - v|^2,     b ~ N(0, scale^2 I),
 
     that is the proximal step at the centre v - b / rho. It is computed like that of `ProximalStep`
-    and released with N(0, (output_noise scale / rho)^2 I) on top, which covers the residual.
-    Everything up to that release is computed in double precision, whatever the run's.
+    and released with N(0, (output_noise scale / rho)^2 I) on top (`ObjectiveNoise`).
 
     **Guarantee.** The exact minimiser follows the curve of `taciturn.privacy.objective_deltas` with
     Delta = D_g the sensitivity of grad f_i and J = log(1 + s R^2 / (m_i rho)), s the smoothness of
@@ -230,6 +194,9 @@ class PerturbedStep(Oracle):
         Noise on the output, as a part of what the noise inside does to the output.
     """
 
+    # nothing is known of a computed minimiser with noise inside its objective
+    exact_on_machine: ClassVar[bool] = False
+
     step: ProximalStep
     output_noise: float = eqx.field(static=True, default=1e-3)
 
@@ -245,12 +212,6 @@ class PerturbedStep(Oracle):
                 "noise inside an objective needs a minimiser without constraint; keep the "
                 'constraint at the server (regulariser_at="server")'
             )
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        """False: nothing is known of a computed minimiser with noise inside its objective."""
-        return False
 
     @property
     @override

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, final
@@ -77,13 +76,11 @@ _MOST_GATHERED = 2**14
 
 
 def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
-    r"""Return which of so many rows are in a Poisson batch: each independently with probability q.
+    """Return which of so many rows are in a Poisson batch: each independently with probability q.
 
     Where that is shorter, their places are drawn, in K = `capacity(M, rate)` slots, at a cost that
     does not grow with M; else a coin is thrown for every row.
 
-    Notes
-    -----
     **Guarantee.** A coin compares a uniform 63-bit integer with q 2^63, rounded down. Places follow
     from drawing how many records are passed over before the next one that takes part. The gap
     follows from comparing one uniform 63-bit integer with integers T_k, T_0 = 2^63 and T_k+1 =
@@ -95,11 +92,11 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     A batch that needs more than K slots loses its last records. Which batches do is decided by the
     draw and the public M alone, and happens with probability p <= 1e-40. Two runs with the same
     draws, one with room for every batch, differ with probability at most T p over T answers, on
-    either data set; so if the one is (epsilon, delta)-private the other is
-    (epsilon, delta + (1 + e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per
-    answer aside, of which its rounding was measured to use less than a quarter; for epsilon up to
-    50 the cost above is below 1e-18 per answer, within what is set aside. Plans beyond that are
-    refused (`taciturn.engine.program.check_noise`).
+    either data set; so if the one is (epsilon, delta)-private the other is (epsilon, delta + (1 +
+    e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of which
+    its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above is
+    below 1e-18 per answer, within what is set aside. Plans beyond that are refused
+    (`taciturn.engine.program.check_noise`).
     """
     draws = words >> jnp.uint64(1)
     if not poisson_slots(rate, rows):
@@ -173,13 +170,11 @@ def gaps(draws: UInt[Array, "K"], ends: HostArray, rate: float) -> Int[Array, "K
 
 
 def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Array, "b"]:
-    r"""Return b different numbers below m, every set of b equally likely (Floyd).
+    """Return b different numbers below m, every set of b equally likely (Floyd).
 
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
     set, or j if t is in it already. Costs b^2 comparisons, whatever m.
 
-    Notes
-    -----
     **Guarantee.** Say that after the step for j - 1 every set of k numbers below j is equally
     likely. A set S of k + 1 numbers below j + 1 then arises in one step only: if j is not in S,
     from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or one
@@ -213,42 +208,44 @@ Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Sampling(eqx.Module):
-    """Which records take part in an answer: the batches, their law and their charge.
+    """Which records take part in an answer: the batches, their law and their charge; here all.
 
     A plan accepts the three laws of this file and no other, since an accountant is known for these.
     """
 
     @property
-    @abstractmethod
     def rate(self) -> float:
         """The rate at which every record takes part in an answer; 1: all of them, always."""
+        return 1.0
 
     @property
     def size(self) -> int | None:
         """The size of a batch if it is fixed; None if nothing is drawn, or Poisson."""
         return None
 
-    @abstractmethod
+    def slots(self, rows: int) -> int:
+        """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
+        del rows
+        return 0
+
     def words(self, rows: int) -> int:
         """Return how many random words of 64 bits a batch of so many rows takes; 0 for none."""
+        del rows
+        return 0
 
-    @abstractmethod
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         """Return a batch of so many rows, `count` of them records; None for all of them.
 
-        No record is seen, so it may be drawn ahead of the question.
-
-        Parameters
-        ----------
-        words
-            Uniform and independent, used for this batch only.
+        No record is seen, so it may be drawn before the question. The words are uniform and
+        independent, and used for this batch only.
         """
+        del words, rows, count
+        return None
 
-    @abstractmethod
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return the public number that a sum over a batch is divided by."""
+        """Return the public number that a sum over a batch is divided by; here m_i."""
+        return count
 
-    @abstractmethod
     def check(self, spec: Spec, adjacency: Adjacency) -> None:
         """Raise `InputError` unless an accountant of such batches is known for these terms."""
 
@@ -260,11 +257,6 @@ class Sampling(eqx.Module):
         """Return the expected size of a batch over m_i, for every agent."""
         counts = np.asarray(spec.counts, np.float64)
         return np.asarray(self.expected_size(counts) / counts)
-
-    def slots(self, rows: int) -> int:
-        """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
-        del rows
-        return 0
 
     @final
     def widened(self, bound: SensitivityBound, spec: Spec) -> SensitivityBound:
@@ -325,40 +317,13 @@ class Sampling(eqx.Module):
 class AllRecords(Sampling):
     """Every record takes part in every answer."""
 
-    @property
-    @override
-    def rate(self) -> float:
-        return 1.0
-
-    @override
-    def words(self, rows: int) -> int:
-        return 0
-
-    @override
-    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        return None
-
-    @override
-    def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return m_i."""
-        return count
-
-    @override
-    def check(self, spec: Spec, adjacency: Adjacency) -> None:
-        """Accept all terms: nothing is sampled."""
-
 
 class PoissonBatches(Sampling):
-    r"""Every record takes part independently with probability q; sums are divided by q m_i.
+    """Every record takes part independently with probability q in (0, 1]; sums are over q m_i.
 
     **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
     `Sampled` at rate q. Under replace_one that accountant takes an answer for a sum whose terms
     have norm at most Delta / 2; `Oracle.check` compares the oracle's bounds under both relations.
-
-    Attributes
-    ----------
-    probability
-        q, in (0, 1].
     """
 
     probability: float = eqx.field(static=True)
@@ -398,22 +363,16 @@ class PoissonBatches(Sampling):
 
 
 class FixedSizeBatches(Sampling):
-    r"""Batches of b records out of an agent's m_i >= n, every set equally likely; divided by b.
+    """Batches of b records out of an agent's m_i >= n, every set equally likely; divided by b.
 
-    If b = n, nothing is drawn: the answer is the mean over all m_i.
+    `batch_size` is b, `records` the least number n of records that an agent has. If b = n, nothing
+    is drawn: the answer is the mean over all m_i.
 
     **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
     `FixedSize(b, n)`. An agent with m_i > n records spends no more: the Renyi bound
     (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
     replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
     the draws, are the same on both data sets. Under zero_out no bound is known here: refused.
-
-    Attributes
-    ----------
-    batch_size
-        b.
-    records
-        n, the least number of records that an agent has.
     """
 
     batch_size: int = eqx.field(static=True)
@@ -424,11 +383,6 @@ class FixedSizeBatches(Sampling):
         checks.at_least("the size of a batch", self.batch_size, 1)
 
     @property
-    def _whole(self) -> bool:
-        """Whether a batch would be all of the smallest agent's records."""
-        return self.batch_size == self.records
-
-    @property
     @override
     def rate(self) -> float:
         """B / n."""
@@ -437,19 +391,19 @@ class FixedSizeBatches(Sampling):
     @property
     @override
     def size(self) -> int | None:
-        return None if self._whole else self.batch_size
+        return None if self.batch_size == self.records else self.batch_size
 
     @override
     def slots(self, rows: int) -> int:
-        return 0 if self._whole else self.batch_size
+        return self.size or 0
 
     @override
     def words(self, rows: int) -> int:
-        return 0 if self._whole else 2 * self.batch_size
+        return 2 * (self.size or 0)
 
     @override
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        if self._whole:
+        if self.size is None:
             return None
         places = distinct(words, self.batch_size, count)
         return Drawn(places, jnp.ones(self.batch_size, bool))
@@ -457,7 +411,7 @@ class FixedSizeBatches(Sampling):
     @override
     def expected_size(self, count: float | Array | HostArray) -> Any:
         """Return b, or m_i where nothing is drawn."""
-        return 1.0 * count if self._whole else self.batch_size + 0 * count
+        return 1.0 * count if self.size is None else self.batch_size + 0 * count
 
     @override
     def piece_size(self, rows: int, slots: int) -> int:
@@ -483,28 +437,20 @@ LAWS = (AllRecords, PoissonBatches, FixedSizeBatches)
 
 
 def batches(rate: float, records: int | None) -> Sampling:
-    """Return Poisson batches of that rate, or batches of max(1, round(rate n)) of n records.
-
-    Parameters
-    ----------
-    records
-        n, the least number of records of an agent, for batches of a fixed size; None for Poisson.
-    """
+    """Return Poisson batches of that rate, or batches of max(1, round(rate n)) of n records."""
     if records is None:
         return PoissonBatches(rate)
     size = max(1, round(checks.fraction("rate", rate) * checks.at_least("records", records, 1)))
     return FixedSizeBatches(size, records)
 
 
-_WHOLE = {"agent": "an agent", "person": "all rows of a person"}
-
-
 def _check_hides(adjacency: Adjacency) -> None:
     """Raise `InputError` unless sampling hides the unit and an accountant for it is known."""
     unit = adjacency.unit
     if unit != "record":
+        whole = "all rows of a person" if unit == "person" else "an agent"
         raise InputError(
-            f"sampling records does not hide {_WHOLE[unit]}, so nothing is gained for the unit "
+            f"sampling records does not hide {whole}, so nothing is gained for the unit "
             f"{unit}; use the full-batch Gradient"
         )
     if not isinstance(adjacency.relation, ReplaceOne | ZeroOut):

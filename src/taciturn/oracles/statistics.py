@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -13,8 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.queries import Point
+from taciturn.oracles.oracle import Assumptions, Oracle, Point
 from taciturn.oracles.sums import margins, record_sum
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, ZeroOut, share_text
 from taciturn.problems import Shard, Squared, clip_coefficient
@@ -24,22 +24,22 @@ from taciturn.typing import Array, HostArray
 
 
 class Statistics(Oracle):
-    r"""An agent's (X'X / m_i, X'y / m_i) as one vector; the query is ignored.
+    """An agent's (X'X / m_i, X'y / m_i) as one vector; the query is ignored.
 
     The upper triangle of the symmetric matrix comes first, row by row, its off-diagonal entries
     times sqrt(2), so that the Euclidean norm of the vector is the norm of the matrix; then the D
     entries of X'y / m_i. In all D(D + 1)/2 + D numbers. `unpacked` undoes it.
 
-    **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to
-    [-Y, Y] here. Replacing (x, y) by (z, w) moves the vector by 1/m_i times the square root of
+    **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to [-Y, Y]
+    here. Replacing (x, y) by (z, w) moves the vector by 1/m_i times the square root of
 
         |xx' - zz'|^2 + |xy - zw|^2 = |x|^4 + |z|^4 - 2 c^2 + |x|^2 y^2 + |z|^2 w^2 - 2 y w c,
 
     with c = x'z. By Cauchy and Schwarz the last three terms are a convex quadratic form in (y, w),
     hence largest at corners y, w = +-Y; the sign of y w can be absorbed in z, so take y w = -Y^2.
-    For fixed c what remains grows with |x| and |z|, which also allow more values of c, so that
-    |x| = |z| = R: it is 2 R^4 + 2 R^2 Y^2 - 2 c^2 + 2 Y^2 c with |c| <= R^2, largest at
-    c = min(R^2, Y^2 / 2). Hence, exactly (and attained if D >= 2),
+    For fixed c what remains grows with |x| and |z|, which also allow more values of c, so that |x|
+    = |z| = R: it is 2 R^4 + 2 R^2 Y^2 - 2 c^2 + 2 Y^2 c with |c| <= R^2, largest at c = min(R^2,
+    Y^2 / 2). Hence, exactly (and attained if D >= 2),
 
         Delta_i = sqrt(2) (R^2 + Y^2 / 2) / m_i   if Y <= sqrt(2) R,     2 R Y / m_i   otherwise,
 
@@ -47,22 +47,16 @@ class Statistics(Oracle):
     Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If all records of an
     agent may change, it is m_i times that, by the triangle inequality, and K times for the K places
     of a person. A bounded change is a special case of replacing; so is a place that is filled or
-    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is
-    sqrt(D(D + 1)/2 + D) times as large.
-    The answer depends on no query, so all of this holds for every query. Both sums are exact
-    (`taciturn.problems.grid`: rows have at most half of the digits, so that 2 p + log2 m <= 53);
-    the roundings of the root of 2 and of the division are paid for with the lattice of the noise.
+    emptied, since R sqrt(R^2 + Y^2) is the smaller bound. In the 1-norm each is sqrt(D(D + 1)/2 +
+    D) times as large. The answer depends on no query, so all of this holds for every query. Both
+    sums are exact (`taciturn.problems.grid`: rows have at most half of the digits, so that 2 p +
+    log2 m <= 53); the roundings of the root of 2 and of the division are paid for with the lattice
+    of the noise.
 
-    Attributes
-    ----------
-    target_bound
-        Y, a public bound on |y|; larger targets are clipped.
-
-    Raises
-    ------
-    InputError
-        If Y is not a positive number; from `bound`, if the model is not a vector.
+    `target_bound` is Y; larger targets are clipped.
     """
+
+    exact_on_machine: ClassVar[bool] = True
 
     target_bound: float = eqx.field(static=True)
 
@@ -73,11 +67,6 @@ class Statistics(Oracle):
     @override
     def assumptions(self) -> Assumptions:
         return Assumptions(Squared())
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "S"]:
@@ -94,7 +83,14 @@ class Statistics(Oracle):
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        change, reason = self._change(spec.record_norm, adjacency)
+        r, y = spec.record_norm, self.target_bound
+        if isinstance(adjacency.relation, ZeroOut):
+            change, why = r * math.hypot(r, y), "set to zero: R sqrt(R^2 + Y^2)"
+        elif y <= math.sqrt(2) * r:
+            change, why = math.sqrt(2) * (r**2 + y**2 / 2), "replaced: sqrt(2) (R^2 + Y^2/2)"
+        else:
+            change, why = 2 * r * y, "replaced: 2 R Y (Y > sqrt(2) R)"
+        reason = f"mean of m_i pairs (xx', xy) with |x| <= R, |y| <= Y; one is {why}"
         if norm == "l1":
             change *= math.sqrt(statistics_size(_features(spec.shape)))
             reason += ", times the square root of the number of entries"
@@ -102,18 +98,6 @@ class Statistics(Oracle):
         reason += share_text(adjacency)
         value = np.broadcast_to((change * share)[:, None, None], (spec.agents, 1, 1))
         return SensitivityBound(value, norm, adjacency, reason)
-
-    def _change(self, record_norm: float, adjacency: Adjacency) -> tuple[float, str]:
-        """Return the most that one record's (xx', xy) can move, and why."""
-        r, y = record_norm, self.target_bound
-        what = "mean of m_i pairs (xx', xy) with |x| <= R, |y| <= Y"
-        if isinstance(adjacency.relation, ZeroOut):
-            return r * math.hypot(r, y), f"{what}; one is set to zero: R sqrt(R^2 + Y^2)"
-        if y <= math.sqrt(2) * r:
-            most, size = math.sqrt(2) * (r**2 + y**2 / 2), "sqrt(2) (R^2 + Y^2/2)"
-        else:
-            most, size = 2 * r * y, "2 R Y (Y > sqrt(2) R)"
-        return most, f"{what}; one is replaced: {size}"
 
 
 def statistics_size(features: int) -> int:
@@ -165,57 +149,75 @@ def _features(model_shape: tuple[int, ...]) -> int:
 BINS = 10
 
 
-class Tally(Oracle):
-    r"""Counts of an agent's records by label, prediction and bin of the predicted probability.
+class _Sums(Oracle):
+    """Sums over an agent's records, or persons, of vectors that no query makes longer.
 
-    The query is a model; every record adds 1 to one cell. Of two classes the bins are of the
-    probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says which class is
-    predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest probability p,
-    B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in all. For a loss
-    whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing more.
+    `rows_per_person`: how many places in a row a person has, where persons count once each; None
+    where records do.
+    """
+
+    exact_on_machine: ClassVar[bool] = True
+
+    rows_per_person: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        if self.rows_per_person is not None:
+            checks.at_least("rows_per_person", self.rows_per_person, 1)
+
+    @abstractmethod
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
+        """Return how far one term moves the sum, why, and what a person's term is called."""
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        change, reason, of_persons = self._change(adjacency, norm)
+        each, terms = self.rows_per_person, adjacency.changed(spec.counts)
+        if each is not None:
+            if adjacency.unit == "person" and adjacency.rows_per_person != each:
+                raise InputError(
+                    f"a sum over persons with {each} places each says nothing of persons with "
+                    f"{adjacency.rows_per_person}; give both the same number"
+                )
+            persons = tuple(math.ceil(count / each) for count in spec.counts)
+            terms = np.minimum(persons, np.inf if adjacency.unit == "agent" else 1.0)
+            reason = of_persons
+        if adjacency.unit == "agent" or np.max(terms) > 1:
+            reason += ", times the number of terms that change together"
+        return SensitivityBound((change * terms)[:, None, None], norm, adjacency, reason)
+
+
+class Tally(_Sums):
+    """Counts of an agent's records by label, prediction and bin of the predicted probability.
+
+    The query is a model; every record adds 1 to one cell. Of two classes the B bins, an even
+    number, are of the probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says
+    which class is predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest
+    probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in
+    all. For a loss whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing
+    more.
 
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
     exact, whatever the other records are (`taciturn.oracles.sums`), and what follows is computed
     for each record by itself. So the answer is a sum of m_i indicators e_c of cells, whole numbers
-    that are added exactly. Replacing a record moves it by e_c - e_c', of norm
-
-        sqrt(2)  (2 in the 1-norm),
-
-    and setting one to zero by 1. Asking for the counts of labels, of predictions and of bins apart
-    would move several indicators at once: by 2 for two of them. If all records of an agent may
-    change, it is m_i times that, by the triangle inequality. A bounded change is a special case of
-    replacing.
+    that are added exactly. Replacing a record moves it by e_c - e_c', of norm sqrt(2) (2 in the
+    1-norm), and setting one to zero by 1. Asking for the counts of labels, of predictions and of
+    bins apart would move several indicators at once: by 2 for two of them. If all records of an
+    agent may change, it is m_i times that, by the triangle inequality. A bounded change is a
+    special case of replacing.
 
     **Persons.** With `rows_per_person` a person adds p, the shares of its rows in the cells:
     entries of at least 0 whose sum is at most 1 (`shares_of_persons`). Whatever its rows are
     replaced by, |p - p'|_2^2 <= |p|_2^2 + |p'|_2^2 <= 2, so all of them together move the answer by
     what one record moves it, and setting them to zero by |p|_2 <= 1. One row of several moves p by
     less.
-
-    Attributes
-    ----------
-    classes
-        K.
-    bins
-        B; even for two classes, so that 1/2 is a cut.
-    rows_per_person
-        How many places in a row a person has, where persons count once each; None where records do.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two classes, or the bins are not a positive even number.
     """
 
     classes: int = eqx.field(static=True)
     bins: int = eqx.field(static=True, default=BINS)
-    rows_per_person: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         checks.at_least("classes", self.classes, 2)
         checks.at_least("half the number of bins", self.bins / 2, 1)
-        if self.rows_per_person is not None:
-            checks.at_least("rows_per_person", self.rows_per_person, 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -228,11 +230,6 @@ class Tally(Oracle):
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of cells, whatever the model."""
         return (math.prod(self.shape),)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
@@ -257,18 +254,15 @@ class Tally(Oracle):
         return (label * self.classes + guess) * self.bins + place
 
     @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
         if isinstance(adjacency.relation, ZeroOut):
             change, what = 1.0, "one indicator is set to zero: 1"
         elif norm == "l1":
             change, what = 2.0, "one indicator is replaced by another: 2"
         else:
             change, what = math.sqrt(2), "one indicator is replaced by another: sqrt(2)"
-        reason = f"sum of m_i indicators of one cell each; {what}"
-        if self.rows_per_person is not None:
-            reason = f"sum over persons of the mean indicator of a person's rows; {what}"
-        terms = changed_terms(spec, adjacency, self.rows_per_person)
-        return sum_bound(terms, adjacency, norm, change, reason)
+        of_records = f"sum of m_i indicators of one cell each; {what}"
+        return change, of_records, f"sum over persons of the mean indicator of their rows; {what}"
 
 
 def cuts_of_scores(bins: int) -> Float[HostArray, "_c"]:
@@ -283,12 +277,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     """Return what each place counts: 1 over how many rows its person has; 0 in empty places.
 
     The mask itself where records count. Shares are cut towards zero to so few digits that their
-    sums are exact in any order (`taciturn.problems.grid`): those of a person add up to at most 1.
-
-    Raises
-    ------
-    InputError
-        If the places are not `rows_per_person` for each person.
+    sums are exact in any order: those of a person add up to at most 1.
     """
     if rows_per_person is None:
         return mask
@@ -304,37 +293,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     return cut(shares, 1.0, digits).astype(mask.dtype)
 
 
-def changed_terms(
-    spec: Spec, adjacency: Adjacency, rows_per_person: int | None
-) -> Float[HostArray, " A"]:
-    """Return how many terms of a sum over records, or over persons, change together, at most.
-
-    Raises
-    ------
-    InputError
-        If persons are protected who have another number of places than those that are summed.
-    """
-    if rows_per_person is None:
-        return adjacency.changed(spec.counts)
-    if adjacency.unit == "person" and adjacency.rows_per_person != rows_per_person:
-        raise InputError(
-            f"a sum over persons with {rows_per_person} places each says nothing of persons with "
-            f"{adjacency.rows_per_person}; give both the same number"
-        )
-    persons = tuple(math.ceil(count / rows_per_person) for count in spec.counts)
-    return np.minimum(persons, np.inf if adjacency.unit == "agent" else 1.0)
-
-
-def sum_bound(
-    terms: Float[HostArray, " A"], adjacency: Adjacency, norm: Norm, change: float, reason: str
-) -> SensitivityBound:
-    """Return the bound on a sum of which so many terms change together, each by `change`."""
-    if adjacency.unit == "agent" or np.max(terms) > 1:
-        reason += ", times the number of terms that change together"
-    return SensitivityBound((change * terms)[:, None, None], norm, adjacency, reason)
-
-
-class ClippedErrors(Oracle):
+class ClippedErrors(_Sums):
     r"""Sums over an agent's records of t, t^2 and t^4, t a clipped absolute error.
 
     The query is a model, y a target in [-1, 1], the range of targets as they are encoded, and
@@ -344,41 +303,22 @@ class ClippedErrors(Oracle):
     in units of half the range. The first two give the mean absolute and squared errors, and with
     the third their variances over records, t^2 - and t^4 - less the square of the mean.
 
-    **Guarantee.** t lies in [0, 1] for every record, and so do its powers: a record adds a vector
-    of [0, 1]^3 and moves the answer, replaced or set to zero, by at most
-
-        sqrt(3)  (3 in the 1-norm),
-
-    which a change from t = 0 to t = 1 attains. If all records of an agent may change, it is m_i
-    times that. t depends on its record and the public model alone (`taciturn.oracles.sums`), and is
-    cut towards zero to so few digits that the sums are exact in any order
-    (`taciturn.problems.grid`).
+    **Guarantee.** t and its powers lie in [0, 1]: a record adds a vector of [0, 1]^3 and moves the
+    answer, replaced or set to zero, by at most sqrt(3) (3 in the 1-norm), which a change from t = 0
+    to t = 1 attains. If all records of an agent may change, it is m_i times that. t depends on its
+    record and the public model alone (`taciturn.oracles.sums`), and is cut towards zero to so few
+    digits that the sums are exact in any order (`taciturn.problems.grid`).
 
     **Persons.** With `rows_per_person` a person adds the mean of these vectors over its rows, which
     is in [0, 1]^3 again: all its rows together move the answer by what one record moves it.
-
-    Attributes
-    ----------
-    rows_per_person
-        How many places in a row a person has, where persons count once each; None where records do.
     """
 
     powers: ClassVar[tuple[int, ...]] = (1, 2, 4)
-    rows_per_person: int | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self) -> None:
-        if self.rows_per_person is not None:
-            checks.at_least("rows_per_person", self.rows_per_person, 1)
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of powers, whatever the model."""
         return (len(self.powers),)
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Point) -> Float[Array, "S"]:
@@ -392,12 +332,10 @@ class ClippedErrors(Oracle):
         return jnp.sum(terms, axis=0)
 
     @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        powers = len(self.powers)
-        change = float(powers) if norm == "l1" else math.sqrt(powers)
-        size = f"{powers}" if norm == "l1" else f"sqrt({powers})"
-        reason = f"sum of m_i vectors (t, t^2, t^4) with 0 <= t <= 1; one of them changes: {size}"
-        if self.rows_per_person is not None:
-            reason = reason.replace("m_i vectors", "the persons' mean vectors")
-        terms = changed_terms(spec, adjacency, self.rows_per_person)
-        return sum_bound(terms, adjacency, norm, change, reason)
+    def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
+        count = len(self.powers)
+        change, size = (
+            (float(count), f"{count}") if norm == "l1" else (math.sqrt(count), f"sqrt({count})")
+        )
+        tail = f"vectors (t, t^2, t^4) with 0 <= t <= 1; one of them changes: {size}"
+        return change, f"sum of m_i {tail}", f"sum of the persons' mean {tail}"

@@ -58,13 +58,7 @@ def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]
 def record_sum(
     shard: Shard, coefficient: Float[Array, "M *K"], bound: float
 ) -> Float[Array, "D *K"]:
-    """Return sum_j mask_j x_j c_j' of coefficients of norm at most `bound`.
-
-    Raises
-    ------
-    InputError
-        If the shard has a grid and nothing bounds the coefficients.
-    """
+    """Return sum_j mask_j x_j c_j' of coefficients of norm at most `bound`, finite on a grid."""
     mask = shard.mask if coefficient.ndim == 1 else shard.mask[:, None]
     terms = coefficient * mask
     if shard.grid is not None:
@@ -93,23 +87,16 @@ def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, output
     """Return the sum of `term(rows, *public)` over blocks of rows; of few rows that of them all.
 
     A block stays in the processor's cache between its margins and its sum, so that many rows are
-    read from memory once and not twice. With several outputs products take longer than reading,
-    and those of short blocks longest: blocks are longer then, and only bound the memory. Narrow
-    rows are widened a block at a time; mapped over agents, as many agents at once as fill a block.
+    read from memory once and not twice. With several outputs products take longer than reading, and
+    those of short blocks longest: blocks are longer then, and only bound the memory. Narrow rows
+    are widened a block at a time; mapped over agents, as many agents at once as fill a block.
 
     **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
     blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and
     what was added before is masked: which rows these are depends on the number of rows alone.
 
-    Parameters
-    ----------
-    term
-        From some rows and `public` to a sum over the rows; whole multiples of one unit wherever
-        there is a grid.
-    public
-        All that the sum depends on beside the rows: a `term` may not hold traced arrays.
-    outputs
-        K, the columns of the weights; 1 for a vector.
+    `term` gives whole multiples of one unit wherever there is a grid, and may hold no traced array:
+    `public` is all that the sum depends on beside the rows.
     """
 
     def summed(shard: Shard, *public: PyTree) -> PyTree:
@@ -132,10 +119,7 @@ def _in_groups(
 ) -> PyTree:
     """Return `summed` of every agent, as many agents at a time as fill a block.
 
-    Parameters
-    ----------
-    mapped
-        Whether what is given has an axis of agents, which is then the first, or is that of all.
+    `mapped` says whether what is given has an axis of agents, which is then the first.
     """
     every = jax.vmap(summed, in_axes=jax.tree.map(lambda one: 0 if one else None, mapped))
     rows, columns = given[0].features.shape[-2:]

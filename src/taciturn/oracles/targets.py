@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -29,15 +28,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.oracles.oracle import Assumptions, Oracle
-from taciturn.oracles.placement import AddedNoise, NoisePlacement
-from taciturn.oracles.queries import AtStep, Point
+from taciturn.oracles.oracle import Assumptions, AtStep, Oracle, Point
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, TargetChange
 from taciturn.problems import Shard, Squared, clip_coefficient
 from taciturn.spec import Spec
 from taciturn.typing import Array
-
-_WHOSE = {"agent": "an agent", "person": "a person"}
 
 
 class TargetQuestion(Oracle):
@@ -47,22 +42,19 @@ class TargetQuestion(Oracle):
     it, so that no query can drown the noise.
     """
 
+    exact_on_machine: ClassVar[bool] = True
     sums_records: ClassVar[bool] = False
     protects_targets: ClassVar[bool] = True
-
-    @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return True
 
     @override
     def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
         private, public = self.private_part(shard, count, query), self.public_part(shard, query)
         return private if public is None else private + public
 
-    @abstractmethod
     def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
         """Return how far one target that moves by 1 moves the answer, and why."""
+        del spec, norm
+        return 1.0, "one target moves by beta: so does one coordinate of the answer"
 
     def _together(self, count: float, norm: Norm) -> float:
         """Return the factor if `count` targets move: by the triangle inequality, as many."""
@@ -75,7 +67,8 @@ class TargetQuestion(Oracle):
         changed = adjacency.changed(spec.counts)
         factor = np.array([self._together(count, norm) for count in changed])
         if adjacency.unit != "record":
-            reason += f", for all targets of {_WHOSE[adjacency.unit]} at once"
+            whose = "a person" if adjacency.unit == "person" else "an agent"
+            reason += f", for all targets of {whose} at once"
         relation = adjacency.relation
         beta = relation.beta if isinstance(relation, TargetChange) else math.inf
         each = (beta * one * factor)[:, None, None]
@@ -83,19 +76,16 @@ class TargetQuestion(Oracle):
 
 
 class TargetGradient(TargetQuestion):
-    r"""X'(Xz - y), the gradient of sum_j (x_j'z - y_j)^2 / 2.
+    """X'(Xz - y), the gradient of sum_j (x_j'z - y_j)^2 / 2.
 
     **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|, whatever z: at most
     beta R in Euclidean norm, since packing enforces |x_k| <= R, and at most beta R sqrt(D) in the
     1-norm. Reached by the longest row. (For the sum of squares without the half, Ryu and Kim's
-    (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.)
-    Noise is added to -X'y, whose sum over m targets of size at most Y is wrong by at most
-    (m + 2) 2^-53 m R Y: twice that is in the bound.
+    (6.1), both gradient and bound are twice that; a published 2 beta leaves out |x_k|.) Noise is
+    added to -X'y, whose sum over m targets of size at most Y is wrong by at most (m + 2) 2^-53 m R
+    Y: twice that is in the bound.
 
-    Attributes
-    ----------
-    target_bound
-        Y, a public bound on |y|; larger targets are clipped.
+    `target_bound`: Y, a public bound on |y|; larger targets are clipped.
     """
 
     target_bound: float = eqx.field(static=True, default=1e4)
@@ -137,7 +127,7 @@ class TargetGradient(TargetQuestion):
 
 
 class _PerRecord(TargetQuestion):
-    """One number per padded record."""
+    """One number per record: `records` is M, their padded number at an agent, or at one step."""
 
     records: int = eqx.field(static=True)
 
@@ -148,10 +138,6 @@ class _PerRecord(TargetQuestion):
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return `(M,)`."""
         return (self.records,)
-
-    @override
-    def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
-        return 1.0, "one target moves by beta: so does one coordinate of the answer"
 
     @override
     def _together(self, count: float, norm: Norm) -> float:
@@ -165,11 +151,6 @@ class Residual(_PerRecord):
     other does, whatever z: beta in either norm. If every target of an agent moves by at most beta,
     the change is at most sqrt(m) beta in Euclidean norm and m beta in the 1-norm. All of it is
     reached. x_j'z is public, so every answer is an estimate of the same y_j.
-
-    Attributes
-    ----------
-    records
-        M, the padded number of records of an agent.
     """
 
     @property
@@ -192,11 +173,6 @@ class Targets(_PerRecord):
     """The targets themselves, 0 in padded places; the query is ignored. To be asked once.
 
     **Guarantee.** As for `Residual`: one target that moves by beta moves one coordinate by beta.
-
-    Attributes
-    ----------
-    records
-        M, the padded number of records of an agent.
     """
 
     @override
@@ -209,36 +185,21 @@ class Targets(_PerRecord):
 class TargetsAt(_PerRecord):
     """The targets of the step that the query names, 0 in padded places; each step to be asked once.
 
-    A shard holds T blocks of M places, one block for each step; the place within a block says whose
-    target it is, and is the same in every block.
+    A shard holds T blocks of M places, one block for each of the T `steps`; the place within a
+    block says whose target it is, and is the same in every block.
 
     **Guarantee.** Units have as many targets in every block: a person with K places has K / T, an
     agent with m targets m / T. So at most that many coordinates of an answer move, each by beta:
     sqrt(K / T) beta in Euclidean norm. What moves at the other steps is in the answers about them,
     which are answers of their own in the ledger. For a unit whose targets cannot lie so (their
     number is no multiple of T), all of them count as standing in the block that is asked for.
-
-    Attributes
-    ----------
-    records
-        M, the padded number of targets of an agent at one step.
-    steps
-        T.
-    multiple
-        The noise multiplier of these answers over that of the plan.
     """
 
     steps: int = eqx.field(static=True)
-    multiple: float = eqx.field(static=True, default=1.0)
+    relative_multiplier: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
         checks.at_least("steps", self.steps, 1)
-        checks.positive("multiple", self.multiple)
-
-    @property
-    @override
-    def noise(self) -> NoisePlacement:
-        return AddedNoise(self.multiple)
 
     @override
     def private_part(

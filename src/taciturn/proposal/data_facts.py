@@ -377,7 +377,7 @@ def evaluation_question(
     So many classes that their counts would hold nothing but noise are an `InputError`.
     """
     if data.task == "regression":
-        return ClippedErrors(rows_per_person)
+        return ClippedErrors(rows_per_person=rows_per_person)
     question = Tally(data.classes or 2, rows_per_person=rows_per_person)
     cells = question.answer_shape(())[0]
     if cells > MOST_CELLS:
