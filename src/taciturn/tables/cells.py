@@ -37,7 +37,7 @@ class EmptyError(InputError):
         super().__init__(
             f"column {first!r}, row {row + 1} is empty{also}; drop such rows or fill them in{cure}"
         )
-        self.rows, self.cure = dict(rows), cure
+        self.rows = dict(rows)
 
 
 def numbers(
@@ -46,11 +46,6 @@ def numbers(
     """Return cells as numbers, dates as days since 1970-01-01; NaN where a cell is neither.
 
     Texts are read in the form, or by the pattern of `date`; other cells are the numbers they are.
-
-    Raises
-    ------
-    InputError
-        If a cell is something else than text or a number.
     """
     if date is not None:
         texts = [str(cell) for cell in cells.to_numpy(object)]
@@ -77,22 +72,18 @@ def numbers(
 
 def spelled(cells: pd.Series, fact: Categories) -> list[str]:
     """Return cells as the texts that are compared; those that are missing as empty texts."""
-    texts = _texts(cells)
+    objects = cells.to_numpy(object).tolist()
+    if set(map(type, objects)) <= {str}:
+        texts = list(map(str.strip, objects))
+    else:
+        pairs = zip(objects, cells.isna().tolist(), strict=True)
+        texts = ["" if hole else str(cell).strip() for cell, hole in pairs]
     if not (fact.fold_case or fact.strip or fact.missing):
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
     compared = {text: fact.compared(text) for text in set(texts)}
     said = {text: "" if same in missing else same for text, same in compared.items()}
     return list(map(said.__getitem__, texts))
-
-
-def _texts(cells: pd.Series) -> list[str]:
-    """Return cells as texts without surrounding blanks; those that are missing as empty texts."""
-    objects = cells.to_numpy(object).tolist()
-    if set(map(type, objects)) <= {str}:
-        return list(map(str.strip, objects))
-    holes = cells.isna().tolist()
-    return ["" if hole else str(o).strip() for o, hole in zip(objects, holes, strict=True)]
 
 
 def empty(
