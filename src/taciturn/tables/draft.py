@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ PROPOSED_BINS = 10
 _FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
 _USUAL = Form()
 
+_T = TypeVar("_T")
 # what has to be changed in a form, as pairs of name and value
 Changes: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -52,20 +53,6 @@ def draft_from(
     columns of many numbers, and the logarithm where half of them lie in the lowest tenth of their
     range; the bounds have neither.
 
-    Raises
-    ------
-    InputError
-        If the target or an ignored column is not in the table, the target has empty cells, a column
-        that is used has infinite ones, the target has one class, or no column is left.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
-    >>> draft_from(table, "ill").bounds.columns["age"].maximum
-    51.0
-
-    Notes
-    -----
     **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
     every certificate that rests on it conditional.
     """
@@ -80,70 +67,50 @@ def draft_from(
     used = [name for name in names if name not in left_out or name == target]
     check_filled({target: looks[target].holes}, ": a record without a target teaches nothing")
     for name in used:
-        _check_finite(looks[name], name)
+        values = looks[name].numbers
+        if values is not None and np.isinf(values).any():
+            what = "is infinite; drop such rows or fill them in"
+            raise InputError(f"column {name!r}, row {np.argmax(np.isinf(values)) + 1} {what}")
     aim = _target(looks[target], target)
     columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
     remarks = {name: _remarks(looks[name], is_target=name == target) for name in used}
     proposals = {name: _proposals(looks[name]) for name in columns}
-    return Draft(
-        Bounds("data", target, aim, columns, (*ignored, *left_out), form),
-        Notes(
-            left_out,
-            {name: found for name, found in remarks.items() if found},
-            {name: found for name, found in proposals.items() if found},
-        ),
-    )
+    notes = Notes(left_out, _present(remarks), _present(proposals))
+    return Draft(Bounds("data", target, aim, columns, (*ignored, *left_out), form), notes)
+
+
+def _present(found: dict[str, _T]) -> dict[str, _T]:
+    return {name: some for name, some in found.items() if some}
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
     """Return the range that numbers span, widened if they are all the same; not a public fact.
 
-    Raises
-    ------
-    InputError
-        If no range of `Numeric` spans them; the message names `what`, and not the numbers.
-
-    Examples
-    --------
-    >>> range_of(np.array([3.0, 1.0]), "age").width, range_of(np.array([0.0, 0.0]), "age").maximum
-    (2.0, 1.0)
+    The error where no range of `Numeric` does names `what`, and not the numbers.
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
     most = most if most > least else least + max(1.0, abs(least))
-    return told_anew(
-        lambda: Numeric(least, most),
-        InputError,
-        lambda _: InputError(
-            f"the values of {what} span no range that can be computed with: they are too large, or "
-            "too close together beside their size; state a public range, or subtract a public "
-            "constant"
-        ),
+    refusal = InputError(
+        f"the values of {what} span no range that can be computed with: they are too large, or too "
+        "close together beside their size; state a public range, or subtract a public constant"
     )
+    return told_anew(lambda: Numeric(least, most), InputError, lambda _: refusal)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Look:
     """What is seen in the cells of a column.
 
-    Attributes
-    ----------
-    texts
-        The cells that are not empty.
-    holes
-        Which cells are empty, or look so among numbers and dates.
-    numbers
-        The filled cells as numbers, dates as days since 1970-01-01; None if they are neither.
-    date
-        The pattern of dates.
-    spellings
-        Texts among numbers that seem to spell a missing cell, beside the usual ones.
-    categories
-        The list of values, where there are no numbers and it is not too long.
-    left_out
-        Why the column cannot be used; empty if it can.
-    forms
-        In which other forms the cells would be numbers, where they are none in this one.
+    - `texts`: the cells that are not empty.
+    - `holes`: which cells are empty, or look so among numbers and dates.
+    - `numbers`: the filled cells as numbers, dates as days since 1970-01-01; None if they are
+      neither.
+    - `date`: the pattern of dates.
+    - `spellings`: texts among numbers that seem to spell a missing cell, beside the usual ones.
+    - `categories`: the list of values, where there are no numbers and it is not too long.
+    - `left_out`: why the column cannot be used; empty if it can.
+    - `forms`: in which other forms the cells would be numbers, where they are none in this one.
     """
 
     texts: pd.Series
@@ -223,8 +190,8 @@ def _look_at_text(
     if why:
         return _Look(texts=texts, holes=holes, left_out=why, forms=forms)
     remarks = []
-    flags = {"fold_case": "case", "strip": "white space"}
-    flags = {flag: what for flag, what in flags.items() if getattr(listed, flag)}
+    pairs = (("fold_case", "case"), ("strip", "white space"))
+    flags = {flag: what for flag, what in pairs if getattr(listed, flag)}
     if flags:
         remarks.append(
             f"some values differ only by {' and '.join(flags.values())}; they count as one with "
@@ -251,9 +218,7 @@ def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
     if counts.empty:
         return ()
     few = len(counts) <= _FEW_SPELLINGS and counts.min() >= 2 and len(texts) <= _FEW_TEXTS * rows
-    if not few or any(map(_has_digit, counts.index)):
-        return None
-    return tuple(sorted(counts.index))
+    return tuple(sorted(counts.index)) if few and not any(map(_has_digit, counts.index)) else None
 
 
 def _has_digit(text: str) -> bool:
@@ -342,12 +307,6 @@ def _target(look: _Look, name: str) -> Column:
         return _column(look, f"the target {name!r}")
     size = dict(zip(look.texts, look.numbers.tolist(), strict=True))
     return Categories(tuple(sorted(size, key=size.__getitem__)))
-
-
-def _check_finite(look: _Look, name: str) -> None:
-    if look.numbers is not None and np.isinf(look.numbers).any():
-        row = np.flatnonzero(np.isinf(look.numbers))[0] + 1
-        raise InputError(f"column {name!r}, row {row} is infinite; drop such rows or fill them in")
 
 
 def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:

@@ -26,14 +26,6 @@ def identities(
 
     `names` are its texts, row by row, and `kinds` how the files store it (`kind_of`).
 
-    Raises
-    ------
-    InputError
-        If a file stores floating-point numbers in the column that are not whole or too large to be
-        exact, or files store it in ways that cannot be compared.
-
-    Notes
-    -----
     **Guarantee.** All rows of a person must have one identity: a person with two has twice K
     places, and is protected half as well. Persons that share one are protected together, so what
     may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, or 1,234 and
@@ -59,11 +51,6 @@ def canonical(text: str, form: Form) -> str:
     """Return one text for all that read as the same number, other text in Unicode's composed form.
 
     The form is NFC: some systems write an accent apart from its letter, and others do not.
-
-    Examples
-    --------
-    >>> [canonical(text, Form()) for text in ("7", "7.0", "007", "-0", "7a")]
-    ['7', '7', '7', '0', '7a']
     """
     read = "" if form.plain else form.reader()(text)
     try:
