@@ -40,10 +40,7 @@ _REFERENCE, _BASELINE = "#b45309", "#59626d"
 
 
 def drawing(label: str, height: float, draw: Callable[[Figure], object]) -> Drawing:
-    """Return what `draw` puts on a figure of 8.2 by `height` inches.
-
-    Screen readers read the label.
-    """
+    """Return what `draw` puts on a figure of 8.2 by `height` inches; screen readers get a label."""
     import matplotlib  # noqa: PLC0415 - as said above
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415

@@ -27,17 +27,9 @@ ORACLE_WARNING = (
 _MOST_PAIRED = 1_000
 
 CERTIFIED = (
-    "epsilon",
-    "delta",
-    "mu",
-    "relation",
-    "unit",
-    "record",
-    "observer",
-    "trust",
-    "reproduction",
+    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
     "attacker_tpr",
-)
+)  # fmt: skip
 
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:
@@ -50,14 +42,12 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
     The report lies in `out`, if one was written.
 
-    Notes
-    -----
     **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
     certificate. They are given for published data only; for a user's table only those on test
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
-    score = training.private_score
+    score, asked = training.private_score, training.evaluation
     between = between_agents(training)
     values: dict[str, Any] = strict(
         {
@@ -77,7 +67,10 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
             "error": error_name(training),
             **_metrics(training),
             "private_score": None if score is None else score.to_dict(),
-            **_answered(training),
+            # noised answers of which no score could be computed
+            **(
+                {} if asked is None or asked.score is not None else {"private_totals": asked.totals}
+            ),
             "seconds": training.seconds,
             "out": None if out is None else str(out),
             "split_seed": training.proposal.split_seed,
@@ -110,15 +103,7 @@ def curves(training: Training) -> dict[str, list[float]]:
 
 
 def curves_text(shown: dict[str, list[float]]) -> str:
-    """Return `curves` as CSV, a line for each round.
-
-    Examples
-    --------
-    >>> print(curves_text({"test_error": [0.5, 0.25]}), end="")
-    round,test_error
-    1,0.5
-    2,0.25
-    """
+    """Return `curves` as CSV, a line for each round."""
     rows = zip(*shown.values(), strict=True)
     lines = [",".join([str(number), *map(repr, row)]) for number, row in enumerate(rows, start=1)]
     return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
@@ -130,31 +115,18 @@ def _metrics(training: Training) -> dict[str, Any]:
     best = training.nonprivate if public else None
     tested = public or training.shows_test
     values = {
-        "test_error": measured.test_error if tested else None,
-        "test_loss": measured.test_loss if tested else None,
-        "train_loss": measured.train_loss if public else None,
-        "nonprivate_test_error": None if best is None else best.test_error,
-        "nonprivate_test_loss": None if best is None else best.test_loss,
+        "test_error": measured.test_error if tested else math.nan,
+        "test_loss": measured.test_loss if tested else math.nan,
+        "train_loss": measured.train_loss if public else math.nan,
+        "nonprivate_test_error": math.nan if best is None else best.test_error,
+        "nonprivate_test_loss": math.nan if best is None else best.test_loss,
     }
-    measures: dict[str, Any] = {
-        name: None if value is None or math.isnan(value) else value
-        for name, value in values.items()
-    }
-    assessment = training.assessment
     beside = best.assessment if best is not None and training.shows_test else None
+    pairs = {"assessment": training.assessment, "nonprivate_assessment": beside}
     return {
-        **measures,
-        "assessment": None if assessment is None else assessment.to_dict(),
-        "nonprivate_assessment": None if beside is None else beside.to_dict(),
+        **{name: None if math.isnan(value) else value for name, value in values.items()},
+        **{name: None if found is None else found.to_dict() for name, found in pairs.items()},
     }
-
-
-def _answered(training: Training) -> dict[str, Any]:
-    """Return the noised answers of an evaluation whose figures could not be computed of them."""
-    evaluation = training.evaluation
-    if evaluation is None or evaluation.score is not None:
-        return {}
-    return {"private_totals": evaluation.totals}
 
 
 def between_agents(training: Training) -> dict[str, Any] | None:
@@ -183,8 +155,6 @@ def between_agents(training: Training) -> dict[str, Any] | None:
 def oracle_metrics(training: Training) -> dict[str, Any]:
     """Return metrics on private records as JSON values, for the owner of the records alone.
 
-    Notes
-    -----
     **Guarantee.** None: these are un-noised functions of private records. They are written to a
     file of their own and appear in no other.
     """
@@ -215,11 +185,6 @@ def strict(value: Any) -> Any:
 
     Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
     text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
-
-    Examples
-    --------
-    >>> strict({"epsilon": float("inf"), "curve": np.array([0.5, np.nan])})
-    {'epsilon': 'infinity', 'curve': [0.5, 'undefined']}
     """
     if isinstance(value, dict):
         return {str(key): strict(entry) for key, entry in value.items()}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,6 @@ PROPOSED_BINS = 10
 _FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
 _USUAL = Form()
 
-_T = TypeVar("_T")
 # what has to be changed in a form, as pairs of name and value
 Changes: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -73,14 +72,10 @@ def draft_from(
             raise InputError(f"column {name!r}, row {np.argmax(np.isinf(values)) + 1} {what}")
     aim = _target(looks[target], target)
     columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
-    remarks = {name: _remarks(looks[name], is_target=name == target) for name in used}
-    proposals = {name: _proposals(looks[name]) for name in columns}
-    notes = Notes(left_out, _present(remarks), _present(proposals))
+    remarks = {k: r for k in used if (r := _remarks(looks[k], is_target=k == target))}
+    proposals = {k: p for k in columns if (p := _proposals(looks[k]))}
+    notes = Notes(left_out, remarks, proposals)
     return Draft(Bounds("data", target, aim, columns, (*ignored, *left_out), form), notes)
-
-
-def _present(found: dict[str, _T]) -> dict[str, _T]:
-    return {name: some for name, some in found.items() if some}
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
