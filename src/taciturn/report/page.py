@@ -110,12 +110,8 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     for kind in (Note, Items, Table, Drawing, Bars, Details):
-        environment.tests[kind.__name__.lower()] = functools.partial(_is, kind)
+        environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
     return environment.get_template("page.html.jinja")
-
-
-def _is(kind: type, part: object) -> bool:
-    return isinstance(part, kind)
 
 
 def percent(fraction: float) -> str:
