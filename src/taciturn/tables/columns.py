@@ -130,12 +130,10 @@ class Numeric:
                 "bins must be a whole number, or inner edges in brackets, as in bins = [1, 5, 20]"
             )
         missing = missing_entries(values)
-        fill: float | None = None
-        centre: float | None = None
-        if missing.get("fill") is not None:
-            fill = number(missing["fill"], "fill must be a number")
-        if "centre" in values:
-            centre = number(values["centre"], "centre of a range must be a number")
+        given = {"fill": missing.get("fill"), "centre of a range": values.get("centre")}
+        fill, centre = (
+            x if x is None else number(x, f"{name} must be a number") for name, x in given.items()
+        )
         low, high = (number(values[end], "min and max must be numbers") for end in ("min", "max"))
         treated, weight = missing.get("as"), toml_number(values.get("weight", 1), _WEIGHT)
         spellings = missing.get("spellings", USUAL_MISSING if treated else ())

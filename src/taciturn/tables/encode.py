@@ -275,14 +275,6 @@ def inputs_of(bounds: Bounds) -> Inputs:
     return Inputs(names, encoded_norm(bounds), tuple(numbers), constant=place)
 
 
-class Rows(NamedTuple):
-    """Encoded rows of several files: as `Encoded`, with the clipped cells of each file."""
-
-    features: Float[HostArray, "N D"]
-    targets: Num[HostArray, "N"]
-    clipped: tuple[int, ...]
-
-
 def encoded_rows(
     files: Sequence[TableFile],
     bounds: Bounds,
@@ -290,8 +282,10 @@ def encoded_rows(
     precision: Precision,
     report: Report | None = None,
     keep: Bool[HostArray, "_n"] | None = None,
-) -> Rows:
+) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
     """Return the rows of files as `encode` makes them, in one pass over each file.
+
+    These are features, targets, and how many cells of each file lay outside the bounds.
 
     - `precision`: "float64" for the rows as they are encoded. "float32" for half of the memory:
       each row is multiplied by min(1, R / |x|), R being `encoded_norm`, as `taciturn.problems.pack`
@@ -328,7 +322,7 @@ def encoded_rows(
             clipped[place] += encoded.clipped
             if report is not None:
                 report(read, count)
-    return Rows(features, targets, tuple(clipped))
+    return features, targets, clipped
 
 
 def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:

@@ -30,8 +30,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SEPARATORS = (",", ";", "\t", "|")
-_TAB = ("tab", r"\t")
 # encodings whose marks count until another one comes, or that leave line ends out
 _LASTING = re.compile("iso2022|hz|utf-?7|(raw_|raw-)?unicode|punycode|idna")
 # how else these marks are set
@@ -102,14 +100,13 @@ class Form:
                 raise InputError(f"format has {name!r}; it may have {', '.join(FORM)}")
             if not isinstance(value, str):
                 raise InputError(f"{name} must be text in quotes")
-        if values.get("delimiter") in _TAB:
+        if values.get("delimiter") in ("tab", r"\t"):
             values["delimiter"] = "\t"
         return replace(self, **values)
 
     def different(self) -> dict[str, str]:
         """Return what differs from the usual form, by name."""
-        pairs = {name: getattr(self, name) for name in FORM}
-        return {name: value for name, value in pairs.items() if value != getattr(Form, name)}
+        return {k: v for k in FORM if (v := getattr(self, k)) != getattr(Form, k)}
 
     @property
     def plain(self) -> bool:
@@ -146,23 +143,6 @@ class Form:
     def encoding_of(self, start: bytes) -> str:
         """Return the encoding of a file that starts with these bytes: that of its mark, if any."""
         return next((name for mark, name in _MARKS if start.startswith(mark)), self.encoding)
-
-
-def other_delimiter(header: str, delimiter: str) -> str | None:
-    """Return what separates a header more often than `delimiter` does; None if nothing does."""
-    bare = unquoted(header)
-    best = max(_SEPARATORS, key=bare.count)
-    return best if bare.count(best) > bare.count(delimiter) else None
-
-
-def unquoted(header: str) -> str:
-    """Return what of a header stands outside quotes."""
-    return re.sub(r'"[^"]*"', "", header)
-
-
-def spelled(delimiter: str) -> str:
-    """Return a delimiter as it is typed after --delimiter."""
-    return _TAB[0] if delimiter == "\t" else f"'{delimiter}'"
 
 
 def read_number(text: str) -> float:

@@ -22,7 +22,7 @@ from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.form import LONGEST_NUMBER, Form, other_delimiter, spelled, unquoted
+from taciturn.tables.form import LONGEST_NUMBER, Form
 from taciturn.tables.identity import TEXT, kind_of
 from taciturn.typing import HostArray
 
@@ -147,14 +147,14 @@ def text_pieces(
     The cells of the columns `wanted` are kept; None for all. What is wrong with a row is named
     before what is wrong with a later one.
     """
-    header: _Header | None = None
+    header: tuple[tuple[str, ...], str] | None = None
     before = 0  # records that were found, the header among them
     for whole in _whole_records(path, file, form):
         raw = _without_blanks(whole, form)
         fault = _fault(raw, form)
         good = raw if fault is None else raw[: _end_of_records(raw[: fault[0]])]
         header = header or _header(path, raw, good, form)
-        found = None if header is None else _cells(good, header.names, form, wanted)
+        found = None if header is None else _cells(good, header[0], form, wanted)
         if header is not None and found is None:
             raise _ragged(path, good, header, before, form)
         if fault is not None:
@@ -165,7 +165,7 @@ def text_pieces(
         first = 0 if before else 1
         for start in range(first, max(count, first + 1), ROWS_AT_ONCE):
             some = {name: column[start : start + ROWS_AT_ONCE] for name, column in cells.items()}
-            yield Piece(header.names, min(count - start, ROWS_AT_ONCE), some)
+            yield Piece(header[0], min(count - start, ROWS_AT_ONCE), some)
         before += count
     if header is None:
         raise InputError(f"{path} is empty; a header and at least one row are needed")
@@ -177,11 +177,6 @@ def no_text(form: Form) -> str:
         f"is not text in {form.encoding.upper()}, or in what its byte-order mark says; save it as "
         "CSV in UTF-8, or name its encoding, as in --encoding cp1252"
     )
-
-
-class _Header(NamedTuple):
-    names: tuple[str, ...]
-    hint: str | None  # what to do if it looks as if it were separated otherwise
 
 
 def _whole_records(path: object, file: io.BufferedReader, form: Form) -> Iterator[bytes]:
@@ -260,19 +255,24 @@ def _fault(raw: bytes, form: Form) -> tuple[int, str] | None:
     return min(faults, default=None)
 
 
-def _header(path: object, raw: bytes, good: bytes, form: Form) -> _Header | None:
-    """Return the first record of text; None if there is none in its `good` part."""
+def _header(
+    path: object, raw: bytes, good: bytes, form: Form
+) -> tuple[tuple[str, ...], str] | None:
+    """Return the first record of text, and what to do where rows have another number of cells.
+
+    None if there is no record in its `good` part.
+    """
     line = next((line for line in raw.splitlines() if line), b"")
-    first = "" if _NO_TEXT in line else line.decode()
-    other = other_delimiter(first, form.delimiter)
-    hint = None
-    if other is not None:
-        what = "tabs" if other == "\t" else other
-        hint = f"looks separated by {what}: add --delimiter {spelled(other)}"
-        if form.delimiter not in unquoted(first):
-            raise InputError(f"{path} has one column as it is read; its header {hint}")
+    bare = "" if _NO_TEXT in line else re.sub(r'"[^"]*"', "", line.decode())  # outside quotes
+    best, hint = max(",;\t|", key=bare.count), "is the file cut short?"
+    if bare.count(best) > bare.count(form.delimiter):
+        what, typed = ("tabs", "tab") if best == "\t" else (best, f"'{best}'")
+        hint = f"header looks separated by {what}: add --delimiter {typed}"
+        if form.delimiter not in bare:
+            raise InputError(f"{path} has one column as it is read; its {hint}")
+        hint = f"the {hint}"
     names = next(_rows(good, form), None)
-    return None if names is None else _Header(tuple(map(str.strip, names)), hint)
+    return None if names is None else (tuple(map(str.strip, names)), hint)
 
 
 def _rows(raw: bytes, form: Form) -> Iterator[list[str]]:
@@ -286,29 +286,26 @@ def _cells(
     """Return columns of whole records and how many these are; None if their lengths differ."""
     places = [k for k, name in enumerate(names) if wanted is None or name in wanted]
     numbered = [str(k) for k in range(len(names))]
+    read = arrow_csv.ReadOptions(use_threads=False, block_size=len(raw) + 2, column_names=numbered)
+    parse = arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True)
+    convert = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(numbered, pa.string()), null_values=[], check_utf8=False,
+        include_columns=[str(k) for k in places] or numbered[:1],
+    )  # fmt: skip
+    # a mark of byte order would be left out at the start, wherever that is in the file
+    buffer = pa.py_buffer(b"\n" + raw)
     try:
-        table = arrow_csv.read_csv(
-            # a mark of byte order would be left out at the start, wherever that is in the file
-            pa.py_buffer(b"\n" + raw),
-            arrow_csv.ReadOptions(
-                use_threads=False, block_size=len(raw) + 2, column_names=numbered
-            ),
-            arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
-            arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(numbered, pa.string()),
-                include_columns=[str(k) for k in places] or numbered[:1],
-                null_values=[],
-                check_utf8=False,
-            ),
-        )
+        table = arrow_csv.read_csv(buffer, read, parse, convert)
     except pa.ArrowInvalid:  # whose message quotes a row
         return None
     return {names[k]: table.column(str(k)).combine_chunks() for k in places}, table.num_rows
 
 
-def _ragged(path: object, raw: bytes, header: _Header, before: int, form: Form) -> InputError:
-    hint, width = "is the file cut short?", len(header.names)
-    hint = f"the header {header.hint}" if header.hint else hint
+def _ragged(
+    path: object, raw: bytes, header: tuple[tuple[str, ...], str], before: int, form: Form
+) -> InputError:
+    names, hint = header
+    width = len(names)
     for place, row in enumerate(_rows(raw, form), before):
         if len(row) != width:
             return InputError(

@@ -76,12 +76,15 @@ class TableFile:
 
 
 def count_table(
-    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+    path: Path, form: Form = _USUAL, keep: Collection[str] | None = (), report: Report | None = None
 ) -> TableFile:
     """Return a file with its rows counted, in one pass that holds a few thousand at a time.
 
-    The columns to `keep` as text may be missing. `report` is called with the number of rows that
-    were counted, and None.
+    The columns to `keep` as text may be missing; None for all. `report` is called with the number
+    of rows that were counted, and None. Refused are files that cannot be read, Excel files, those
+    without rows, with two columns of one name, or with a row that has another number of cells than
+    the header (as the last one of a truncated file). Where the header looks as if it were separated
+    otherwise, the message says how.
     """
     refuse_spreadsheet(path)
     stamp = _stamp(path)
@@ -94,11 +97,15 @@ def count_table(
         columns, rows = piece.names, rows + piece.rows
         if report is not None:
             report(rows, None)
+        if keep is None:
+            kept.append(piece.read(columns, form))
+            continue
         some = [name for name in columns if name in keep]
         kept.append(piece.read(some, form).map(lambda text: names.setdefault(text, text)))
         if piece.rows:  # no rows say nothing of how columns are stored
             kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
-    _check_rows(path, rows)
+    if not rows:
+        raise InputError(f"{path} has no rows; a header and at least one row are needed")
     texts = pd.concat(kept, ignore_index=True)
     return TableFile(path, form, columns, rows, texts, kinds, content, stamp)
 
@@ -106,35 +113,14 @@ def count_table(
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
     """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
 
-    Numbers in a Parquet file that are stored as such become text in `form`. Refused are files that
-    cannot be read, Excel files, those without rows, with two columns of one name, or with a row
-    that has another number of cells than the header (as the last one of a truncated file). Where
-    the header looks as if it were separated otherwise, the message says how.
+    Numbers in a Parquet file that are stored as such become text in `form`.
     """
-    refuse_spreadsheet(path)
-    pieces = [piece.read(piece.names, form) for piece in _pieces(path, form, None, None)]
-    frame = pd.concat(pieces, ignore_index=True)
-    _check_rows(path, len(frame))
-    return frame
-
-
-def _check_rows(path: Path, rows: int) -> None:
-    if not rows:
-        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+    return count_table(path, form, None).kept
 
 
 def count_tables(
-    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+    path: Path, form: Form = _USUAL, keep: Collection[str] | None = (), report: Report | None = None
 ) -> dict[Path, TableFile]:
-    """Return the one table at `path`, or one per agent if it is a folder, with rows counted."""
-    if not isdir(path):
-        return {path: count_table(path, form, keep, report)}
-    files = {file: count_table(file, form, keep, report) for file in _files(path)}
-    _check_alike({file: counted.columns for file, counted in files.items()})
-    return files
-
-
-def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
     """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
     Suffixes count in any case of their letters: exports may end in .CSV. Refused are a folder
@@ -142,23 +128,24 @@ def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
     same name beside it.
     """
     if not isdir(path):  # not Path.is_dir, which raises for names that are too long
-        return {path: read_table(path, form)}
-    frames = {file: read_table(file, form) for file in _files(path)}
-    columns = _check_alike({file: tuple(frame.columns) for file, frame in frames.items()})
-    return {file: frame[list(columns)] for file, frame in frames.items()}
-
-
-def _check_alike(columns: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the columns of the first file; raise `InputError` if another one has others."""
-    first, *others = columns
+        return {path: count_table(path, form, keep, report)}
+    files = {file: count_table(file, form, keep, report) for file in _files(path)}
+    first, *others = files
     for file in others:
-        other = set(columns[file]) ^ set(columns[first])
+        other = set(files[file].columns) ^ set(files[first].columns)
         if other:
             raise InputError(
                 f"{file.name} and {first.name} have different columns: {min(other)!r} is in one "
                 "only; all agents need the same columns"
             )
-    return columns[first]
+    return files
+
+
+def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
+    """Return all cells of `count_tables` as text, with the columns in the order of the first."""
+    tables = count_tables(path, form, None)
+    columns = list(next(iter(tables.values())).columns)
+    return {file: table.kept[columns] for file, table in tables.items()}
 
 
 def _files(folder: Path) -> list[Path]:

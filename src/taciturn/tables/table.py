@@ -202,17 +202,19 @@ def table_of(
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
     tests = 0 if files.tests is None else files.tests.rows
     kept = None if keep is None else np.append(keep, np.ones(tests, bool))
-    rows = encoded_rows(tables, bounds, precision=precision, report=report, keep=kept)
+    features, targets, clipped = encoded_rows(
+        tables, bounds, precision=precision, report=report, keep=kept
+    )
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
         source=str(source.path),
         bounds=bounds,
-        features=rows.features,
-        targets=rows.targets,
+        features=features,
+        targets=targets,
         train_rows=files.rows if keep is None else int(np.sum(keep)),
         owners=files.owners if keep is None else None,
-        clipped=sum(rows.clipped[: len(files.tables)]),
+        clipped=sum(clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
