@@ -1,26 +1,8 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
 from taciturn.report.accounts import charged_line, charged_values, promise
-from taciturn.report.figures import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    STYLE,
-    drawing,
-    inline_svg,
-    label_axes,
-)
-from taciturn.report.page import (
-    Details,
-    Drawing,
-    Items,
-    Note,
-    Page,
-    Section,
-    Table,
-    spread,
-)
+from taciturn.report.figures import BLUE, GREY, INK, ORANGE, STYLE, drawing, inline_svg, label_axes
+from taciturn.report.page import Details, Drawing, Items, Note, Page, Section, Table, spread
 from taciturn.report.results import (
     CERTIFIED,
     certificate_text,

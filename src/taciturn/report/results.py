@@ -47,41 +47,37 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
-    score, asked = training.private_score, training.evaluation
+    score, last = training.private_score, training.evaluation
     between = between_agents(training)
-    values: dict[str, Any] = strict(
-        {
-            "algorithm": training.proposal.method.name,
-            "loss": str(training.proposal.clipped_loss),
-            "clip": training.proposal.clip,
-            "data": dataset.name,
-            "agents": len(training.proposal.counts),
-            **counted(training.proposal),
-            "rounds": training.plan.rounds,
-            **{name: getattr(certificate, name) for name in CERTIFIED},
-            "conditions": certificate.conditions,
-            "account": charged_values(training.charged),
-            **network_values(training.proposal, training.plan),
-            **({} if between is None else {"between_agents": between}),
-            "conditional": training.proposal.conditional,
-            "error": error_name(training),
-            **_metrics(training),
-            "private_score": None if score is None else score.to_dict(),
-            # noised answers of which no score could be computed
-            **(
-                {} if asked is None or asked.score is not None else {"private_totals": asked.totals}
-            ),
-            "seconds": training.seconds,
-            "out": None if out is None else str(out),
-            "split_seed": training.proposal.split_seed,
-            "warnings": training.all_warnings,
-            "failures": training.failures,
-            "proposal": training.proposal.digest,
-            "plan": training.plan.digest,
-            "version": taciturn.__version__,
-        }
-    )
-    return values
+    values = {
+        "algorithm": training.proposal.method.name,
+        "loss": str(training.proposal.clipped_loss),
+        "clip": training.proposal.clip,
+        "data": dataset.name,
+        "agents": len(training.proposal.counts),
+        **counted(training.proposal),
+        "rounds": training.plan.rounds,
+        **{name: getattr(certificate, name) for name in CERTIFIED},
+        "conditions": certificate.conditions,
+        "account": charged_values(training.charged),
+        **network_values(training.proposal, training.plan),
+        **({} if between is None else {"between_agents": between}),
+        "conditional": training.proposal.conditional,
+        "error": error_name(training),
+        **_metrics(training),
+        "private_score": None if score is None else score.to_dict(),
+        # noised answers of which no score could be computed
+        **({} if last is None or last.score is not None else {"private_totals": last.totals}),
+        "seconds": training.seconds,
+        "out": None if out is None else str(out),
+        "split_seed": training.proposal.split_seed,
+        "warnings": training.all_warnings,
+        "failures": training.failures,
+        "proposal": training.proposal.digest,
+        "plan": training.plan.digest,
+        "version": taciturn.__version__,
+    }
+    return dict(strict(values))
 
 
 def counted(proposal: Proposal) -> dict[str, Any]:
@@ -98,8 +94,7 @@ def counted(proposal: Proposal) -> dict[str, Any]:
 
 def curves(training: Training) -> dict[str, list[float]]:
     """Return test error and test loss after every round; nothing where the data is not public."""
-    shown: dict[str, list[float]] = strict(training.curves) if training.shows_test else {}
-    return shown
+    return dict(strict(training.curves)) if training.shows_test else {}
 
 
 def curves_text(shown: dict[str, list[float]]) -> str:
@@ -159,20 +154,18 @@ def oracle_metrics(training: Training) -> dict[str, Any]:
     file of their own and appear in no other.
     """
     best, dataset = training.nonprivate, training.dataset
-    values: dict[str, Any] = strict(
-        {
-            "warning": ORACLE_WARNING,
-            "failures": training.private_failures,
-            "train_error": training.metrics.train_error,
-            "train_loss": training.metrics.train_loss,
-            "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
-            "nonprivate_train_error": None if best is None else best.train_error,
-            "nonprivate_train_loss": None if best is None else best.train_loss,
-            "nonprivate_test_error": best.test_error if best and training.shows_test else None,
-            "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
-        }
-    )
-    return values
+    values = {
+        "warning": ORACLE_WARNING,
+        "failures": training.private_failures,
+        "train_error": training.metrics.train_error,
+        "train_loss": training.metrics.train_loss,
+        "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
+        "nonprivate_train_error": None if best is None else best.train_error,
+        "nonprivate_train_loss": None if best is None else best.train_loss,
+        "nonprivate_test_error": best.test_error if best and training.shows_test else None,
+        "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
+    }
+    return dict(strict(values))
 
 
 def error_name(training: Training) -> str:

@@ -6,7 +6,6 @@ from taciturn.tables.draft import Draft, draft_from, range_of
 from taciturn.tables.encode import (
     INTERCEPT,
     Encoded,
-    check_columns,
     encode,
     encoded_name,
     encoded_names,
@@ -39,7 +38,7 @@ from taciturn.tables.table import (
 __all__ = [
     "FILL", "FORM", "INDICATOR", "INTERCEPT", "SUFFIXES", "Bounds", "Categories", "Draft",
     "Encoded", "Files", "Form", "Notes", "Numeric", "Report", "Source", "Table", "TableFile",
-    "bounds_text", "check_columns", "count_table", "draft_from", "encode", "encoded_name",
+    "bounds_text", "count_table", "draft_from", "encode", "encoded_name",
     "encoded_names", "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table",
     "range_of", "read_bounds", "read_files", "read_table", "read_tables", "refuse_spreadsheet",
     "table_conditions", "table_of", "zeros_and_units",

@@ -81,7 +81,7 @@ class Numeric:
             )
         if self.date is not None:
             check_date_pattern(self.date)
-        _check_missing(self.missing)
+        _check(self.missing, self.weight)
         for name, value in (("fill", self.fill), ("centre", self.centre)):
             if value is not None and not self.minimum <= value <= self.maximum:
                 raise InputError(
@@ -112,7 +112,6 @@ class Numeric:
                     f"{self.minimum:g}, to below max, {self.maximum:g}; give from 1 to "
                     f"{MOST_BINS - 1} edges inside the range, each above the one before"
                 )
-        _check_weight(self.weight)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Numeric:
@@ -266,7 +265,7 @@ class Categories:
             flags = [name for name in ("fold_case", "strip") if getattr(self, name)]
             how = f", with {' and '.join(flags)}" if flags else ""
             raise InputError(f"the value {min(twice)!r} is listed twice{how}; list each value once")
-        _check_missing(self.missing)
+        _check(self.missing, self.weight)
         both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
         if both:
             raise InputError(f"{min(both)!r} is one of values and of missing; take it out of one")
@@ -276,11 +275,8 @@ class Categories:
                 f"centre has {len(shares)} shares for {len(self.values)} values; give each value a "
                 "share from 0 to 1"
             )
-        if math.fsum(shares) > 1 + _ROUNDING:
-            raise InputError(
-                f"centre has shares that sum to {math.fsum(shares):g}; they sum to 1 at most"
-            )
-        _check_weight(self.weight)
+        if (total := math.fsum(shares)) > 1 + _ROUNDING:
+            raise InputError(f"centre has shares that sum to {total:g}; they sum to 1 at most")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Categories:
@@ -352,10 +348,8 @@ def column_from_dict(name: str, values: Any) -> Column:
         raise InputError(f"column {name!r} needs min and max (numbers), or values (a list of text)")
     known = _NUMERIC_KEYS if numeric else _TEXT_KEYS
     try:
-        if given - known:
-            raise InputError(
-                f"it has {min(given - known)!r}; it may have {', '.join(sorted(known))}"
-            )
+        if extra := given - known:
+            raise InputError(f"it has {min(extra)!r}; it may have {', '.join(sorted(known))}")
         return (Numeric if numeric else Categories).from_dict(values)
     except InputError as error:
         raise InputError(f"column {name!r}: {error}") from error
@@ -418,12 +412,9 @@ def _shares(centre: Any, listed: tuple[str, ...]) -> Any:
     return tuple(toml_number(centre.get(v, 0), "shares in centre must be numbers") for v in listed)
 
 
-def _check_weight(weight: float) -> None:
+def _check(spellings: tuple[str, ...], weight: float) -> None:
     if not 0 < weight <= MOST_WEIGHT:
         raise InputError(f"weight is {weight:g}; give a number above 0, at most {MOST_WEIGHT:g}")
-
-
-def _check_missing(spellings: tuple[str, ...]) -> None:
     if "" in spellings:
         raise InputError('missing has ""; an empty cell is missing anyway, so take it out')
     twice = repeated(spellings)

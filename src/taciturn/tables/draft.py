@@ -93,7 +93,7 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
     return told_anew(lambda: Numeric(least, most), InputError, lambda _: refusal)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Look:
     """What is seen in the cells of a column.
 
@@ -116,7 +116,7 @@ class _Look:
     categories: Categories | None = None
     left_out: str = ""
     forms: tuple[Changes, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: Sequence[str] = ()
 
     @property
     def like_id(self) -> bool:
@@ -134,36 +134,25 @@ def _look(cells: pd.Series, name: str, form: Form) -> _Look:
     holes = empty(cells)
     texts = cells[~holes].map(str)
     if texts.empty:
-        return _Look(texts=texts, holes=holes, left_out="every cell is empty")
+        return _Look(texts, holes, left_out="every cell is empty")
     values = numbers(cells[~holes], name, form)
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
-        return _Look(texts=texts, holes=holes, numbers=values)  # refused where it is used
+        return _Look(texts, holes, values)  # refused where it is used
     usual = _like_missing(texts).to_numpy(np.bool_)
     spellings = _further_spellings(texts[bad & ~usual], len(texts))
     if not bad.all() and spellings is not None:
-        remarks = ("texts among the numbers count as missing; check their spellings",)
-        return _Look(
-            texts=texts[~bad],
-            holes=_union(holes, bad),
-            numbers=values[~bad],
-            spellings=spellings,
-            remarks=remarks if spellings else (),
-        )
+        remarks = ["texts among the numbers count as missing; check their spellings"]
+        found = _Look(texts[~bad], _union(holes, bad), values[~bad])
+        return replace(found, spellings=spellings, remarks=remarks if spellings else ())
     dated = texts[~usual]
     distinct = dated.unique()
     dates = [p for p in USUAL_DATES if all(not math.isnan(days(text, p)) for text in distinct)]
     if len(dated) and dates:
-        return _Look(
-            texts=dated,
-            holes=_union(holes, usual),
-            numbers=numbers(dated, name, form, dates[0]),
-            date=dates[0],
-            remarks=(
-                f"dates as days since 1970-01-01, read as {dates[0]}",
-                *(f"they could also be read as {other}; check" for other in dates[1:]),
-            ),
-        )
+        remarks = [f"dates as days since 1970-01-01, read as {dates[0]}"]
+        remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
+        values = numbers(dated, name, form, dates[0])
+        return _Look(dated, _union(holes, usual), values, dates[0], remarks=remarks)
     return _look_at_text(texts, holes, bad & ~usual, form)
 
 
@@ -183,7 +172,7 @@ def _look_at_text(
         if texts.is_unique:
             why = f"all its {count:,} texts are different, as in an id or in free text"
     if why:
-        return _Look(texts=texts, holes=holes, left_out=why, forms=forms)
+        return _Look(texts, holes, left_out=why, forms=forms)
     remarks = []
     pairs = (("fold_case", "case"), ("strip", "white space"))
     flags = {flag: what for flag, what in pairs if getattr(listed, flag)}
@@ -197,7 +186,7 @@ def _look_at_text(
             "a value looks like a missing cell; if it is one, list it under missing instead, as in "
             'missing = {as = "indicator", spellings = ["NA"]}'
         )
-    return _Look(texts=texts, holes=holes, categories=listed, remarks=tuple(remarks))
+    return _Look(texts, holes, categories=listed, remarks=remarks)
 
 
 def _like_missing(texts: pd.Series) -> pd.Series:

@@ -194,7 +194,15 @@ def _column(cells: pd.Series, name: str, bounds: Bounds) -> tuple[Num[HostArray,
     """
     fact, is_target = bounds.described[name], name == bounds.target_name
     if isinstance(fact, Categories):
-        codes = _codes(cells, name, fact)
+        known = {fact.compared(value): code for code, value in enumerate(fact.values)}
+        texts = spelled(cells, fact)
+        # no table of pandas: texts that differ behind a zero byte are one text in some of them
+        coded = {text: known.get(text, -1) for text in set(texts)}
+        codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))
+        if (codes < 0).any():
+            what = f"empty or not one of the {len(fact.values)} values in the bounds file"
+            cure = "add the value there if it is public, or drop the row"
+            raise CellError(name, int(np.argmax(codes < 0)), f"{what}; {cure}")
         if is_target:
             return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
         # not rows of an identity matrix, whose size would be the square of a long list
@@ -228,8 +236,7 @@ def _numbers(
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         what = "empty, infinite or not a number"
-        if fact.date is not None:
-            what = f"no date written as {fact.date}"
+        what = what if fact.date is None else f"no date written as {fact.date}"
         raise CellError(name, int(bad[0]), f"{what}; drop such rows or fill them in")
     return values
 
@@ -244,21 +251,6 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
         return fact.weight * ((fact.on_scale(inside) - zero) / unit), outside
     part = (fact.on_scale(inside) - low) / (high - low)
     return fact.weight * (part if interval == "unit" else 2 * part - 1), outside
-
-
-def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
-    known = {fact.compared(value): code for code, value in enumerate(fact.values)}
-    texts = spelled(cells, fact)
-    # no table of pandas: texts that differ behind a zero byte are one text in some of them
-    places = {text: known.get(text, -1) for text in set(texts)}
-    codes = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
-    bad = np.flatnonzero(codes < 0)
-    if bad.size:
-        what = f"empty or not one of the {len(fact.values)} values in the bounds file"
-        raise CellError(
-            name, int(bad[0]), f"{what}; add the value there if it is public, or drop the row"
-        )
-    return codes
 
 
 def inputs_of(bounds: Bounds) -> Inputs:
@@ -278,10 +270,9 @@ def inputs_of(bounds: Bounds) -> Inputs:
 def encoded_rows(
     files: Sequence[TableFile],
     bounds: Bounds,
-    *,
     precision: Precision,
-    report: Report | None = None,
-    keep: Bool[HostArray, "_n"] | None = None,
+    report: Report | None,
+    keep: Bool[HostArray, "_n"] | None,
 ) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
     """Return the rows of files as `encode` makes them, in one pass over each file.
 

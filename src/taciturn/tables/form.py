@@ -127,8 +127,7 @@ class Form:
         decimal, between = re.escape(self.decimal), re.escape(self.thousands)
         grouped = rf"|\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}" if between else ""
         number = re.compile(
-            rf"[+-]?(?:(?:\d+{grouped})(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?",
-            re.ASCII,
+            rf"[+-]?(?:(?:\d+{grouped})(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?", re.ASCII
         )
 
         def read(text: str) -> str:

@@ -13,7 +13,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
 from taciturn.errors import InputError, told_anew
+from taciturn.tables.cells import TEXT, kind_of
 from taciturn.tables.form import LONGEST_NUMBER, Form
-from taciturn.tables.identity import TEXT, kind_of
 from taciturn.typing import HostArray
 
 BYTES_AT_ONCE = 2**20
@@ -39,6 +39,8 @@ _STRAY_QUOTE = (
     "is not a valid CSV file (a cell has a quote inside and none around it, or text behind its "
     "quote; put the cell in quotes and double the one inside)"
 )
+# names of columns, and what to do where a row has another number of cells
+_Header: TypeAlias = tuple[tuple[str, ...], str]
 _OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is it cut short?"
 
 
@@ -65,7 +67,7 @@ class Piece(NamedTuple):
         return pd.DataFrame(read, index=pd.RangeIndex(self.rows), copy=False)
 
     def kind(self, name: str) -> str:
-        """Return how a column is stored, in words; see `taciturn.tables.identity`."""
+        """Return how a column is stored, in words; see `taciturn.tables.cells`."""
         cells = self.cells[name]
         return kind_of(cells) if isinstance(cells, pd.Series) else TEXT
 
@@ -147,7 +149,7 @@ def text_pieces(
     The cells of the columns `wanted` are kept; None for all. What is wrong with a row is named
     before what is wrong with a later one.
     """
-    header: tuple[tuple[str, ...], str] | None = None
+    header: _Header | None = None
     before = 0  # records that were found, the header among them
     for whole in _whole_records(path, file, form):
         raw = _without_blanks(whole, form)
@@ -255,13 +257,8 @@ def _fault(raw: bytes, form: Form) -> tuple[int, str] | None:
     return min(faults, default=None)
 
 
-def _header(
-    path: object, raw: bytes, good: bytes, form: Form
-) -> tuple[tuple[str, ...], str] | None:
-    """Return the first record of text, and what to do where rows have another number of cells.
-
-    None if there is no record in its `good` part.
-    """
+def _header(path: object, raw: bytes, good: bytes, form: Form) -> _Header | None:
+    """Return the first record of text; None if there is none in its `good` part."""
     line = next((line for line in raw.splitlines() if line), b"")
     bare = "" if _NO_TEXT in line else re.sub(r'"[^"]*"', "", line.decode())  # outside quotes
     best, hint = max(",;\t|", key=bare.count), "is the file cut short?"
@@ -301,14 +298,10 @@ def _cells(
     return {names[k]: table.column(str(k)).combine_chunks() for k in places}, table.num_rows
 
 
-def _ragged(
-    path: object, raw: bytes, header: tuple[tuple[str, ...], str], before: int, form: Form
-) -> InputError:
-    names, hint = header
-    width = len(names)
+def _ragged(path: object, raw: bytes, header: _Header, before: int, form: Form) -> InputError:
+    width, hint = len(header[0]), header[1]
     for place, row in enumerate(_rows(raw, form), before):
         if len(row) != width:
-            return InputError(
-                f"{path}: row {place} has {len(row)} cells and the header {width}; {hint}"
-            )
+            what = f"row {place} has {len(row)} cells and the header {width}"
+            return InputError(f"{path}: {what}; {hint}")
     return InputError(f"{path} is not a valid CSV file; is it cut short?")

@@ -13,10 +13,10 @@ from jaxtyping import Bool, Float, Int, Num
 from taciturn.errors import InputError, no_bounds
 from taciturn.problems import numbered, partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
+from taciturn.tables.cells import identities
 from taciturn.tables.columns import Numeric
 from taciturn.tables.encode import check_columns, encoded_names, encoded_norm, encoded_rows
-from taciturn.tables.form import FORM, Form
-from taciturn.tables.identity import identities
+from taciturn.tables.form import FORM
 from taciturn.tables.read import Report, TableFile, count_table, count_tables
 from taciturn.typing import HostArray, Precision, Task
 
@@ -50,10 +50,6 @@ class Source:
         """The columns that say whose a row is, and are not learned from, by what they name."""
         columns = {"agent": self.agent_column, "person": self.person_column}
         return {what: name for what, name in columns.items() if name is not None}
-
-    def form(self, stated: Form) -> Form:
-        """Return the form in which the files are read, where the bounds state another one."""
-        return stated.changed({name: getattr(self, name) for name in FORM})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,7 +151,8 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     if known is None and source.bounds is None:
         raise InputError(no_bounds(str(source.path), source.target))
     bounds = known or read_bounds(cast(Path, source.bounds))
-    bounds = replace(bounds, form=source.form(bounds.form))
+    form = bounds.form.changed({name: getattr(source, name) for name in FORM})
+    bounds = replace(bounds, form=form)
     if bounds.target_name != source.target:
         raise InputError(
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
@@ -163,11 +160,11 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
         )
     _check_owner_columns(source, bounds)
     whose = tuple(source.owner_columns.values())
-    tables = count_tables(source.path, bounds.form, whose, report)
+    tables = count_tables(source.path, form, whose, report)
     owners = _owners(source, list(tables.values()))
     tests = persons = None
     if source.test is not None:
-        tests = count_table(source.test, bounds.form, (), report)
+        tests = count_table(source.test, form, (), report)
         if any(os.path.samefile(source.test, file) for file in tables):
             raise InputError(
                 f"{source.test} is trained on, and metrics on test records are shown without "
@@ -181,7 +178,7 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     if (column := source.person_column) is not None:
         names = [name for table in tables.values() for name in _names(column, table)]
         kinds = frozenset[str]().union(*(table.kinds[column] for table in tables.values()))
-        persons = numbered(identities(column, kinds, names, bounds.form))
+        persons = numbered(identities(column, kinds, names, form))
     return Files(source, bounds, tables, tests, owners, persons)
 
 
@@ -202,9 +199,7 @@ def table_of(
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
     tests = 0 if files.tests is None else files.tests.rows
     kept = None if keep is None else np.append(keep, np.ones(tests, bool))
-    features, targets, clipped = encoded_rows(
-        tables, bounds, precision=precision, report=report, keep=kept
-    )
+    features, targets, clipped = encoded_rows(tables, bounds, precision, report, kept)
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
@@ -261,9 +256,7 @@ def _names(column: str, table: TableFile) -> HostArray:
     names = table.kept[column].to_numpy(object)
     empty = np.flatnonzero(names == "")
     if empty.size:
-        raise InputError(
-            f"column {column!r}, row {int(empty[0]) + 1} is empty; say whose record it is"
-        )
+        raise InputError(f"column {column!r}, row {empty[0] + 1} is empty; say whose record it is")
     return names
 
 
