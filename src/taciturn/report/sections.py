@@ -142,18 +142,18 @@ def settings_section(proposal: Proposal, plan: Plan, certificate: Certificate) -
 
 def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
     """Return (name, value) of every setting of the run; all of them are public."""
-    counts, rows_around = plan.spec.counts, centre_text(proposal, plan)
+    counts, ledger = plan.spec.counts, plan.ledger
     places = "records" if proposal.budget.unit == "record" else "places for rows of persons"
     regulariser, structure = str(proposal.regulariser), proposal.structure
     if structure is not None:
         weights = (structure.weight, structure.ridge) if structure.ridge else (structure.weight,)
         regulariser = str(Named(name="elastic" if structure.ridge else "l1", numbers=weights))
-    rows = [
+    stated = [
         ("algorithm", proposal.method.name),
         ("loss", str(proposal.clipped_loss)),
-        *([("class weights", proposal.weights_text)] if proposal.weights_text is not None else []),
-        *([("features", proposal.data.features)] if proposal.data.features is not None else []),
-        *([("rows", rows_around)] if rows_around is not None else []),
+        ("class weights", proposal.weights_text),
+        ("features", proposal.data.features),
+        ("rows", centre_text(proposal, plan)),
         ("regulariser", regulariser),
         ("constraint", str(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} {places} each"),
@@ -162,16 +162,17 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ("record norm, at most", f"{plan.spec.record_norm:g}"),
         ("gradient of one record, norm at most", f"{plan.spec.gradient_bound:.4g}"),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
-        ("noise scale of an answer", spread(plan.ledger.scale[plan.ledger.asked])),
+        ("noise scale of an answer", spread(ledger.scale[ledger.asked])),
     ]
+    rows = [(name, text) for name, text in stated if text is not None]
     if plan.network is not None:
         rows += [
             *network_rows(proposal, plan),
-            ("answers of an agent", spread(np.sum(plan.ledger.asked, axis=(1, 2)))),
+            ("answers of an agent", spread(np.sum(ledger.asked, axis=(1, 2)))),
             ("epsilon of an agent", spread(certificate.per_agent_epsilon)),
         ]
-    if plan.ledger.sampled:
-        rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
+    if ledger.sampled:
+        rows += [("sampling rate of the batches", spread(ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]

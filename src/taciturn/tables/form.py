@@ -223,13 +223,11 @@ def check_date_pattern(pattern: str) -> None:
         f"date is {pattern!r}; say how dates are written, the year included, as in "
         '"%Y-%m-%d" for 2024-12-31 or "%d.%m.%Y" for 31.12.2024'
     )
-    if "%Y" not in pattern and "%y" not in pattern:
-        raise refusal
+
+    def year() -> int:
+        return datetime.strptime(_SAMPLE.strftime(pattern), pattern).year
+
     # the error of a bad pattern may be one of the text that is parsed
-    year = told_anew(
-        lambda: datetime.strptime(_SAMPLE.strftime(pattern), pattern).year,
-        ValueError,
-        lambda _: refusal,
-    )
-    if year != _SAMPLE.year:
+    faults, yearless = (ValueError, re.error), "%y" not in pattern.lower()
+    if yearless or told_anew(year, faults, lambda _: refusal) != _SAMPLE.year:
         raise refusal
