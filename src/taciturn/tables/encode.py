@@ -65,7 +65,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     check_columns(frame.columns, bounds, with_target=with_target)
     facts = bounds.described if with_target else bounds.columns
     _check_filled(frame, facts, bounds.form)
-    columns = [_column(frame[name], name, bounds) for name in facts]
+    columns = [_column(frame[name], name, fact, bounds) for name, fact in facts.items()]
     clipped = sum(outside for _, outside in columns)
     targets = columns.pop()[0] if with_target else None
     blocks = [*(block for block, _ in columns), np.ones((len(frame), 1))]
@@ -187,12 +187,14 @@ def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], form: Form) 
     check_filled({name: empty(frame[name], fact, form) for name, fact in needed.items()}, _CURE)
 
 
-def _column(cells: pd.Series, name: str, bounds: Bounds) -> tuple[Num[HostArray, "N ..."], int]:
+def _column(
+    cells: pd.Series, name: str, fact: Column, bounds: Bounds
+) -> tuple[Num[HostArray, "N ..."], int]:
     """Return the entries of a column, or the targets, and how many cells lay outside the bounds.
 
     A number is followed by its indicator and bins, if any.
     """
-    fact, is_target = bounds.described[name], name == bounds.target_name
+    is_target = name == bounds.target_name
     if isinstance(fact, Categories):
         known = {fact.compared(value): code for code, value in enumerate(fact.values)}
         texts = spelled(cells, fact)
@@ -333,7 +335,7 @@ def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
         for name, fact in names.items():
             try:
                 _check_filled(frame, {name: fact}, bounds.form)
-                _column(frame[name], name, bounds)
+                _column(frame[name], name, fact, bounds)
             except EmptyError as error:
                 empty.setdefault(name, place + error.rows[name])
             except CellError as error:
