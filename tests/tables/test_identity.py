@@ -9,8 +9,8 @@ import pytest
 
 from taciturn.errors import InputError
 from taciturn.tables import Source, read_files
+from taciturn.tables.cells import canonical
 from taciturn.tables.form import Form
-from taciturn.tables.identity import canonical
 
 BOUNDS = """
 source = "public"

@@ -84,6 +84,7 @@ def test_the_file_says_how_cells_are_spelled_and_is_written_as_it_is_read(tmp_pa
         ('"%d.%m.%Y"', '"%d.%m."', "'seen': date is"),
         ('"%d.%m.%Y"', '"%Y%"', "'seen': date is"),
         ('"%d.%m.%Y"', '"%Y %!"', "'seen': date is"),
+        ('"%d.%m.%Y"', '"%Y %Y"', "'seen': date is"),
         ('"%d.%m.%Y"', "7", "'seen': date must be text"),
         ('date = "%d.%m.%Y"\n', "", "'seen': min and max must be numbers"),
         ("[columns.age]", "[format]\ndelimeter = ';'\n[columns.age]", "format has 'delimeter'"),

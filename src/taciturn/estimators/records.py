@@ -17,7 +17,7 @@ from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.problems import Draw, Persons, numbered, partition_by, random_partition
 from taciturn.proposal import DataFacts, Named
 from taciturn.tables import INTERCEPT, Form
-from taciturn.tables.identity import canonical
+from taciturn.tables.cells import canonical
 from taciturn.typing import HostArray, Task
 
 

@@ -1,26 +1,8 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
 from taciturn.report.accounts import charged_line, charged_values, promise
-from taciturn.report.figures import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    STYLE,
-    drawing,
-    inline_svg,
-    label_axes,
-)
-from taciturn.report.page import (
-    Details,
-    Drawing,
-    Items,
-    Note,
-    Page,
-    Section,
-    Table,
-    spread,
-)
+from taciturn.report.figures import BLUE, GREY, INK, ORANGE, STYLE, drawing, inline_svg, label_axes
+from taciturn.report.page import Details, Drawing, Items, Note, Page, Section, Table, spread
 from taciturn.report.results import (
     CERTIFIED,
     certificate_text,
@@ -51,45 +33,10 @@ from taciturn.report.sections import (
 )
 
 __all__ = [
-    "BLUE",
-    "CERTIFIED",
-    "FIRST_CERTIFICATE",
-    "GREY",
-    "INK",
-    "NOT_PROTECTED",
-    "ORACLE",
-    "ORANGE",
-    "STYLE",
-    "UNPROTECTED",
-    "Details",
-    "Drawing",
-    "Items",
-    "Note",
-    "Page",
-    "Section",
-    "Table",
-    "account_section",
-    "certificate_section",
-    "certificate_text",
-    "charged_line",
-    "charged_values",
-    "check_out",
-    "counted",
-    "drawing",
-    "error_name",
-    "inline_svg",
-    "json_text",
-    "label_axes",
-    "numbered",
-    "promise",
-    "results",
-    "run_page",
-    "save",
-    "save_released",
-    "score_sections",
-    "settings_section",
-    "spread",
-    "stamps",
-    "strict",
-    "write_folder",
-]
+    "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
+    "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
+    "account_section", "certificate_section", "certificate_text", "charged_line", "charged_values",
+    "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
+    "numbered", "promise", "results", "run_page", "save", "save_released", "score_sections",
+    "settings_section", "spread", "stamps", "strict", "write_folder",
+]  # fmt: skip

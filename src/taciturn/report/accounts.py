@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from taciturn.budget import Balance, Charge, ChargedRun, Guarantee, State, Total
+from taciturn.budget import Balance, ChargedRun, Guarantee, State, Total
 from taciturn.budget.sums import totals
 from taciturn.engine import Charged
 
@@ -21,17 +21,14 @@ def promise(guarantee: Guarantee) -> str:
 def account_text(state: State) -> str:
     """Return an account as text: its guarantee, and a line for each run."""
     caps, terms = state.caps, state.terms
+    others = "nothing for answers that are not Gaussian on all records"
+    if caps.divergence > 0:
+        others = f"divergence {caps.divergence:.6g} of order {caps.order}"
     lines = [
         f"Account {state.name}: {promise(state.guarantee)}, for all of its runs together",
         f"Relation {terms.relation}, unit {terms.unit}, observer {terms.observer_text}; opened "
         f"{state.opened}",
-        f"Caps: mu {math.sqrt(caps.squares):.6g}"
-        + (
-            f"; divergence {caps.divergence:.6g} of order {caps.order}"
-            if caps.divergence > 0
-            else "; nothing for answers that are not Gaussian on all records"
-        )
-        + f"; {caps.values:.3g} numbers",
+        f"Caps: mu {math.sqrt(caps.squares):.6g}; {others}; {caps.values:.3g} numbers",
         *(f"{change.when}  {change.what}" for change in state.changes),
         "",
     ]
@@ -39,39 +36,27 @@ def account_text(state: State) -> str:
 
 
 def _rows(state: State) -> list[str]:
+    """Return a line for each run, with what was left after it at the caps of today."""
     rows = [("when", "what", "proposal", "cost", "end", "epsilon left")]
-    after = dict(zip((run.run for run in state.charged), _lefts(state), strict=True))
+    caps, ends = state.caps, {"reserved": "not begun", "opened": "end unknown"}
+    sums = totals(state.terms, caps.order, [run.charge for run in state.charged])
+    after = dict(zip((run.run for run in state.charged), sums, strict=True))
     for run in state.runs:
-        left = after.get(run.run)
-        rows.append(
-            (
-                run.when,
-                run.purpose.what,
-                (run.purpose.proposal or run.purpose.plan)[:12],
-                cost_text(state, run),
-                _END[run.status],
-                "" if left is None else f"{_down(state.epsilon_left(left)):.4f}",
+        purpose, total, left = run.purpose, after.get(run.run), ""
+        if total is not None:
+            apart = Total(
+                max(0.0, caps.squares - total.squares),
+                max(0.0, caps.divergence - total.divergence),
+                max(0, caps.values - total.values),
             )
-        )
+            left = f"{math.floor(state.epsilon_left(apart) * 1e4) / 1e4:.4f}"
+        plan, cost = (purpose.proposal or purpose.plan)[:12], cost_text(state, run)
+        end = ends.get(run.status, run.status)
+        rows.append((run.when, purpose.what, plan, cost, end, left))
     if len(rows) == 1:
         return ["No run was charged yet"]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
-def _down(epsilon: float) -> float:
-    return math.floor(epsilon * 1e4) / 1e4
-
-
-_END = {
-    "reserved": "not begun",
-    "opened": "end unknown",
-    "released": "released",
-    "failed": "failed",
-    "returned": "returned",
-}
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def cost_text(state: State, run: ChargedRun) -> str:
@@ -80,20 +65,6 @@ def cost_text(state: State, run: ChargedRun) -> str:
     parts = [f"mu {math.sqrt(cost.squares):.4g}"] if cost.squares > 0 else []
     parts += [f"divergence {cost.divergence:.4g}"] if cost.divergence > 0 else []
     return ", ".join(parts) or "nothing"
-
-
-def _lefts(state: State) -> list[Total]:
-    """Return what was left after each run that is charged, at the caps of today."""
-    caps = state.caps
-    charges: list[Charge] = [run.charge for run in state.charged]
-    return [
-        Total(
-            max(0.0, caps.squares - total.squares),
-            max(0.0, caps.divergence - total.divergence),
-            max(0, caps.values - total.values),
-        )
-        for total in totals(state.terms, caps.order, charges)
-    ]
 
 
 def shares(state: Balance) -> list[tuple[str, float]]:
@@ -117,21 +88,16 @@ def bar(state: State) -> str:
 
 def export(state: State, *, entries: bool) -> dict[str, Any]:
     """Return an account as JSON-safe values, with the `entries` of every run if asked for."""
-    caps = state.caps
+    caps, terms = state.caps, state.terms
     return {
         "account": state.name,
         "id": state.identity,
         "opened": state.opened,
         "curves": state.guarantee.curves,
-        "relation": state.terms.relation,
-        "unit": state.terms.unit,
-        "observer": state.terms.observer,
-        "colluders": state.terms.colluders,
+        **{k: getattr(terms, k) for k in ("relation", "unit", "observer", "colluders")},
         "caps": {
             "mu": math.sqrt(caps.squares),
-            "order": caps.order,
-            "divergence": caps.divergence,
-            "values": caps.values,
+            **{k: getattr(caps, k) for k in ("order", "divergence", "values")},
         },
         **_balance(state),
         "changes": [vars(change) for change in state.changes],
@@ -140,37 +106,27 @@ def export(state: State, *, entries: bool) -> dict[str, Any]:
 
 
 def _balance(balance: Balance) -> dict[str, Any]:
+    def sums(total: Total) -> dict[str, float]:
+        mu = math.sqrt(total.squares)
+        return {"mu": mu, "divergence": total.divergence, "values": total.values}
+
     return {
         "epsilon": balance.guarantee.epsilon,
         "delta": balance.guarantee.delta,
-        "charged": _sums(balance.total),
-        "left": {**_sums(balance.left), "epsilon": balance.epsilon_left()},
+        "charged": sums(balance.total),
+        "left": {**sums(balance.left), "epsilon": balance.epsilon_left()},
         "head": {"number": balance.last.number, "digest": balance.last.digest},
     }
 
 
-def _sums(total: Total) -> dict[str, float]:
-    mu = math.sqrt(total.squares)
-    return {"mu": mu, "divergence": total.divergence, "values": total.values}
-
-
 def _run(state: State, run: ChargedRun, *, entries: bool) -> dict[str, Any]:
     cost = state.cost(run)
-    values: dict[str, Any] = {
-        "run": run.run,
-        "number": run.number,
-        "when": run.when,
-        "status": run.status,
-        **{name: _finite(value) for name, value in vars(run.purpose).items()},
-        "cost": {"mu": math.sqrt(cost.squares), "divergence": cost.divergence},
-    }
+    values: dict[str, Any] = {k: getattr(run, k) for k in ("run", "number", "when", "status")}
+    values |= run.purpose.to_dict()
+    values["cost"] = {"mu": math.sqrt(cost.squares), "divergence": cost.divergence}
     if entries:
         values |= {"charge": run.charge.to_dict(), "files": list(run.files)}
     return values
-
-
-def _finite(value: Any) -> Any:
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value
 
 
 def charged_line(charged: Charged | None) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from taciturn.report.page import Drawing
 from taciturn.report.results import error_name
 from taciturn.training import Training
-from taciturn.typing import HostArray
 
 # matplotlib takes half a second to import, and most commands draw nothing
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ _REFERENCE, _BASELINE = "#b45309", "#59626d"
 
 
 def drawing(label: str, height: float, draw: Callable[[Figure], object]) -> Drawing:
-    """Return what `draw` puts on a figure of 8.2 by `height` inches.
-
-    Screen readers read the label.
-    """
+    """Return what `draw` puts on a figure of 8.2 by `height` inches; screen readers get a label."""
     import matplotlib  # noqa: PLC0415 - as said above
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -78,25 +74,23 @@ def curves_drawing(training: Training) -> Drawing:
         if training.assessment is not None:
             level = factor * training.assessment.baseline_error
             left.axhline(level, color=_BASELINE, linestyle=":", label="baseline")
-        reference = None if best is None else factor * best.test_error
         title = f"test {error_name(training)}, {unit}"
-        _draw_curve(left, title, factor * training.curves["test_error"], reference)
-        reference = None if best is None else best.test_loss
-        _draw_curve(right, "test loss", training.curves["test_loss"], reference)
+        panels = ((left, title, "test_error", factor), (right, "test loss", "test_loss", 1))
+        for axes, title, name, by in panels:
+            values = by * training.curves[name]
+            rounds, marker = np.arange(1, len(values) + 1), "o" if len(values) <= 30 else ""
+            axes.plot(
+                rounds, values, color=BLUE, marker=marker, markersize=3.5, label="released model"
+            )
+            if best is not None:
+                level = by * getattr(best, name)
+                axes.axhline(level, color=_REFERENCE, linestyle="--", label="non-private optimum")
+            label_axes(axes, title, "round")
+            axes.locator_params(axis="x", integer=True)
+            axes.set_ylim(bottom=0)
+            axes.legend(frameon=False, fontsize=9)
 
     return drawing("Test error and test loss of the released model after every round", 3.1, draw)
-
-
-def _draw_curve(axes: Axes, title: str, values: HostArray, reference: float | None) -> None:
-    rounds = np.arange(1, len(values) + 1)
-    marker = "o" if len(values) <= 30 else ""
-    axes.plot(rounds, values, color=BLUE, marker=marker, markersize=3.5, label="released model")
-    if reference is not None:
-        axes.axhline(reference, color=_REFERENCE, linestyle="--", label="non-private optimum")
-    label_axes(axes, title, "round")
-    axes.locator_params(axis="x", integer=True)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=9)
 
 
 def inline_svg(figure: Figure, label: str) -> str:

@@ -6,7 +6,7 @@ Texts are plain: the template escapes every one of them. Markup enters a page on
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -93,8 +93,6 @@ class Page:
     def html(self) -> str:
         """Return the page as HTML that loads nothing from elsewhere.
 
-        Notes
-        -----
         **Guarantee.** Every text is escaped, wherever it stands, so names from outside are shown
         and not run; only the `svg` of a `Drawing` is not.
         """
@@ -112,32 +110,16 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     for kind in (Note, Items, Table, Drawing, Bars, Details):
-        environment.tests[kind.__name__.lower()] = _test_of(kind)
+        environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
     return environment.get_template("page.html.jinja")
 
 
-def _test_of(kind: type) -> Callable[[object], bool]:
-    return lambda part: isinstance(part, kind)
-
-
 def percent(fraction: float) -> str:
-    """Return a fraction as text in per cent.
-
-    Examples
-    --------
-    >>> percent(0.15149)
-    '15.15 %'
-    """
+    """Return a fraction as text in per cent."""
     return f"{100 * fraction:.2f} %"
 
 
 def spread(values: Any) -> str:
-    """Return one number, or the least and the largest.
-
-    Examples
-    --------
-    >>> spread([3, 3, 4])
-    '3 to 4'
-    """
+    """Return one number, or the least and the largest."""
     least, most = float(np.min(values)), float(np.max(values))
     return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"

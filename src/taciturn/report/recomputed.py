@@ -18,10 +18,9 @@ _SENTENCE = re.compile(r"epsilon = (\d+(?:\.\d+)?)")
 
 
 class Recomputed(NamedTuple):
-    """An epsilon that was computed again, and whether it differs from what the file states.
+    """An epsilon that was computed again from `what`, and why it `differs` from the stated one.
 
-    `what` it was computed from; `epsilon` is None where it cannot be computed; `differs` is the
-    reason why it does not support what the file states, or empty.
+    `epsilon` is None where it cannot be computed; `differs` is empty where it supports the file.
     """
 
     what: str
@@ -42,18 +41,19 @@ def recomputed(model: Model, folder: Path | None) -> tuple[Recomputed, ...]:
     """Return the epsilon of a model's certificate, computed again in each way that is open.
 
     From mu and delta by the Gaussian curve; from the sentence that people read; from the ledger,
-    which the proposal in the folder of the report, if given, is planned for anew.
-
-    Notes
-    -----
-    A certificate may state more than the ledger of the training: it covers an evaluation, or a
+    which the proposal in the folder of the report, if given, is planned for anew. A
+    certificate may state more than the ledger of the training: it covers an evaluation, or a
     choice, too. One that states less is wrong.
     """
     stated = model.certificate
     epsilon, delta = _number(stated.get("epsilon")), _number(stated.get("delta"))
     if epsilon is None or delta is None or not 0 < delta < 1:
         return (Recomputed("mu", None, "epsilon or delta is missing or out of range"),)
-    found = [*_of_mu(stated, epsilon, delta), *_of_sentence(model.statement, epsilon)]
+    found = _of_mu(stated, epsilon, delta)
+    # what people read
+    said = [float(number) for line in model.statement for number in _SENTENCE.findall(line)]
+    if any(abs(number - epsilon) > 1.001e-4 for number in said):
+        found.append(Recomputed("the values", epsilon, "its sentences give another epsilon"))
     if folder is not None:
         found += _of_ledger(folder, epsilon, delta)
     return tuple(found)
@@ -73,14 +73,6 @@ def _of_mu(stated: dict[str, Any], epsilon: float, delta: float) -> list[Recompu
     more = epsilon > again * (1 + _LATTICE) + _ROUNDING
     differs = f"the file states epsilon = {epsilon:.6g}" if less or more else ""
     return [Recomputed(f"mu = {mu:.6g} at delta = {delta:g}", again, differs)]
-
-
-def _of_sentence(statement: tuple[str, ...], epsilon: float) -> list[Recomputed]:
-    """Return a difference between the certificate and the sentences that people read."""
-    said = [float(number) for line in statement for number in _SENTENCE.findall(line)]
-    if all(abs(number - epsilon) <= 1.001e-4 for number in said):
-        return []
-    return [Recomputed("the values", epsilon, "its sentences give another epsilon")]
 
 
 def _of_ledger(folder: Path, epsilon: float, delta: float) -> list[Recomputed]:

@@ -27,17 +27,9 @@ ORACLE_WARNING = (
 _MOST_PAIRED = 1_000
 
 CERTIFIED = (
-    "epsilon",
-    "delta",
-    "mu",
-    "relation",
-    "unit",
-    "record",
-    "observer",
-    "trust",
-    "reproduction",
+    "epsilon", "delta", "mu", "relation", "unit", "record", "observer", "trust", "reproduction",
     "attacker_tpr",
-)
+)  # fmt: skip
 
 
 def results(training: Training, out: Path | None) -> dict[str, Any]:
@@ -50,45 +42,42 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
     The report lies in `out`, if one was written.
 
-    Notes
-    -----
     **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
     certificate. They are given for published data only; for a user's table only those on test
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
     certificate, dataset = training.certificate, training.dataset
-    score = training.private_score
+    score, last = training.private_score, training.evaluation
     between = between_agents(training)
-    values: dict[str, Any] = strict(
-        {
-            "algorithm": training.proposal.method.name,
-            "loss": str(training.proposal.clipped_loss),
-            "clip": training.proposal.clip,
-            "data": dataset.name,
-            "agents": len(training.proposal.counts),
-            **counted(training.proposal),
-            "rounds": training.plan.rounds,
-            **{name: getattr(certificate, name) for name in CERTIFIED},
-            "conditions": certificate.conditions,
-            "account": charged_values(training.charged),
-            **network_values(training.proposal, training.plan),
-            **({} if between is None else {"between_agents": between}),
-            "conditional": training.proposal.conditional,
-            "error": error_name(training),
-            **_metrics(training),
-            "private_score": None if score is None else score.to_dict(),
-            **_answered(training),
-            "seconds": training.seconds,
-            "out": None if out is None else str(out),
-            "split_seed": training.proposal.split_seed,
-            "warnings": training.all_warnings,
-            "failures": training.failures,
-            "proposal": training.proposal.digest,
-            "plan": training.plan.digest,
-            "version": taciturn.__version__,
-        }
-    )
-    return values
+    values = {
+        "algorithm": training.proposal.method.name,
+        "loss": str(training.proposal.clipped_loss),
+        "clip": training.proposal.clip,
+        "data": dataset.name,
+        "agents": len(training.proposal.counts),
+        **counted(training.proposal),
+        "rounds": training.plan.rounds,
+        **{name: getattr(certificate, name) for name in CERTIFIED},
+        "conditions": certificate.conditions,
+        "account": charged_values(training.charged),
+        **network_values(training.proposal, training.plan),
+        **({} if between is None else {"between_agents": between}),
+        "conditional": training.proposal.conditional,
+        "error": error_name(training),
+        **_metrics(training),
+        "private_score": None if score is None else score.to_dict(),
+        # noised answers of which no score could be computed
+        **({} if last is None or last.score is not None else {"private_totals": last.totals}),
+        "seconds": training.seconds,
+        "out": None if out is None else str(out),
+        "split_seed": training.proposal.split_seed,
+        "warnings": training.all_warnings,
+        "failures": training.failures,
+        "proposal": training.proposal.digest,
+        "plan": training.plan.digest,
+        "version": taciturn.__version__,
+    }
+    return dict(strict(values))
 
 
 def counted(proposal: Proposal) -> dict[str, Any]:
@@ -105,20 +94,11 @@ def counted(proposal: Proposal) -> dict[str, Any]:
 
 def curves(training: Training) -> dict[str, list[float]]:
     """Return test error and test loss after every round; nothing where the data is not public."""
-    shown: dict[str, list[float]] = strict(training.curves) if training.shows_test else {}
-    return shown
+    return dict(strict(training.curves)) if training.shows_test else {}
 
 
 def curves_text(shown: dict[str, list[float]]) -> str:
-    """Return `curves` as CSV, a line for each round.
-
-    Examples
-    --------
-    >>> print(curves_text({"test_error": [0.5, 0.25]}), end="")
-    round,test_error
-    1,0.5
-    2,0.25
-    """
+    """Return `curves` as CSV, a line for each round."""
     rows = zip(*shown.values(), strict=True)
     lines = [",".join([str(number), *map(repr, row)]) for number, row in enumerate(rows, start=1)]
     return "\n".join([",".join(["round", *shown]), *lines]) + "\n"
@@ -130,31 +110,18 @@ def _metrics(training: Training) -> dict[str, Any]:
     best = training.nonprivate if public else None
     tested = public or training.shows_test
     values = {
-        "test_error": measured.test_error if tested else None,
-        "test_loss": measured.test_loss if tested else None,
-        "train_loss": measured.train_loss if public else None,
-        "nonprivate_test_error": None if best is None else best.test_error,
-        "nonprivate_test_loss": None if best is None else best.test_loss,
+        "test_error": measured.test_error if tested else math.nan,
+        "test_loss": measured.test_loss if tested else math.nan,
+        "train_loss": measured.train_loss if public else math.nan,
+        "nonprivate_test_error": math.nan if best is None else best.test_error,
+        "nonprivate_test_loss": math.nan if best is None else best.test_loss,
     }
-    measures: dict[str, Any] = {
-        name: None if value is None or math.isnan(value) else value
-        for name, value in values.items()
-    }
-    assessment = training.assessment
     beside = best.assessment if best is not None and training.shows_test else None
+    pairs = {"assessment": training.assessment, "nonprivate_assessment": beside}
     return {
-        **measures,
-        "assessment": None if assessment is None else assessment.to_dict(),
-        "nonprivate_assessment": None if beside is None else beside.to_dict(),
+        **{name: None if math.isnan(value) else value for name, value in values.items()},
+        **{name: None if found is None else found.to_dict() for name, found in pairs.items()},
     }
-
-
-def _answered(training: Training) -> dict[str, Any]:
-    """Return the noised answers of an evaluation whose figures could not be computed of them."""
-    evaluation = training.evaluation
-    if evaluation is None or evaluation.score is not None:
-        return {}
-    return {"private_totals": evaluation.totals}
 
 
 def between_agents(training: Training) -> dict[str, Any] | None:
@@ -183,26 +150,22 @@ def between_agents(training: Training) -> dict[str, Any] | None:
 def oracle_metrics(training: Training) -> dict[str, Any]:
     """Return metrics on private records as JSON values, for the owner of the records alone.
 
-    Notes
-    -----
     **Guarantee.** None: these are un-noised functions of private records. They are written to a
     file of their own and appear in no other.
     """
     best, dataset = training.nonprivate, training.dataset
-    values: dict[str, Any] = strict(
-        {
-            "warning": ORACLE_WARNING,
-            "failures": training.private_failures,
-            "train_error": training.metrics.train_error,
-            "train_loss": training.metrics.train_loss,
-            "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
-            "nonprivate_train_error": None if best is None else best.train_error,
-            "nonprivate_train_loss": None if best is None else best.train_loss,
-            "nonprivate_test_error": best.test_error if best and training.shows_test else None,
-            "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
-        }
-    )
-    return values
+    values = {
+        "warning": ORACLE_WARNING,
+        "failures": training.private_failures,
+        "train_error": training.metrics.train_error,
+        "train_loss": training.metrics.train_loss,
+        "cells_outside_bounds": dataset.clipped if isinstance(dataset, Table) else None,
+        "nonprivate_train_error": None if best is None else best.train_error,
+        "nonprivate_train_loss": None if best is None else best.train_loss,
+        "nonprivate_test_error": best.test_error if best and training.shows_test else None,
+        "nonprivate_test_loss": best.test_loss if best and training.shows_test else None,
+    }
+    return dict(strict(values))
 
 
 def error_name(training: Training) -> str:
@@ -215,11 +178,6 @@ def strict(value: Any) -> Any:
 
     Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
     text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
-
-    Examples
-    --------
-    >>> strict({"epsilon": float("inf"), "curve": np.array([0.5, np.nan])})
-    {'epsilon': 'infinity', 'curve': [0.5, 'undefined']}
     """
     if isinstance(value, dict):
         return {str(key): strict(entry) for key, entry in value.items()}

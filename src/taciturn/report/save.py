@@ -68,57 +68,39 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 
     They are written whole or not at all, and replaced with `force`, see `write_folder`; the
     certificate of every run stays. A file that cannot be computed, other than those of
-    `save_released`, is left out; the results say so, and `warn` is called with a line.
+    `save_released`, is left out; the results say so, and `warn` is called with a line. Returned is
+    the file of the certificate.
 
-    Parameters
-    ----------
-    oracle
-        Whether to write oracle_metrics.json too: metrics on private records, not for publication.
-    further
-        Values that are added to the results.
-    certificate
-        What `save_released` returned for this run; the rest is then written beside it.
-
-    Returns
-    -------
-    Path
-        The file of the certificate.
+    - `oracle`: whether to write oracle_metrics.json too: metrics on private records, not for
+      publication.
+    - `further`: values that are added to the results.
+    - `certificate`: what `save_released` returned for this run; the rest is then written beside it.
     """
     attempts = Attempts(warn)
-    texts: dict[str, str | bytes] = {}
-    # the model once more: its evaluation was not known when it was written first
-    steps: list[tuple[str, Callable[[], str | bytes | None], bool]] = [
-        ("proposal.json", lambda: training.proposal.to_json() + "\n", False),
-        ("plan.json", lambda: json_text(strict(_plan(training))), False),
-        (CURVES, lambda: curves_text(curves(training)) if curves(training) else None, False),
-        ("report.html", lambda: training_page(training).html(), False),
-    ]
-    if certificate is None:
-        texts |= _released(training)
-    else:
-        steps.append(("model.json", lambda: model_text(released(training)), False))
+    texts: dict[str, str | bytes] = {} if certificate is not None else _released(training)
+    steps: dict[str, Callable[[], str | None]] = {
+        "proposal.json": lambda: training.proposal.to_json() + "\n",
+        "plan.json": lambda: json_text(strict(_plan(training))),
+        CURVES: lambda: curves_text(curves(training)) if curves(training) else None,
+        "report.html": lambda: training_page(training).html(),
+    }
+    if certificate is not None:  # once more: its evaluation was not known when it was written first
+        steps["model.json"] = lambda: model_text(released(training))
     if oracle:
-        steps.append((ORACLE, lambda: json_text(oracle_metrics(training)), True))
-    for name, step, private in steps:
-        text = attempts.attempt(f"computing {name}", step, None, private=private)
-        if text is not None:
-            texts[name] = text
-    failures = (*training.failures, *attempts.failures)
-    final = dataclasses.replace(training, failures=failures)
+        steps[ORACLE] = lambda: json_text(oracle_metrics(training))
 
     def values() -> str:
+        final = dataclasses.replace(training, failures=(*training.failures, *attempts.failures))
         return json_text({**results(final, out), **(further or {}), "curves": curves(training)})
 
-    text = attempts.attempt("computing results.json", values, None)
-    if text is not None:
-        texts["results.json"] = text
-    added = write_folder(
-        texts,
-        out,
-        force=force or certificate is not None,
-        obsolete=(ORACLE, CURVES),
-        certificate=_certificate(training) if certificate is None else None,
-    )
+    steps["results.json"] = values
+    for name, step in steps.items():
+        text = attempts.attempt(f"computing {name}", step, None, private=name == ORACLE)
+        if text is not None:
+            texts[name] = text
+    stated = _certificate(training) if certificate is None else None
+    force, obsolete = force or certificate is not None, (ORACLE, CURVES)
+    added = write_folder(texts, out, force=force, obsolete=obsolete, certificate=stated)
     return certificate or added or out
 
 
@@ -162,11 +144,6 @@ def write_folder(
     it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
     adds the certificate of the run (`add_certificate`). With `force` these files are replaced and
     `obsolete` ones, of an earlier report, deleted; others stay.
-
-    Raises
-    ------
-    InputError
-        As `check_out`, or if the files cannot be written.
     """
     check_out(out, force=force)
     target = out.resolve()
@@ -192,12 +169,9 @@ def write_folder(
 
 
 def check_out(out: Path, *, force: bool) -> None:
-    """Raise unless a report may be written to the folder `out`. Nothing is left behind.
+    """Raise `InputError` unless a report may be written to the folder `out`; leave nothing behind.
 
-    Raises
-    ------
-    InputError
-        If `out` is a file, cannot be written to, or is not empty and `force` is not given.
+    That is refused for a file, what cannot be written to, and, without `force`, what is not empty.
     """
     with _as_input_error("used", out):
         target = out.resolve()
@@ -242,8 +216,6 @@ def _as_input_error(what: str, out: Path) -> Iterator[None]:
 def add_certificate(text: str, folder: Path) -> str:
     """Write a certificate into a folder under the next number and return the name of its file.
 
-    Notes
-    -----
     **Guarantee.** No file that exists is opened for writing, renamed or deleted: a file is created
     under a name that must be free, by a call of the operating system that fails otherwise. So no
     certificate is lost if the process ends at any moment, or if two write at once.
@@ -257,10 +229,9 @@ def add_certificate(text: str, folder: Path) -> str:
             name = f"certificate-{number}.json"
             try:
                 _named(part, folder / name, text)
+                return name
             except FileExistsError:  # another process took the number meanwhile
                 number += 1
-            else:
-                return name
     finally:
         part.unlink(missing_ok=True)
 

@@ -81,25 +81,17 @@ def stamps(certificate: Certificate, warnings: Iterable[str]) -> tuple[str, ...]
 
 def certificate_section(certificate: Certificate) -> Section:
     """Return the certificate in a frame, red where nothing firm is promised."""
-    noised = math.isfinite(certificate.epsilon)
-    firm = noised and not certificate.reproduction and not certificate.conditional
+    conditional, reproduction = certificate.conditional, certificate.reproduction
+    total, firm = "epsilon = infinity: no privacy", False
+    if math.isfinite(certificate.epsilon):
+        first = "Conditional: " if conditional else ""
+        epsilon = math.ceil(certificate.epsilon * 1e4 - 1e-6) / 1e4  # never rounded down
+        only_if = " if the noise were secret" if reproduction else ""
+        total = f"{first}epsilon = {epsilon:.4f}, delta = {certificate.delta:g}{only_if}"
+        firm = not reproduction and not conditional
     attacker = Note(f"The attacker knows everything but one {certificate.unit}.")
-    return Section(
-        "Privacy certificate",
-        (Items(certificate.lines()), attacker),
-        _budget(certificate),
-        "box" if firm else "box open",
-    )
-
-
-def _budget(certificate: Certificate) -> str:
-    """Return the certified total as text; epsilon is never rounded down."""
-    if math.isinf(certificate.epsilon):
-        return "epsilon = infinity: no privacy"
-    first = "Conditional: " if certificate.conditional else ""
-    epsilon = math.ceil(certificate.epsilon * 1e4 - 1e-6) / 1e4
-    only_if = " if the noise were secret" if certificate.reproduction else ""
-    return f"{first}epsilon = {epsilon:.4f}, delta = {certificate.delta:g}{only_if}"
+    parts = (Items(certificate.lines()), attacker)
+    return Section("Privacy certificate", parts, total, "box" if firm else "box open")
 
 
 def account_section(charged: Charged | None) -> Section:
@@ -133,8 +125,8 @@ def score_sections(score: PrivateScore | None) -> tuple[Section, ...]:
     ]
     parts: list[Part] = [score.head, Table(score.rows())]
     if bins:
-        head = "Observed share of records, by their predicted probability"
-        parts.append(Table(bins, caption=head))
+        caption = "Observed share of records, by their predicted probability"
+        parts.append(Table(bins, caption=caption))
     note = (
         f"One noised answer of each agent, covered by the certificate: these {score.unit}s were "
         f"not trained on, so the whole costs a {score.unit} no more than the training alone."
@@ -150,15 +142,19 @@ def settings_section(proposal: Proposal, plan: Plan, certificate: Certificate) -
 
 def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
     """Return (name, value) of every setting of the run; all of them are public."""
-    counts, rows_around = plan.spec.counts, centre_text(proposal, plan)
+    counts, ledger = plan.spec.counts, plan.ledger
     places = "records" if proposal.budget.unit == "record" else "places for rows of persons"
-    rows = [
+    regulariser, structure = str(proposal.regulariser), proposal.structure
+    if structure is not None:
+        weights = (structure.weight, structure.ridge) if structure.ridge else (structure.weight,)
+        regulariser = str(Named(name="elastic" if structure.ridge else "l1", numbers=weights))
+    stated = [
         ("algorithm", proposal.method.name),
         ("loss", str(proposal.clipped_loss)),
-        *([("class weights", proposal.weights_text)] if proposal.weights_text is not None else []),
-        *([("features", proposal.data.features)] if proposal.data.features is not None else []),
-        *([("rows", rows_around)] if rows_around is not None else []),
-        ("regulariser", _weights(proposal)),
+        ("class weights", proposal.weights_text),
+        ("features", proposal.data.features),
+        ("rows", centre_text(proposal, plan)),
+        ("regulariser", regulariser),
         ("constraint", str(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} {places} each"),
         ("rounds", str(plan.rounds)),
@@ -166,16 +162,17 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ("record norm, at most", f"{plan.spec.record_norm:g}"),
         ("gradient of one record, norm at most", f"{plan.spec.gradient_bound:.4g}"),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),
-        ("noise scale of an answer", spread(plan.ledger.scale[plan.ledger.asked])),
+        ("noise scale of an answer", spread(ledger.scale[ledger.asked])),
     ]
+    rows = [(name, text) for name, text in stated if text is not None]
     if plan.network is not None:
         rows += [
             *network_rows(proposal, plan),
-            ("answers of an agent", spread(np.sum(plan.ledger.asked, axis=(1, 2)))),
+            ("answers of an agent", spread(np.sum(ledger.asked, axis=(1, 2)))),
             ("epsilon of an agent", spread(certificate.per_agent_epsilon)),
         ]
-    if plan.ledger.sampled:
-        rows += [("sampling rate of the batches", spread(plan.ledger.rates))]
+    if ledger.sampled:
+        rows += [("sampling rate of the batches", spread(ledger.rates))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]
@@ -185,17 +182,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
     return rows
 
 
-def _weights(proposal: Proposal) -> str:
-    """Return the regulariser as text, or the weights of the structure."""
-    structure = proposal.structure
-    if structure is None:
-        return str(proposal.regulariser)
-    weights = (structure.weight, structure.ridge) if structure.ridge else (structure.weight,)
-    return str(Named(name="elastic" if structure.ridge else "l1", numbers=weights))
-
-
 def _over_time(values: Any) -> str:
-    first, last = values[..., 0], values[..., -1]
     if np.all(values == values.flat[0]):
         return spread(values)
-    return f"{spread(first)} in the first round, {spread(last)} in the last"
+    return f"{spread(values[..., 0])} in the first round, {spread(values[..., -1])} in the last"

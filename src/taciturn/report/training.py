@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from taciturn.report.figures import curves_drawing
 from taciturn.report.page import Note, Page, Part, Section, Table, percent
@@ -37,13 +37,12 @@ def _story(training: Training) -> str:
     proposal, dataset, best = training.proposal, training.dataset, training.nonprivate
     noise = "without noise" if math.isinf(training.certificate.epsilon) else "with noise"
     kind = "regression" if dataset.task == "regression" else "classifier"
-    count = len(proposal.counts)
-    agents = "1 agent" if count == 1 else f"{count} agents"
-    rounds = "1 round" if training.plan.rounds == 1 else f"{training.plan.rounds} rounds"
+    counted = {"agent": len(proposal.counts), "round": training.plan.rounds}
+    agents, rounds = (f"{n} {what}{'' if n == 1 else 's'}" for what, n in counted.items())
     text = (
-        f"{agents} trained one {kind} together on {proposal.units_text}, in "
-        f"{rounds} of {proposal.method.name}: no agent showed its records, each "
-        f"answered questions about them {noise}."
+        f"{agents} trained one {kind} together on {proposal.units_text}, in {rounds} of "
+        f"{proposal.method.name}: no agent showed its records, each answered questions about them "
+        f"{noise}."
     )
     score = training.private_score
     if score is not None:
@@ -52,9 +51,8 @@ def _story(training: Training) -> str:
             "privately."
         )
     if not training.shows_test:
-        if score is not None:
-            return text
-        return text + " The data is not public, so how well the model does is not shown."
+        hidden = " The data is not public, so how well the model does is not shown."
+        return text if score is not None else text + hidden
     text += (
         f" On the test records the {error_name(training)} of the released model is "
         f"{_error(training, training.metrics.test_error)}"
@@ -97,28 +95,34 @@ def _metrics(training: Training) -> tuple[Section, ...]:
     best = training.nonprivate if public else None
     models = {"released model": training.metrics}
     models |= {} if best is None else {"non-private optimum": best}
-    rows = _figures(training, assessment, models.values())
-    rows.insert(1, ("test loss", "", *(f"{m.test_loss:.4f}" for m in models.values())))
+    rows = _figures(training, assessment, list(models.values()))
+    why = "the test records are public, as the user declares"
     if public:
         rows.append(("training objective", "", *(f"{m.train_loss:.4f}" for m in models.values())))
-    parts: list[Part] = [
-        Table(rows, heads=("", "baseline", *models), look="numbers"),
-        _note(training, assessment),
-    ]
+        why = "this data set is published"
+    chance = ""
+    if assessment.auc_error is not None:
+        chance = f" An AUC of 0.5 is chance, with a standard error of {assessment.auc_error:.2g}."
+    note = Note(
+        f"On {assessment.records:,} test records. The baseline always answers "
+        f"{assessment.baseline_text}.{chance} Oracle metrics: computed from the records "
+        f"themselves, without noise and outside the certificate. They are shown because {why}."
+    )
+    parts: list[Part] = [Table(rows, heads=("", "baseline", *models), look="numbers"), note]
     if training.curves:
         parts.append(curves_drawing(training))
     return (Section("How well it does", parts),)
 
 
 def _figures(
-    training: Training, assessment: Assessment, models: Iterable[Metrics]
+    training: Training, assessment: Assessment, measured: Sequence[Metrics]
 ) -> list[tuple[str, ...]]:
     """Return figures on the test records: their name, of the baseline, of each model."""
-    measured = list(models)
     known = [one.assessment for one in measured if one.assessment is not None]
     baseline = _error(training, assessment.baseline_error)
     errors = [_error(training, one.test_error) for one in measured]
     rows = [(f"test {error_name(training)}", baseline, *errors)]
+    rows.append(("test loss", "", *(f"{one.test_loss:.4f}" for one in measured)))
     weighted = [one.weighted for one in known if one.weighted is not None]
     if assessment.weighted is not None:
         least = percent(assessment.weighted.baseline_error)
@@ -134,22 +138,6 @@ def _figures(
             always = percent(float(label == assessment.baseline))
             rows.append((f"recall of {label!r}", always, *shares))
     return rows
-
-
-def _note(training: Training, assessment: Assessment) -> Note:
-    """Return what the figures are, and why they are shown."""
-    why = "the test records are public, as the user declares"
-    if training.dataset.public:
-        why = "this data set is published"
-    chance = ""
-    if assessment.auc_error is not None:
-        chance = f" An AUC of 0.5 is chance, with a standard error of {assessment.auc_error:.2g}."
-    return Note(
-        f"On {assessment.records:,} test records. The baseline always answers "
-        f"{assessment.baseline_text}.{chance} "
-        "Oracle metrics: computed from the records themselves, without noise and "
-        f"outside the certificate. They are shown because {why}."
-    )
 
 
 def _data(training: Training) -> list[tuple[str, str]]:

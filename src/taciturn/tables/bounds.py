@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from taciturn.errors import InputError
 from taciturn.tables.columns import (
@@ -50,24 +50,13 @@ _PROPOSED = (
 class Bounds:
     """The public facts about a table.
 
-    Attributes
-    ----------
-    origin
-        "public": known before anybody looked at the records; "data": filled in from them, which
-        makes every certificate conditional.
-    target
-        A range (regression) or at least two labels (classification).
-    columns
-        Every other column that is used, in the order of the model's coefficients.
-    interval
-        What the range of a numeric column is mapped to: "symmetric", [-1, 1], or "unit", [0, 1],
-        as for counts that are mostly 0. That of a numeric target is mapped to [-1, 1] always.
-
-    Raises
-    ------
-    InputError
-        If a column appears twice, there is no column, there are fewer than two labels, or the
-        target may have missing cells, or has a scale, bins, a centre or a weight.
+    - `origin`: "public": known before anybody looked at the records; "data": filled in from them,
+      which makes every certificate conditional.
+    - `target`: a range (regression) or at least two labels (classification), without missing
+      cells, a scale, bins, a centre or a weight.
+    - `columns`: every other column that is used, in the order of the model's coefficients.
+    - `interval`: what the range of a numeric column is mapped to: "symmetric", [-1, 1], or "unit",
+      [0, 1], as for counts that are mostly 0. That of a numeric target is mapped to [-1, 1] always.
     """
 
     origin: Origin
@@ -79,8 +68,7 @@ class Bounds:
     interval: Interval = "symmetric"
 
     def __post_init__(self) -> None:
-        named = [self.target_name, *self.columns, *self.ignored]
-        twice = repeated(named)
+        twice = repeated([self.target_name, *self.columns, *self.ignored])
         if twice:
             raise InputError(f"the column {min(twice)!r} appears twice; give it one place")
         if not self.columns:
@@ -118,14 +106,7 @@ class Bounds:
 
 
 def read_bounds(path: Path) -> Bounds:
-    """Return the public facts that a TOML file states.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not TOML, or states too little or too much; the message names
-        the file, the column and the fix.
-    """
+    """Return the public facts that a TOML file states; errors name the file and the column."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -140,24 +121,12 @@ def read_bounds(path: Path) -> Bounds:
 
 
 def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
-    """Return the public facts that plain values state, the inverse of `bounds_to_dict`.
-
-    Where they state no interval it is "symmetric".
-
-    Examples
-    --------
-    >>> bounds_from_dict({
-    ...     "source": "public",
-    ...     "target": {"name": "ill", "values": ["no", "yes"]},
-    ...     "columns": {"age": {"min": 0, "max": 120}},
-    ... }).columns["age"].maximum
-    120.0
-    """
+    """Return the public facts that plain values state, the inverse of `bounds_to_dict`."""
     known = {"source", "format", "interval", "ignore", "target", "columns"}
     extra = set(values) - known
     if extra:
         raise InputError(f"the file has {min(extra)!r}; it may have {', '.join(sorted(known))}")
-    origin = values.get("source")
+    origin: Any = values.get("source")
     if origin not in get_args(Origin):
         raise InputError(
             'source must be "public" (ranges known beforehand) or "data" (filled in from the data)'
@@ -174,15 +143,21 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
         raise InputError("[target] with a name, and with min and max or values, is missing")
     if not isinstance(columns, dict):
         raise InputError("no column is described; add [columns.NAME] with min and max, or values")
-    return Bounds(
-        cast(Origin, origin),
-        target["name"],
-        _target(target["name"], {k: v for k, v in target.items() if k != "name"}),
-        {name: column_from_dict(name, column) for name, column in columns.items()},
-        toml_texts("ignore", values.get("ignore", [])),
-        Form().changed(form or {}),
-        cast(Interval, interval),
-    )
+    name, stated = target["name"], {k: v for k, v in target.items() if k != "name"}
+    described = {column: column_from_dict(column, fact) for column, fact in columns.items()}
+    ignored = toml_texts("ignore", values.get("ignore", []))
+    form = Form().changed(form or {})
+    return Bounds(origin, name, _target(name, stated), described, ignored, form, interval)
+
+
+def _target(name: str, values: Mapping[str, Any]) -> Column:
+    coded = set(values) & CODING
+    if coded:  # however little it changes
+        raise _never_coded(name, min(coded))
+    column = column_from_dict(name, values)
+    if "as" in missing_entries(values):
+        raise _never_missing(name)
+    return column
 
 
 def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
@@ -258,24 +233,11 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = (f"{_key(name)} = {_toml(part)}" for name, part in value.items())
+        bare = re.compile("[A-Za-z0-9_-]+").fullmatch
+        pairs = (f"{k if bare(k) else _toml(k)} = {_toml(part)}" for k, part in value.items())
         return f"{{ {', '.join(pairs)} }}"
     # JSON texts, numbers and lists are TOML, but for one control character
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _target(name: str, values: Mapping[str, Any]) -> Column:
-    coded = set(values) & CODING
-    if coded:
-        raise _never_coded(name, min(coded))
-    column = column_from_dict(name, values)
-    if "as" in missing_entries(values):
-        raise _never_missing(name)
-    return column
 
 
 def _never_coded(name: str, what: str) -> InputError:

@@ -1,9 +1,12 @@
-"""Cells as they are meant: which are empty, which number or which text one of them says."""
+"""Cells as they are meant: which are empty, which number, text or person one of them says."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from decimal import Context, Decimal, DecimalException
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,10 @@ from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
 
 _USUAL = Form()
+# more digits than any identity has; a longer one stays text
+_EXACT = Context(prec=400)
+TEXT, WHOLE, INEXACT = "text", "whole numbers", "numbers that are not whole or not exact"
+_COMPARED = frozenset({TEXT, WHOLE})
 
 
 class CellError(InputError):
@@ -34,10 +41,9 @@ class EmptyError(InputError):
         also = ""
         if others:
             also = f", and so are cells of {', '.join(f'{n!r} (row {r + 1})' for n, r in others)}"
-        super().__init__(
-            f"column {first!r}, row {row + 1} is empty{also}; drop such rows or fill them in{cure}"
-        )
-        self.rows, self.cure = dict(rows), cure
+        which = f"column {first!r}, row {row + 1} is empty{also}"
+        super().__init__(f"{which}; drop such rows or fill them in{cure}")
+        self.rows = dict(rows)
 
 
 def numbers(
@@ -46,11 +52,6 @@ def numbers(
     """Return cells as numbers, dates as days since 1970-01-01; NaN where a cell is neither.
 
     Texts are read in the form, or by the pattern of `date`; other cells are the numbers they are.
-
-    Raises
-    ------
-    InputError
-        If a cell is something else than text or a number.
     """
     if date is not None:
         texts = [str(cell) for cell in cells.to_numpy(object)]
@@ -77,22 +78,18 @@ def numbers(
 
 def spelled(cells: pd.Series, fact: Categories) -> list[str]:
     """Return cells as the texts that are compared; those that are missing as empty texts."""
-    texts = _texts(cells)
+    objects = cells.to_numpy(object).tolist()
+    if set(map(type, objects)) <= {str}:
+        texts = list(map(str.strip, objects))
+    else:
+        pairs = zip(objects, cells.isna().tolist(), strict=True)
+        texts = ["" if hole else str(cell).strip() for cell, hole in pairs]
     if not (fact.fold_case or fact.strip or fact.missing):
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
     compared = {text: fact.compared(text) for text in set(texts)}
     said = {text: "" if same in missing else same for text, same in compared.items()}
     return list(map(said.__getitem__, texts))
-
-
-def _texts(cells: pd.Series) -> list[str]:
-    """Return cells as texts without surrounding blanks; those that are missing as empty texts."""
-    objects = cells.to_numpy(object).tolist()
-    if set(map(type, objects)) <= {str}:
-        return list(map(str.strip, objects))
-    holes = cells.isna().tolist()
-    return ["" if hole else str(o).strip() for o, hole in zip(objects, holes, strict=True)]
 
 
 def empty(
@@ -128,3 +125,65 @@ def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
     rows = {name: int(np.argmax(found)) for name, found in holes.items() if found.any()}
     if rows:
         raise EmptyError(rows, cure)
+
+
+def identities(
+    column: str, kinds: AbstractSet[str], names: Collection[str], form: Form
+) -> list[str]:
+    """Return the identity in each row of a column that says which person a row is about.
+
+    `names` are its texts, row by row, and `kinds` how the files store it (`kind_of`).
+
+    **Guarantee.** All rows of a person must have one identity: a person with two has twice K
+    places, and is protected half as well. Persons that share one are protected together, so what
+    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, or 1,234 and
+    1234 with commas between thousands, whether a file stores them as numbers or as text, and texts
+    that are one in Unicode's composed form. A float that may stand for several whole numbers could
+    be one of them elsewhere, and is refused.
+    """
+    if INEXACT in kinds:
+        raise InputError(
+            f"column {column!r} says whose a row is, by {INEXACT}; store it as text or as whole "
+            "numbers"
+        )
+    if len(kinds) > 1 and not kinds <= _COMPARED:
+        raise InputError(
+            f"column {column!r} says whose a row is, and the files store it in ways that cannot be "
+            f"compared ({', '.join(sorted(kinds))}); store it as text in all of them"
+        )
+    same = {name: canonical(name, form) for name in set(names)}
+    return [same[name] for name in names]
+
+
+def canonical(text: str, form: Form) -> str:
+    """Return one text for all that read as the same number, other text in Unicode's composed form.
+
+    The form is NFC: some systems write an accent apart from its letter, and others do not.
+    """
+    read = "" if form.plain else form.reader()(text)
+    try:
+        number = Decimal(read or text.replace(form.decimal, "."))
+        short = number.is_finite() and len(number.as_tuple().digits) <= _EXACT.prec
+        return str(_EXACT.add(number.normalize(_EXACT), 0)) if short else text
+    except DecimalException:
+        return unicodedata.normalize("NFC", text)
+
+
+def kind_of(column: pd.Series) -> str:
+    """Return how a column is stored, in words; missing cells say nothing."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return kind_of(column.cat.categories.to_series())
+    present = column.dropna()
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return "truth values"
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return WHOLE
+    if pd.api.types.is_float_dtype(column.dtype):
+        values = present.to_numpy()
+        exact = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+        whole = np.all((np.abs(values) < exact) & (np.trunc(values) == values))
+        return WHOLE if whole else INEXACT
+    types = set(map(type, present))
+    if types <= {str}:
+        return TEXT
+    return WHOLE if types <= {int, Decimal} else ", ".join(sorted(one.__name__ for one in types))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -28,7 +29,7 @@ USUAL_MISSING = (
 CODING = frozenset({"scale", "bins", "centre", "weight"})
 _NUMERIC_KEYS = frozenset({"min", "max", "date", "missing"}) | CODING
 _TEXT_KEYS = frozenset({"values", "fold_case", "strip", "missing", "centre", "weight"})
-_ROUNDING = 1e-9
+_ROUNDING, _WEIGHT = 1e-9, "weight must be a number"
 # characters that take no room and that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
@@ -37,36 +38,22 @@ _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 class Numeric:
     """A number from `minimum` to `maximum`; what lies outside is clipped.
 
-    Attributes
-    ----------
-    date
-        How dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01. None
-        for a column of numbers.
-    missing
-        Spellings that count as an empty cell, in any case of their letters.
-    indicator
-        Whether cells may be empty and a further encoded column says which of them are.
-    fill
-        What an empty cell counts as; cells may then be empty, with an indicator or without. None
-        for `centre`, or the middle of the range, where `indicator` is set, and for no empty cells
-        otherwise.
-    scale
-        "log": the number counts by its logarithm, log x where `minimum` is above 0 and log(1 + x)
-        where it is 0; see `on_scale`.
-    bins
-        The bins that stand beside the number: so many of equal width on its scale, or the inner
-        edges, in its units; None for none. An edge belongs to the bin above it.
-    centre
-        What is encoded as 0; None for the middle of the range, on the scale, or for the interval
-        "unit" its least value.
-    weight
-        What the encoded number, its indicator and its bins are multiplied by.
+    Both ends are at most 1e100 in size and differ by more than a billionth of it: coefficients per
+    unit would lose their digits otherwise.
 
-    Raises
-    ------
-    InputError
-        If these contradict one another. Both ends are at most 1e100 in size and differ by more than
-        a billionth of it: coefficients per unit would lose their digits otherwise.
+    - `date`: how dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01.
+      None for a column of numbers.
+    - `missing`: spellings that count as an empty cell, in any case of their letters.
+    - `indicator`: whether cells may be empty and a further encoded column says which of them are.
+    - `fill`: what an empty cell counts as; cells may then be empty, with an indicator or without.
+      None for `centre`, or the middle of the range, where `indicator` is set, and for no empty
+      cells otherwise.
+    - `scale`: "log" for log x where `minimum` is above 0 and log(1 + x) where it is 0 (`on_scale`).
+    - `bins`: those beside the number: so many of equal width on its scale, or the inner edges, in
+      its units; None for none. An edge belongs to the bin above it.
+    - `centre`: what is encoded as 0; None for the middle of the range, on the scale, or for the
+      interval "unit" its least value.
+    - `weight`: what the encoded number, its indicator and its bins are multiplied by.
     """
 
     minimum: float
@@ -94,18 +81,16 @@ class Numeric:
             )
         if self.date is not None:
             check_date_pattern(self.date)
-        _check_missing(self.missing)
+        _check(self.missing, self.weight)
         for name, value in (("fill", self.fill), ("centre", self.centre)):
             if value is not None and not self.minimum <= value <= self.maximum:
                 raise InputError(
                     f"{name} is {value:g} and the range is from {self.minimum:g} to "
                     f"{self.maximum:g}; give a number inside it, or leave {name} out for the middle"
                 )
-        self._check_scale()
-        self._check_bins()
-        _check_weight(self.weight)
+        self._check_coding()
 
-    def _check_scale(self) -> None:
+    def _check_coding(self) -> None:
         if self.scale == "log" and self.date is not None:
             raise InputError('scale is "log" and date is given; dates count as days: leave one out')
         if self.scale == "log" and self.minimum < 0:
@@ -113,8 +98,6 @@ class Numeric:
                 f'scale is "log" and min is {self.minimum:g}; numbers below 0 have no logarithm, '
                 "so give a min of 0 or more, or leave scale out"
             )
-
-    def _check_bins(self) -> None:
         if isinstance(self.bins, int) and not 2 <= self.bins <= MOST_BINS:
             raise InputError(
                 f"bins is {self.bins}; give a number from 2 to {MOST_BINS}, or inner edges in "
@@ -132,22 +115,13 @@ class Numeric:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Numeric:
-        """Return the column that the entries of a bounds file state.
-
-        Examples
-        --------
-        >>> Numeric.from_dict({"min": 0, "max": 9, "scale": "log", "bins": [1, 5]}).bins
-        (1.0, 5.0)
-        """
+        """Return the column that the entries of a bounds file state."""
         date, scale, bins = values.get("date"), values.get("scale", "linear"), values.get("bins")
         if not isinstance(date, str | None):
             raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
         if scale not in get_args(Scale):
             raise InputError('scale must be "linear" or "log"')
-
-        def number(value: Any, what: str) -> float:
-            return toml_number(value, what, dated=date is not None)
-
+        number = partial(toml_number, dated=date is not None)
         if isinstance(bins, list):
             bins = tuple(number(edge, "edges in bins must be numbers") for edge in bins)
         elif "bins" in values and type(bins) is not int:
@@ -155,22 +129,15 @@ class Numeric:
                 "bins must be a whole number, or inner edges in brackets, as in bins = [1, 5, 20]"
             )
         missing = missing_entries(values)
-        treated = missing.get("as")
-        column = cls(
-            number(values["min"], "min and max must be numbers"),
-            number(values["max"], "min and max must be numbers"),
-            date=date,
-            missing=missing.get("spellings", USUAL_MISSING if treated else ()),
-            indicator=treated == INDICATOR,
-            scale=scale,
-            bins=bins,
-            centre=number(values["centre"], "centre of a range must be a number")
-            if "centre" in values
-            else None,
-            weight=_weight(values),
+        given = {"fill": missing.get("fill"), "centre of a range": values.get("centre")}
+        fill, centre = (
+            x if x is None else number(x, f"{name} must be a number") for name, x in given.items()
         )
-        if missing.get("fill") is not None:
-            return replace(column, fill=number(missing["fill"], "fill must be a number"))
+        low, high = (number(values[end], "min and max must be numbers") for end in ("min", "max"))
+        treated, weight = missing.get("as"), toml_number(values.get("weight", 1), _WEIGHT)
+        spellings = missing.get("spellings", USUAL_MISSING if treated else ())
+        indicator = treated == INDICATOR
+        column = cls(low, high, date, spellings, indicator, fill, scale, bins, centre, weight)
         return replace(column, fill=column.filled) if treated == FILL else column
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,13 +182,7 @@ class Numeric:
         return self.maximum - self.minimum
 
     def on_scale(self, numbers: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
-        """Return s(x) of numbers inside the range: x, log x, or log(1 + x) where `minimum` is 0.
-
-        Examples
-        --------
-        >>> Numeric(0.0, 99.0, scale="log").on_scale(np.array([0.0, 9.0])).tolist()
-        [0.0, 2.302585092994046]
-        """
+        """Return s(x) of numbers inside the range: x, log x, or log(1 + x) where `minimum` is 0."""
         if self.scale == "linear":
             return numbers
         low, high = self.ends
@@ -252,13 +213,7 @@ class Numeric:
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The inner edges of the bins in the units of the column.
-
-        Examples
-        --------
-        >>> Numeric(1.0, 1000.0, scale="log", bins=3).edges
-        (10.0, 100.0)
-        """
+        """The inner edges of the bins in the units of the column: 10, 100 of 3 from 1 to 1000."""
         if isinstance(self.bins, tuple):
             return self.bins
         return tuple(float(f"{self._off_scale(edge):.12g}") for edge in self.edges_on_scale)
@@ -270,13 +225,6 @@ class Numeric:
         "symmetric"; s(a) and the distance for [0, 1], "unit". With a centre z it is c = s(z), and h
         the distance to the end that is farther, for an interval inside [-1, 1]. h is divided by the
         weight.
-
-        Examples
-        --------
-        >>> Numeric(20.0, 70.0).zero_and_unit("symmetric")
-        (45.0, 25.0)
-        >>> Numeric(20.0, 70.0, centre=30.0, weight=0.5).zero_and_unit("symmetric")
-        (30.0, 80.0)
         """
         low, high = self.ends
         if self.centre is not None:
@@ -289,31 +237,17 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categories:
-    """One of `values`, which are compared as text.
+    """One of `values`, which are compared as text; no two of them are the same.
 
-    Attributes
-    ----------
-    values
-        Every text that may occur. The empty text, if listed, stands for an empty cell, which is
-        then a category like any other.
-    fold_case
-        Whether capital and small letters count as the same.
-    strip
-        Whether invisible characters and repeated white space do not count. White space around a
-        cell never does.
-    missing
-        Spellings that count as an empty cell.
-    centre
-        What is subtracted from the zeros and the one of a row: "uniform", 1 over the number of
-        values from each, or a public share of each value, in their order; None for nothing.
-    weight
-        What these are multiplied by.
-
-    Raises
-    ------
-    InputError
-        If there are no values, two are the same as they are compared, one is listed under `missing`
-        too, or the shares are not one for each value, from 0 on and 1 at most in all.
+    - `values`: every text that may occur. The empty text, if listed, stands for an empty cell,
+      which is then a category like any other.
+    - `fold_case`: whether capital and small letters count as the same.
+    - `strip`: whether invisible characters and repeated white space do not count. White space
+      around a cell never does.
+    - `missing`: spellings that count as an empty cell.
+    - `centre`: what is subtracted from the zeros and the one of a row: "uniform", 1 over the number
+      of values from each, or a public share of each value, in their order; None for nothing.
+    - `weight`: what these are multiplied by.
     """
 
     values: tuple[str, ...]
@@ -331,7 +265,7 @@ class Categories:
             flags = [name for name in ("fold_case", "strip") if getattr(self, name)]
             how = f", with {' and '.join(flags)}" if flags else ""
             raise InputError(f"the value {min(twice)!r} is listed twice{how}; list each value once")
-        _check_missing(self.missing)
+        _check(self.missing, self.weight)
         both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
         if both:
             raise InputError(f"{min(both)!r} is one of values and of missing; take it out of one")
@@ -341,11 +275,8 @@ class Categories:
                 f"centre has {len(shares)} shares for {len(self.values)} values; give each value a "
                 "share from 0 to 1"
             )
-        if math.fsum(shares) > 1 + _ROUNDING:
-            raise InputError(
-                f"centre has shares that sum to {math.fsum(shares):g}; they sum to 1 at most"
-            )
-        _check_weight(self.weight)
+        if (total := math.fsum(shares)) > 1 + _ROUNDING:
+            raise InputError(f"centre has shares that sum to {total:g}; they sum to 1 at most")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Categories:
@@ -367,7 +298,7 @@ class Categories:
             **flags,
             missing=missing.get("spellings", ()),
             centre=_shares(values["centre"], listed) if "centre" in values else None,
-            weight=_weight(values),
+            weight=toml_number(values.get("weight", 1), _WEIGHT),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -392,13 +323,7 @@ class Categories:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """What is subtracted from the zeros and the one of a row.
-
-        Examples
-        --------
-        >>> Categories(("a", "b"), centre="uniform").shares
-        (0.5, 0.5)
-        """
+        """What is subtracted from the zeros and the one of a row."""
         if self.centre is None:
             return (0.0,) * len(self.values)
         if self.centre == UNIFORM:
@@ -406,13 +331,7 @@ class Categories:
         return self.centre
 
     def compared(self, text: str) -> str:
-        """Return the text in the spelling in which it is compared.
-
-        Examples
-        --------
-        >>> Categories(("New York",), fold_case=True, strip=True).compared("NEW  york")
-        'new york'
-        """
+        """Return the text in the spelling in which it is compared."""
         if self.strip:
             text = " ".join(text.translate(_INVISIBLE).split())
         return text.casefold() if self.fold_case else text
@@ -422,23 +341,15 @@ Column: TypeAlias = Numeric | Categories
 
 
 def column_from_dict(name: str, values: Any) -> Column:
-    """Return the column that the entries of a bounds file state, the inverse of `to_dict`.
-
-    Raises
-    ------
-    InputError
-        If they state too little or too much; the message names the column.
-    """
+    """Return the column that the entries of a bounds file state, the inverse of `to_dict`."""
     given = set(values) if isinstance(values, dict) else set()
     numeric = {"min", "max"} <= given
     if numeric == ("values" in given) or (given & {"min", "max"} and not numeric):
         raise InputError(f"column {name!r} needs min and max (numbers), or values (a list of text)")
     known = _NUMERIC_KEYS if numeric else _TEXT_KEYS
     try:
-        if given - known:
-            raise InputError(
-                f"it has {min(given - known)!r}; it may have {', '.join(sorted(known))}"
-            )
+        if extra := given - known:
+            raise InputError(f"it has {min(extra)!r}; it may have {', '.join(sorted(known))}")
         return (Numeric if numeric else Categories).from_dict(values)
     except InputError as error:
         raise InputError(f"column {name!r}: {error}") from error
@@ -447,10 +358,7 @@ def column_from_dict(name: str, values: Any) -> Column:
 def missing_entries(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `missing` of a column says: "as", "spellings" and "fill", where they are given.
 
-    Examples
-    --------
-    >>> missing_entries({"missing": "indicator"}), missing_entries({"missing": ["NA", -9]})
-    ({'as': 'indicator'}, {'spellings': ('NA', '-9')})
+    A text alone is "as", and a list alone the spellings.
     """
     stated: Any = values.get("missing", [])
     stated = {"as": stated} if isinstance(stated, str) else stated
@@ -504,16 +412,9 @@ def _shares(centre: Any, listed: tuple[str, ...]) -> Any:
     return tuple(toml_number(centre.get(v, 0), "shares in centre must be numbers") for v in listed)
 
 
-def _weight(values: Mapping[str, Any]) -> float:
-    return toml_number(values.get("weight", 1), "weight must be a number")
-
-
-def _check_weight(weight: float) -> None:
+def _check(spellings: tuple[str, ...], weight: float) -> None:
     if not 0 < weight <= MOST_WEIGHT:
         raise InputError(f"weight is {weight:g}; give a number above 0, at most {MOST_WEIGHT:g}")
-
-
-def _check_missing(spellings: tuple[str, ...]) -> None:
     if "" in spellings:
         raise InputError('missing has ""; an empty cell is missing anyway, so take it out')
     twice = repeated(spellings)

@@ -52,20 +52,6 @@ def draft_from(
     columns of many numbers, and the logarithm where half of them lie in the lowest tenth of their
     range; the bounds have neither.
 
-    Raises
-    ------
-    InputError
-        If the target or an ignored column is not in the table, the target has empty cells, a column
-        that is used has infinite ones, the target has one class, or no column is left.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"age": ["40", "51"], "ill": ["no", "yes"]})
-    >>> draft_from(table, "ill").bounds.columns["age"].maximum
-    51.0
-
-    Notes
-    -----
     **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
     every certificate that rests on it conditional.
     """
@@ -80,70 +66,46 @@ def draft_from(
     used = [name for name in names if name not in left_out or name == target]
     check_filled({target: looks[target].holes}, ": a record without a target teaches nothing")
     for name in used:
-        _check_finite(looks[name], name)
+        values = looks[name].numbers
+        if values is not None and np.isinf(values).any():
+            what = "is infinite; drop such rows or fill them in"
+            raise InputError(f"column {name!r}, row {np.argmax(np.isinf(values)) + 1} {what}")
     aim = _target(looks[target], target)
     columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
-    remarks = {name: _remarks(looks[name], is_target=name == target) for name in used}
-    proposals = {name: _proposals(looks[name]) for name in columns}
-    return Draft(
-        Bounds("data", target, aim, columns, (*ignored, *left_out), form),
-        Notes(
-            left_out,
-            {name: found for name, found in remarks.items() if found},
-            {name: found for name, found in proposals.items() if found},
-        ),
-    )
+    remarks = {k: r for k in used if (r := _remarks(looks[k], is_target=k == target))}
+    proposals = {k: p for k in columns if (p := _proposals(looks[k]))}
+    notes = Notes(left_out, remarks, proposals)
+    return Draft(Bounds("data", target, aim, columns, (*ignored, *left_out), form), notes)
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
     """Return the range that numbers span, widened if they are all the same; not a public fact.
 
-    Raises
-    ------
-    InputError
-        If no range of `Numeric` spans them; the message names `what`, and not the numbers.
-
-    Examples
-    --------
-    >>> range_of(np.array([3.0, 1.0]), "age").width, range_of(np.array([0.0, 0.0]), "age").maximum
-    (2.0, 1.0)
+    The error where no range of `Numeric` does names `what`, and not the numbers.
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
     most = most if most > least else least + max(1.0, abs(least))
-    return told_anew(
-        lambda: Numeric(least, most),
-        InputError,
-        lambda _: InputError(
-            f"the values of {what} span no range that can be computed with: they are too large, or "
-            "too close together beside their size; state a public range, or subtract a public "
-            "constant"
-        ),
+    refusal = InputError(
+        f"the values of {what} span no range that can be computed with: they are too large, or too "
+        "close together beside their size; state a public range, or subtract a public constant"
     )
+    return told_anew(lambda: Numeric(least, most), InputError, lambda _: refusal)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Look:
     """What is seen in the cells of a column.
 
-    Attributes
-    ----------
-    texts
-        The cells that are not empty.
-    holes
-        Which cells are empty, or look so among numbers and dates.
-    numbers
-        The filled cells as numbers, dates as days since 1970-01-01; None if they are neither.
-    date
-        The pattern of dates.
-    spellings
-        Texts among numbers that seem to spell a missing cell, beside the usual ones.
-    categories
-        The list of values, where there are no numbers and it is not too long.
-    left_out
-        Why the column cannot be used; empty if it can.
-    forms
-        In which other forms the cells would be numbers, where they are none in this one.
+    - `texts`: the cells that are not empty.
+    - `holes`: which cells are empty, or look so among numbers and dates.
+    - `numbers`: the filled cells as numbers, dates as days since 1970-01-01; None if they are
+      neither.
+    - `date`: the pattern of dates.
+    - `spellings`: texts among numbers that seem to spell a missing cell, beside the usual ones.
+    - `categories`: the list of values, where there are no numbers and it is not too long.
+    - `left_out`: why the column cannot be used; empty if it can.
+    - `forms`: in which other forms the cells would be numbers, where they are none in this one.
     """
 
     texts: pd.Series
@@ -154,7 +116,7 @@ class _Look:
     categories: Categories | None = None
     left_out: str = ""
     forms: tuple[Changes, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: Sequence[str] = ()
 
     @property
     def like_id(self) -> bool:
@@ -172,36 +134,25 @@ def _look(cells: pd.Series, name: str, form: Form) -> _Look:
     holes = empty(cells)
     texts = cells[~holes].map(str)
     if texts.empty:
-        return _Look(texts=texts, holes=holes, left_out="every cell is empty")
+        return _Look(texts, holes, left_out="every cell is empty")
     values = numbers(cells[~holes], name, form)
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
-        return _Look(texts=texts, holes=holes, numbers=values)  # refused where it is used
+        return _Look(texts, holes, values)  # refused where it is used
     usual = _like_missing(texts).to_numpy(np.bool_)
     spellings = _further_spellings(texts[bad & ~usual], len(texts))
     if not bad.all() and spellings is not None:
-        remarks = ("texts among the numbers count as missing; check their spellings",)
-        return _Look(
-            texts=texts[~bad],
-            holes=_union(holes, bad),
-            numbers=values[~bad],
-            spellings=spellings,
-            remarks=remarks if spellings else (),
-        )
+        remarks = ["texts among the numbers count as missing; check their spellings"]
+        found = _Look(texts[~bad], _union(holes, bad), values[~bad])
+        return replace(found, spellings=spellings, remarks=remarks if spellings else ())
     dated = texts[~usual]
     distinct = dated.unique()
     dates = [p for p in USUAL_DATES if all(not math.isnan(days(text, p)) for text in distinct)]
     if len(dated) and dates:
-        return _Look(
-            texts=dated,
-            holes=_union(holes, usual),
-            numbers=numbers(dated, name, form, dates[0]),
-            date=dates[0],
-            remarks=(
-                f"dates as days since 1970-01-01, read as {dates[0]}",
-                *(f"they could also be read as {other}; check" for other in dates[1:]),
-            ),
-        )
+        remarks = [f"dates as days since 1970-01-01, read as {dates[0]}"]
+        remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
+        values = numbers(dated, name, form, dates[0])
+        return _Look(dated, _union(holes, usual), values, dates[0], remarks=remarks)
     return _look_at_text(texts, holes, bad & ~usual, form)
 
 
@@ -221,10 +172,10 @@ def _look_at_text(
         if texts.is_unique:
             why = f"all its {count:,} texts are different, as in an id or in free text"
     if why:
-        return _Look(texts=texts, holes=holes, left_out=why, forms=forms)
+        return _Look(texts, holes, left_out=why, forms=forms)
     remarks = []
-    flags = {"fold_case": "case", "strip": "white space"}
-    flags = {flag: what for flag, what in flags.items() if getattr(listed, flag)}
+    pairs = (("fold_case", "case"), ("strip", "white space"))
+    flags = {flag: what for flag, what in pairs if getattr(listed, flag)}
     if flags:
         remarks.append(
             f"some values differ only by {' and '.join(flags.values())}; they count as one with "
@@ -235,7 +186,7 @@ def _look_at_text(
             "a value looks like a missing cell; if it is one, list it under missing instead, as in "
             'missing = {as = "indicator", spellings = ["NA"]}'
         )
-    return _Look(texts=texts, holes=holes, categories=listed, remarks=tuple(remarks))
+    return _Look(texts, holes, categories=listed, remarks=remarks)
 
 
 def _like_missing(texts: pd.Series) -> pd.Series:
@@ -251,9 +202,7 @@ def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
     if counts.empty:
         return ()
     few = len(counts) <= _FEW_SPELLINGS and counts.min() >= 2 and len(texts) <= _FEW_TEXTS * rows
-    if not few or any(map(_has_digit, counts.index)):
-        return None
-    return tuple(sorted(counts.index))
+    return tuple(sorted(counts.index)) if few and not any(map(_has_digit, counts.index)) else None
 
 
 def _has_digit(text: str) -> bool:
@@ -342,12 +291,6 @@ def _target(look: _Look, name: str) -> Column:
         return _column(look, f"the target {name!r}")
     size = dict(zip(look.texts, look.numbers.tolist(), strict=True))
     return Categories(tuple(sorted(size, key=size.__getitem__)))
-
-
-def _check_finite(look: _Look, name: str) -> None:
-    if look.numbers is not None and np.isinf(look.numbers).any():
-        row = np.flatnonzero(np.isinf(look.numbers))[0] + 1
-        raise InputError(f"column {name!r}, row {row} is infinite; drop such rows or fill them in")
 
 
 def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -53,15 +53,9 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of their list; K
     labels their numbers 0..K-1.
 
-    Raises
-    ------
-    InputError
-        If a column is missing or unknown, or a cell is empty, not a number, infinite or not in the
-        public list. The message names column and row (the first row below the header is 1) and
-        does not repeat the cell. Columns with empty cells are named all at once.
+    An error about a cell names column and row (the first below the header is 1) and does not repeat
+    the cell. Columns with empty cells are named all at once.
 
-    Notes
-    -----
     **Guarantee.** Every row depends on one record and public facts only. With k used columns,
     without bins, centres, weights and other fills than the middle, it has norm at most
     sqrt(k + 1): `encoded_norm`, which also says what the others add.
@@ -69,26 +63,13 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
-    _check_filled(frame, bounds.described if with_target else bounds.columns, bounds.form)
-    blocks, clipped = [], 0
-    for name, fact in bounds.columns.items():
-        if isinstance(fact, Numeric):
-            block, outside = _of_numbers(frame[name], name, fact, bounds)
-            blocks.append(block)
-            clipped += outside
-        else:
-            # not rows of an identity matrix, whose size would be the square of a long list
-            hot = np.zeros((len(frame), len(fact.values)))
-            hot[np.arange(len(frame)), _codes(frame[name], name, fact)] = 1
-            hot -= np.array(fact.shares)
-            hot *= fact.weight
-            blocks.append(hot)
-    blocks.append(np.ones((len(frame), 1)))
-    features = np.concatenate(blocks, axis=1)
-    if not with_target:
-        return Encoded(features, None, clipped)
-    targets, outside = _targets(frame[bounds.target_name], bounds)
-    return Encoded(features, targets, clipped + outside)
+    facts = bounds.described if with_target else bounds.columns
+    _check_filled(frame, facts, bounds.form)
+    columns = [_column(frame[name], name, fact, bounds) for name, fact in facts.items()]
+    clipped = sum(outside for _, outside in columns)
+    targets = columns.pop()[0] if with_target else None
+    blocks = [*(block for block, _ in columns), np.ones((len(frame), 1))]
+    return Encoded(np.concatenate(blocks, axis=1), targets, clipped)
 
 
 def encoded_names(bounds: Bounds) -> tuple[str, ...]:
@@ -106,24 +87,16 @@ def entries_of(fact: Column) -> tuple[str | None, ...]:
     """Return what each encoded column of a column is for.
 
     None is the number itself, the empty text a missing cell; any other a category, or a bin from
-    one end to the next.
-
-    Examples
-    --------
-    >>> entries_of(Numeric(0.0, 10.0, indicator=True, bins=(1.0, 5.0)))
-    (None, '', '0 to 1', '1 to 5', '5 to 10')
+    one end to the next, as in "1 to 5".
     """
     if isinstance(fact, Categories):
         return fact.values
     marks = ("",) if fact.indicator else ()
     if fact.bins is None:
         return (None, *marks)
-    said = [_end(end, fact) for end in (fact.minimum, *fact.edges, fact.maximum)]
+    ends = (fact.minimum, *fact.edges, fact.maximum)
+    said = [(fact.date is not None and day_text(end)) or f"{end:.6g}" for end in ends]
     return (None, *marks, *(f"{a} to {b}" for a, b in pairwise(said)))
-
-
-def _end(number: float, fact: Numeric) -> str:
-    return f"{number:.6g}" if fact.date is None else day_text(number) or f"{number:.6g}"
 
 
 def encoded_name(column: str, value: str) -> str:
@@ -178,9 +151,8 @@ def encoded_norm(bounds: Bounds) -> float:
       are none: the vector has 1 - p_k at k and -p_j elsewhere, whose square is
       1 - 2 p_k + sum_j p_j^2.
     """
-    return math.sqrt(
-        1 + math.fsum(_most(fact, bounds.interval) for fact in bounds.columns.values())
-    )
+    most = (_most(fact, bounds.interval) for fact in bounds.columns.values())
+    return math.sqrt(1 + math.fsum(most))
 
 
 def _most(fact: Column, interval: Interval) -> float:
@@ -210,34 +182,44 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
         )
 
 
-def _check_cells(cells: pd.Series, name: str, bounds: Bounds) -> None:
-    """Raise what `encode` raises of a table in which no other column has a fault."""
-    fact = bounds.described[name]
-    _check_filled({name: cells}, {name: fact}, bounds.form)
-    if name == bounds.target_name:
-        _targets(cells, bounds)
-    elif isinstance(fact, Numeric):
-        _of_numbers(cells, name, fact, bounds)
-    else:
-        _codes(cells, name, fact)
-
-
-def _check_filled(
-    cells: Mapping[str, pd.Series] | pd.DataFrame, facts: Mapping[str, Column], form: Form
-) -> None:
+def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], form: Form) -> None:
     needed = {name: fact for name, fact in facts.items() if not fact.accepts_missing}
-    check_filled({name: empty(cells[name], fact, form) for name, fact in needed.items()}, _CURE)
+    check_filled({name: empty(frame[name], fact, form) for name, fact in needed.items()}, _CURE)
 
 
-def _of_numbers(
-    cells: pd.Series, name: str, fact: Numeric, bounds: Bounds
-) -> tuple[Float[HostArray, "N _"], int]:
-    """Return the scaled column, its indicator and bins if any, and how many cells lay outside."""
+def _column(
+    cells: pd.Series, name: str, fact: Column, bounds: Bounds
+) -> tuple[Num[HostArray, "N ..."], int]:
+    """Return the entries of a column, or the targets, and how many cells lay outside the bounds.
+
+    A number is followed by its indicator and bins, if any.
+    """
+    is_target = name == bounds.target_name
+    if isinstance(fact, Categories):
+        known = {fact.compared(value): code for code, value in enumerate(fact.values)}
+        texts = spelled(cells, fact)
+        # no table of pandas: texts that differ behind a zero byte are one text in some of them
+        coded = {text: known.get(text, -1) for text in set(texts)}
+        codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))
+        if (codes < 0).any():
+            what = f"empty or not one of the {len(fact.values)} values in the bounds file"
+            cure = "add the value there if it is public, or drop the row"
+            raise CellError(name, int(np.argmax(codes < 0)), f"{what}; {cure}")
+        if is_target:
+            return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
+        # not rows of an identity matrix, whose size would be the square of a long list
+        hot = np.zeros((len(cells), len(fact.values)))
+        hot[np.arange(len(cells)), codes] = 1
+        hot -= np.array(fact.shares)
+        hot *= fact.weight
+        return hot, 0
     holes = np.zeros(len(cells), np.bool_)
     if fact.accepts_missing:
         holes = empty(cells, fact, bounds.form)
     values = _numbers(cells, name, fact, bounds.form, holes)
-    column, outside = _scaled(values, fact, bounds.interval)
+    column, outside = _scaled(values, fact, "symmetric" if is_target else bounds.interval)
+    if is_target:
+        return column, outside
     block = [np.where(holes, encoded_fill(fact, bounds.interval), column)[:, None]]
     if fact.indicator:
         block.append(fact.weight * holes[:, None])
@@ -249,21 +231,14 @@ def _of_numbers(
 
 
 def _numbers(
-    cells: pd.Series,
-    name: str,
-    fact: Numeric,
-    form: Form,
-    holes: Bool[HostArray, "N"] | None = None,
+    cells: pd.Series, name: str, fact: Numeric, form: Form, holes: Bool[HostArray, "N"]
 ) -> HostArray:
     """Return cells as finite numbers, those that are missing as what they count as."""
-    values = numbers(cells, name, form, fact.date)
-    if holes is not None:
-        values = np.where(holes, fact.filled, values)
+    values = np.where(holes, fact.filled, numbers(cells, name, form, fact.date))
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         what = "empty, infinite or not a number"
-        if fact.date is not None:
-            what = f"no date written as {fact.date}"
+        what = what if fact.date is None else f"no date written as {fact.date}"
         raise CellError(name, int(bad[0]), f"{what}; drop such rows or fill them in")
     return values
 
@@ -280,84 +255,40 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
     return fact.weight * (part if interval == "unit" else 2 * part - 1), outside
 
 
-def _codes(cells: pd.Series, name: str, fact: Categories) -> HostArray:
-    known = {fact.compared(value): code for code, value in enumerate(fact.values)}
-    texts = spelled(cells, fact)
-    # no table of pandas: texts that differ behind a zero byte are one text in some of them
-    places = {text: known.get(text, -1) for text in set(texts)}
-    codes = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
-    bad = np.flatnonzero(codes < 0)
-    if bad.size:
-        raise CellError(
-            name,
-            int(bad[0]),
-            f"empty or not one of the {len(fact.values)} values in the bounds file; add the value "
-            "there if it is public, or drop the row",
-        )
-    return codes
-
-
-def _targets(cells: pd.Series, bounds: Bounds) -> tuple[HostArray, int]:
-    name, target = bounds.target_name, bounds.target
-    if isinstance(target, Numeric):
-        return _scaled(_numbers(cells, name, target, bounds.form), target, "symmetric")
-    codes = _codes(cells, name, target).astype(np.int64)
-    return (2.0 * codes - 1 if len(target.values) == 2 else codes), 0
-
-
 def inputs_of(bounds: Bounds) -> Inputs:
-    """Return what a feature map must know of an encoded table."""
+    """Return what a feature map must know of an encoded table.
+
+    It may put a number into bins that fills [-1, 1] and has none of its own.
+    """
     names, place, numbers = encoded_names(bounds), 0, []
     for fact in bounds.columns.values():
-        if bounds.interval == "symmetric" and isinstance(fact, Numeric) and _is_plain(fact):
+        symmetric = bounds.interval == "symmetric" and isinstance(fact, Numeric)
+        if symmetric and not fact.coding.keys() & {"bins", "centre", "weight"}:
             numbers.append(place)
         place += len(entries_of(fact))
     return Inputs(names, encoded_norm(bounds), tuple(numbers), constant=place)
 
 
-def _is_plain(fact: Numeric) -> bool:
-    """Whether a map may put the number into bins: it fills [-1, 1], and has none of its own."""
-    return fact.bins is None and fact.centre is None and fact.weight == 1
-
-
-class Rows(NamedTuple):
-    """Encoded rows of several files: as `Encoded`, with the clipped cells of each file."""
-
-    features: Float[HostArray, "N D"]
-    targets: Num[HostArray, "N"]
-    clipped: tuple[int, ...]
-
-
 def encoded_rows(
     files: Sequence[TableFile],
     bounds: Bounds,
-    *,
     precision: Precision,
-    report: Report | None = None,
-    keep: Bool[HostArray, "_n"] | None = None,
-) -> Rows:
+    report: Report | None,
+    keep: Bool[HostArray, "_n"] | None,
+) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
     """Return the rows of files as `encode` makes them, in one pass over each file.
 
-    Parameters
-    ----------
-    precision
-        "float64" for the rows as they are encoded. "float32" for half of the memory: each row is
-        multiplied by min(1, R / |x|), R being `encoded_norm`, as `taciturn.problems.pack` would do
-        it, which then changes nothing.
-    report
-        Called with the number of rows that were read, and of all.
-    keep
-        The rows that are kept, of all files; None for all.
+    These are features, targets, and how many cells of each file lay outside the bounds.
 
-    Raises
-    ------
-    InputError
-        As `encode` of each file, whose name the message begins with, and `TableFile.pieces`. A
-        fault in one row does not hide a fault that `encode` names before it: the rest of the file
-        is looked through.
+    - `precision`: "float64" for the rows as they are encoded. "float32" for half of the memory:
+      each row is multiplied by min(1, R / |x|), R being `encoded_norm`, as `taciturn.problems.pack`
+      would do it, which then changes nothing.
+    - `report`: called with the number of rows that were read, and of all.
+    - `keep`: the rows that are kept, of all files; None for all.
 
-    Notes
-    -----
+    Errors are those of `encode` of each file, whose name the message begins with: a fault in one
+    row does not hide a fault that `encode` names before it, the rest of the file is looked through.
+
     **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
     Beside what is returned there are a few thousand rows in memory at a time.
     """
@@ -366,13 +297,14 @@ def encoded_rows(
     features = np.empty((kept, len(encoded_names(bounds))), precision)
     targets = np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64)
     read = written = 0
-    clipped = []
-    for file in files:
-        outside = 0
-        for frame in file.pieces(bounds.described, _plain_numbers(bounds)):
-            encoded = _encode_or_none(frame, bounds)
-            if encoded is None or encoded.targets is None:
-                raise InputError(f"{file.path}: {_first_fault(file, bounds)}")
+    clipped = [0] * len(files)
+    for place, file in enumerate(files):
+        for frame in _plain_pieces(file, bounds):
+            try:
+                encoded = encode(frame, bounds, with_target=True)
+            except (CellError, EmptyError):
+                raise InputError(f"{file.path}: {_first_fault(file, bounds)}") from None
+            assert encoded.targets is not None
             some = slice(None) if keep is None else keep[read : read + len(frame)]
             rows = encoded.features[some]
             if precision == "float32":
@@ -380,44 +312,34 @@ def encoded_rows(
             here = slice(written, written + len(rows))
             features[here], targets[here] = rows, encoded.targets[some]
             read, written = read + len(frame), written + len(rows)
-            outside += encoded.clipped
+            clipped[place] += encoded.clipped
             if report is not None:
                 report(read, count)
-        clipped.append(outside)
-    return Rows(features, targets, tuple(clipped))
+    return features, targets, clipped
 
 
-def _encode_or_none(frame: pd.DataFrame, bounds: Bounds) -> Encoded | None:
-    try:
-        return encode(frame, bounds, with_target=True)
-    except (CellError, EmptyError):
-        return None
-
-
-def _plain_numbers(bounds: Bounds) -> frozenset[str]:
-    """Return the columns whose cells are numbers, however these are spelled."""
-    return frozenset(
-        name
-        for name, fact in bounds.described.items()
-        if isinstance(fact, Numeric) and fact.date is None and not fact.missing
-    )
+def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
+    """Return the pieces of a file, numbers that nothing but a number spells read at once."""
+    facts = bounds.described.items()
+    numeric = {name: fact for name, fact in facts if isinstance(fact, Numeric)}
+    plain = [name for name, fact in numeric.items() if fact.date is None and not fact.missing]
+    return file.pieces(bounds.described, plain)
 
 
 def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
     """Return what `encode` raises of a whole file of which some piece has a fault."""
-    names = tuple(bounds.described)
+    names, place = bounds.described, 0
     empty: dict[str, int] = {}
     bad: dict[str, CellError] = {}
-    cure, place = "", 0
-    for frame in file.pieces(names, _plain_numbers(bounds)):
-        for name in names:
+    for frame in _plain_pieces(file, bounds):
+        for name, fact in names.items():
             try:
-                _check_cells(frame[name], name, bounds)
+                _check_filled(frame, {name: fact}, bounds.form)
+                _column(frame[name], name, fact, bounds)
             except EmptyError as error:
                 empty.setdefault(name, place + error.rows[name])
-                cure = error.cure
             except CellError as error:
                 bad.setdefault(name, CellError(name, place + error.row, error.what))
         place += len(frame)
     ordered = {name: empty[name] for name in names if name in empty}
-    return EmptyError(ordered, cure) if empty else next(bad[n] for n in names if n in bad)
+    return EmptyError(ordered, _CURE) if empty else next(bad[n] for n in names if n in bad)

@@ -30,8 +30,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SEPARATORS = (",", ";", "\t", "|")
-_TAB = ("tab", r"\t")
 # encodings whose marks count until another one comes, or that leave line ends out
 _LASTING = re.compile("iso2022|hz|utf-?7|(raw_|raw-)?unicode|punycode|idna")
 # how else these marks are set
@@ -54,11 +52,6 @@ class Form:
 
     `thousands` stands between groups of digits, as in 3,178.40; it may be empty. `encoding` is a
     name that Python knows; a byte-order mark in the file goes before it.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be used, or decimal and thousands are the same.
     """
 
     delimiter: str = ","
@@ -83,11 +76,13 @@ class Form:
                 f"decimal and thousands are both {self.decimal!r}; they must differ, as in "
                 "--decimal , --thousands ."
             )
-        if not _is_encoding(self.encoding):
+        try:
+            "a".encode(self.encoding)
+        except (LookupError, ValueError):
             raise InputError(
                 f"encoding is {self.encoding!r}, which is none that Python knows; name one such as "
                 "utf-8, cp1252 or latin-1"
-            )
+            ) from None
         if _LASTING.match(codecs.lookup(self.encoding).name):
             raise InputError(
                 f"encoding is {self.encoding!r}, in which one row may change how those behind it "
@@ -95,17 +90,9 @@ class Form:
             )
 
     def changed(self, given: Mapping[str, Any]) -> Form:
-        r"""Return the form with what is given, by name, in place of its own; None changes nothing.
+        """Return the form with what is given, by name, in place of its own; None changes nothing.
 
-        Raises
-        ------
-        InputError
-            If a name is none of the four, or its value no text that can be used.
-
-        Examples
-        --------
-        >>> Form().changed({"delimiter": "tab", "decimal": None}).delimiter
-        '\t'
+        The delimiter may be the word tab.
         """
         values = {name: value for name, value in given.items() if value is not None}
         for name, value in values.items():
@@ -113,14 +100,13 @@ class Form:
                 raise InputError(f"format has {name!r}; it may have {', '.join(FORM)}")
             if not isinstance(value, str):
                 raise InputError(f"{name} must be text in quotes")
-        if values.get("delimiter") in _TAB:
+        if values.get("delimiter") in ("tab", r"\t"):
             values["delimiter"] = "\t"
         return replace(self, **values)
 
     def different(self) -> dict[str, str]:
         """Return what differs from the usual form, by name."""
-        pairs = {name: getattr(self, name) for name in FORM}
-        return {name: value for name, value in pairs.items() if value != getattr(Form, name)}
+        return {k: v for k in FORM if (v := getattr(self, k)) != getattr(Form, k)}
 
     @property
     def plain(self) -> bool:
@@ -141,8 +127,7 @@ class Form:
         decimal, between = re.escape(self.decimal), re.escape(self.thousands)
         grouped = rf"|\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}" if between else ""
         number = re.compile(
-            rf"[+-]?(?:(?:\d+{grouped})(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?",
-            re.ASCII,
+            rf"[+-]?(?:(?:\d+{grouped})(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?", re.ASCII
         )
 
         def read(text: str) -> str:
@@ -156,38 +141,7 @@ class Form:
 
     def encoding_of(self, start: bytes) -> str:
         """Return the encoding of a file that starts with these bytes: that of its mark, if any."""
-        marked = (name for mark, name in _MARKS if start.startswith(mark))
-        return next(marked, self.encoding)
-
-
-def _is_encoding(name: str) -> bool:
-    try:
-        return bool("a".encode(name))
-    except (LookupError, ValueError):
-        return False
-
-
-def other_delimiter(header: str, delimiter: str) -> str | None:
-    """Return what separates a header more often than `delimiter` does; None if nothing does.
-
-    Examples
-    --------
-    >>> other_delimiter('age;"town, or village";ill', ",")
-    ';'
-    """
-    bare = unquoted(header)
-    best = max(_SEPARATORS, key=bare.count)
-    return best if bare.count(best) > bare.count(delimiter) else None
-
-
-def unquoted(header: str) -> str:
-    """Return what of a header stands outside quotes."""
-    return re.sub(r'"[^"]*"', "", header)
-
-
-def spelled(delimiter: str) -> str:
-    """Return a delimiter as it is typed after --delimiter."""
-    return _TAB[0] if delimiter == "\t" else f"'{delimiter}'"
+        return next((name for mark, name in _MARKS if start.startswith(mark)), self.encoding)
 
 
 def read_number(text: str) -> float:
@@ -211,13 +165,7 @@ def read_number(text: str) -> float:
 
 
 def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
-    """Return `read_number` of each text.
-
-    Examples
-    --------
-    >>> read_numbers(("1.5", " 7 ", "x")).tolist()
-    [1.5, 7.0, nan]
-    """
+    """Return `read_number` of each text."""
     whole = "".join(texts)
     short = len(whole) <= LONGEST_NUMBER or max(map(len, texts)) <= LONGEST_NUMBER
     # with nothing to refuse, `float` reads what `read_number` reads, or raises
@@ -230,13 +178,7 @@ def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
 
 
 def days(text: str, pattern: str) -> float:
-    """Return the days from 1970-01-01 to the date that a text says; NaN if it is no such date.
-
-    Examples
-    --------
-    >>> days("1970-01-03", "%Y-%m-%d"), days("31.2.1970", "%d.%m.%Y")
-    (2.0, nan)
-    """
+    """Return the days from 1970-01-01 to the date that a text says; NaN if it is no such date."""
     try:
         return days_of(datetime.strptime(text, pattern))
     except (ValueError, OverflowError):
@@ -255,10 +197,7 @@ def days_of(moment: date) -> float:
 def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
     """Return a number of a TOML file; where `dated`, the days to a date too.
 
-    Raises
-    ------
-    InputError
-        If it is something else; the message begins with `what`.
+    The error about anything else begins with `what`.
     """
     if dated and isinstance(value, date):  # TOML has dates of its own
         return days_of(value)
@@ -271,13 +210,7 @@ def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
 
 
 def day_text(number: float) -> str:
-    """Return the date that a number of days says; empty if it is out of the calendar.
-
-    Examples
-    --------
-    >>> day_text(2.5)
-    '1970-01-03'
-    """
+    """Return the date that a number of days says; empty if it is out of the calendar."""
     try:
         return f"{_START + timedelta(days=number):%Y-%m-%d}"
     except (OverflowError, ValueError):
@@ -290,13 +223,11 @@ def check_date_pattern(pattern: str) -> None:
         f"date is {pattern!r}; say how dates are written, the year included, as in "
         '"%Y-%m-%d" for 2024-12-31 or "%d.%m.%Y" for 31.12.2024'
     )
-    if "%Y" not in pattern and "%y" not in pattern:
-        raise refusal
+
+    def year() -> int:
+        return datetime.strptime(_SAMPLE.strftime(pattern), pattern).year
+
     # the error of a bad pattern may be one of the text that is parsed
-    year = told_anew(
-        lambda: datetime.strptime(_SAMPLE.strftime(pattern), pattern).year,
-        ValueError,
-        lambda _: refusal,
-    )
-    if year != _SAMPLE.year:
+    faults, yearless = (ValueError, re.error), "%y" not in pattern.lower()
+    if yearless or told_anew(year, faults, lambda _: refusal) != _SAMPLE.year:
         raise refusal

@@ -13,7 +13,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.form import LONGEST_NUMBER, Form, other_delimiter, spelled, unquoted
-from taciturn.tables.identity import TEXT, kind_of
+from taciturn.tables.cells import TEXT, kind_of
+from taciturn.tables.form import LONGEST_NUMBER, Form
 from taciturn.typing import HostArray
 
 BYTES_AT_ONCE = 2**20
@@ -32,7 +32,6 @@ ROWS_AT_ONCE = 8192
 # bytes of a row in UTF-8: a quote that is left open does not take the whole file into memory
 LONGEST_ROW = 2**24
 
-_LINE, _RETURN, _QUOTE = (ord(mark) for mark in '\n\r"')
 # stands for bytes that are no text: no text in UTF-8 holds it
 _NO_TEXT = "\udfff".encode("utf-8", "surrogatepass")
 codecs.register_error("taciturn.no-text", lambda error: ("\udfff", error.end))  # type: ignore[attr-defined]
@@ -40,6 +39,8 @@ _STRAY_QUOTE = (
     "is not a valid CSV file (a cell has a quote inside and none around it, or text behind its "
     "quote; put the cell in quotes and double the one inside)"
 )
+# names of columns, and what to do where a row has another number of cells
+_Header: TypeAlias = tuple[tuple[str, ...], str]
 _OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is it cut short?"
 
 
@@ -61,15 +62,12 @@ class Piece(NamedTuple):
         Those in `numbers` become numbers at once where none of their cells is any other text: the
         same ones as their texts would be read as, more slowly.
         """
-        read = {
-            name: self._column(name, form, quick=name in numbers)
-            for name in self.names
-            if name in names
-        }
+        wanted = [name for name in self.names if name in names]
+        read = {name: self._column(name, form, quick=name in numbers) for name in wanted}
         return pd.DataFrame(read, index=pd.RangeIndex(self.rows), copy=False)
 
     def kind(self, name: str) -> str:
-        """Return how a column is stored, in words; see `taciturn.tables.identity`."""
+        """Return how a column is stored, in words; see `taciturn.tables.cells`."""
         cells = self.cells[name]
         return kind_of(cells) if isinstance(cells, pd.Series) else TEXT
 
@@ -78,14 +76,12 @@ class Piece(NamedTuple):
         if isinstance(cells, pd.Series):
             if quick and cells.dtype.kind in "iuf":
                 return pd.Series(cells.to_numpy())
-            texts = told_anew(
-                lambda: _as_text(cells, form),
-                (NotImplementedError, ValueError, OverflowError),
-                lambda _: InputError(
-                    f"column {name!r} holds a cell that has no text, as a moment outside the "
-                    "calendar in a time zone; drop such rows"
-                ),
+            refusal = InputError(
+                f"column {name!r} holds a cell that has no text, as a moment outside the calendar "
+                "in a time zone; drop such rows"
             )
+            faults = (NotImplementedError, ValueError, OverflowError)
+            texts = told_anew(lambda: _as_text(cells, form), faults, lambda _: refusal)
             return pd.Series(texts, dtype=object)
         numbers = _as_numbers(cells) if quick and form.plain else None
         if numbers is not None:
@@ -116,8 +112,7 @@ def _as_text(cells: pd.Series, form: Form) -> list[str]:
             return str(cell).replace(".", form.decimal)
         return str(cell).strip()
 
-    missing = cells.isna().to_numpy()
-    pairs = zip(cells.astype(object), missing, strict=True)
+    pairs = zip(cells.astype(object), cells.isna().to_numpy(), strict=True)
     return ["" if hole else text(cell) for cell, hole in pairs]
 
 
@@ -151,37 +146,28 @@ def text_pieces(
 ) -> Iterator[Piece]:
     """Yield the rows of a file of text, at least one piece, which may have no rows.
 
-    Parameters
-    ----------
-    wanted
-        The columns whose cells are kept; None for all.
-
-    Raises
-    ------
-    InputError
-        If the file is empty or no CSV file, or a row has another number of cells than the header.
-        What is wrong with a row is named before what is wrong with a later one. Where the header
-        looks as if it were separated otherwise, the message says how.
+    The cells of the columns `wanted` are kept; None for all. What is wrong with a row is named
+    before what is wrong with a later one.
     """
     header: _Header | None = None
     before = 0  # records that were found, the header among them
     for whole in _whole_records(path, file, form):
         raw = _without_blanks(whole, form)
         fault = _fault(raw, form)
-        good = raw if fault is None else raw[: _end_of_records(raw[: fault.place])]
+        good = raw if fault is None else raw[: _end_of_records(raw[: fault[0]])]
         header = header or _header(path, raw, good, form)
-        found = None if header is None else _cells(good, header.names, form, wanted)
+        found = None if header is None else _cells(good, header[0], form, wanted)
         if header is not None and found is None:
             raise _ragged(path, good, header, before, form)
         if fault is not None:
-            raise InputError(f"{path} {fault.what}")
+            raise InputError(f"{path} {fault[1]}")
         if header is None or found is None:  # nothing but line ends
             continue
         cells, count = found
         first = 0 if before else 1
         for start in range(first, max(count, first + 1), ROWS_AT_ONCE):
             some = {name: column[start : start + ROWS_AT_ONCE] for name, column in cells.items()}
-            yield Piece(header.names, min(count - start, ROWS_AT_ONCE), some)
+            yield Piece(header[0], min(count - start, ROWS_AT_ONCE), some)
         before += count
     if header is None:
         raise InputError(f"{path} is empty; a header and at least one row are needed")
@@ -195,26 +181,11 @@ def no_text(form: Form) -> str:
     )
 
 
-class _Header(NamedTuple):
-    names: tuple[str, ...]
-    hint: str | None  # what to do if it looks as if it were separated otherwise
-
-
-class _Fault(NamedTuple):
-    place: int
-    what: str
-
-
 def _whole_records(path: object, file: io.BufferedReader, form: Form) -> Iterator[bytes]:
     """Yield a file as UTF-8, cut where a line ends outside quotes; what is no text as a mark.
 
     **Guarantee.** Whether a record is too long depends on that record alone: what is looked at
     begins where a record does, and has `LONGEST_ROW` bytes whenever a record is refused.
-
-    Raises
-    ------
-    InputError
-        If a record has `LONGEST_ROW` bytes or more.
     """
     decoder = codecs.getincrementaldecoder(form.encoding_of(file.peek(8)))("taciturn.no-text")
     text, more = b"", True
@@ -260,8 +231,8 @@ def _without_blanks(raw: bytes, form: Form) -> bytes:
     return re.sub(before + rb' *+("(?:[^"]++|"")*+")', rb"\1\2", raw)
 
 
-def _fault(raw: bytes, form: Form) -> _Fault | None:
-    """Return what first makes whole records of a file no CSV file, and where; None if nothing does.
+def _fault(raw: bytes, form: Form) -> tuple[int, str] | None:
+    """Return where whole records of a file are first no CSV file, and why; None if nowhere.
 
     **Guarantee.** A record whose quotes are wrong does not change how another one is read: the file
     is refused. In the grammar that is left a quote is at an end of a cell, or one of two that stand
@@ -271,40 +242,39 @@ def _fault(raw: bytes, form: Form) -> _Fault | None:
     """
     faults = []
     if not raw.isascii() and _NO_TEXT in raw:
-        faults.append(_Fault(raw.index(_NO_TEXT), no_text(form)))
+        faults.append((raw.index(_NO_TEXT), no_text(form)))
     if b'"' in raw:
         # between line ends, as in the file
         text = np.frombuffer(b"\n" + raw + b"\n", np.uint8)
-        quotes = np.flatnonzero(text == _QUOTE)
+        quotes = np.flatnonzero(text == ord('"'))
         outside = np.where(np.arange(len(quotes)) % 2, 1, -1)  # behind one that closes a cell
-        around = text[quotes + outside]
-        stray = ~np.isin(around, [ord(form.delimiter), _LINE, _RETURN, _QUOTE])
+        usual = [ord(form.delimiter), *b'\n\r"']
+        stray = ~np.isin(text[quotes + outside], usual)
         if stray.any():
-            faults.append(_Fault(int(quotes[stray][0]) - 1, _STRAY_QUOTE))
+            faults.append((int(quotes[stray][0]) - 1, _STRAY_QUOTE))
         elif len(quotes) % 2:
-            faults.append(_Fault(int(quotes[-1]) - 1, _OPEN_QUOTE))
+            faults.append((int(quotes[-1]) - 1, _OPEN_QUOTE))
     return min(faults, default=None)
 
 
 def _header(path: object, raw: bytes, good: bytes, form: Form) -> _Header | None:
     """Return the first record of text; None if there is none in its `good` part."""
     line = next((line for line in raw.splitlines() if line), b"")
-    first = "" if _NO_TEXT in line else line.decode()
-    other = other_delimiter(first, form.delimiter)
-    hint = None
-    if other is not None:
-        what = "tabs" if other == "\t" else other
-        hint = f"looks separated by {what}: add --delimiter {spelled(other)}"
-        if form.delimiter not in unquoted(first):
-            raise InputError(f"{path} has one column as it is read; its header {hint}")
+    bare = "" if _NO_TEXT in line else re.sub(r'"[^"]*"', "", line.decode())  # outside quotes
+    best, hint = max(",;\t|", key=bare.count), "is the file cut short?"
+    if bare.count(best) > bare.count(form.delimiter):
+        what, typed = ("tabs", "tab") if best == "\t" else (best, f"'{best}'")
+        hint = f"header looks separated by {what}: add --delimiter {typed}"
+        if form.delimiter not in bare:
+            raise InputError(f"{path} has one column as it is read; its {hint}")
+        hint = f"the {hint}"
     names = next(_rows(good, form), None)
-    return None if names is None else _Header(tuple(map(str.strip, names)), hint)
+    return None if names is None else (tuple(map(str.strip, names)), hint)
 
 
 def _rows(raw: bytes, form: Form) -> Iterator[list[str]]:
     lines = io.StringIO(raw.decode(), newline="")
-    read = csv.reader(lines, delimiter=form.delimiter, skipinitialspace=True)
-    return (row for row in read if row)
+    return filter(None, csv.reader(lines, delimiter=form.delimiter, skipinitialspace=True))
 
 
 def _cells(
@@ -313,32 +283,25 @@ def _cells(
     """Return columns of whole records and how many these are; None if their lengths differ."""
     places = [k for k, name in enumerate(names) if wanted is None or name in wanted]
     numbered = [str(k) for k in range(len(names))]
+    read = arrow_csv.ReadOptions(use_threads=False, block_size=len(raw) + 2, column_names=numbered)
+    parse = arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True)
+    convert = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(numbered, pa.string()), null_values=[], check_utf8=False,
+        include_columns=[str(k) for k in places] or numbered[:1],
+    )  # fmt: skip
+    # a mark of byte order would be left out at the start, wherever that is in the file
+    buffer = pa.py_buffer(b"\n" + raw)
     try:
-        table = arrow_csv.read_csv(
-            # a mark of byte order would be left out at the start, wherever that is in the file
-            pa.py_buffer(b"\n" + raw),
-            arrow_csv.ReadOptions(
-                use_threads=False, block_size=len(raw) + 2, column_names=numbered
-            ),
-            arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
-            arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(numbered, pa.string()),
-                include_columns=[str(k) for k in places] or numbered[:1],
-                null_values=[],
-                check_utf8=False,
-            ),
-        )
+        table = arrow_csv.read_csv(buffer, read, parse, convert)
     except pa.ArrowInvalid:  # whose message quotes a row
         return None
     return {names[k]: table.column(str(k)).combine_chunks() for k in places}, table.num_rows
 
 
 def _ragged(path: object, raw: bytes, header: _Header, before: int, form: Form) -> InputError:
+    width, hint = len(header[0]), header[1]
     for place, row in enumerate(_rows(raw, form), before):
-        if len(row) != len(header.names):
-            hint = f"the header {header.hint}" if header.hint else "is the file cut short?"
-            width = len(header.names)
-            return InputError(
-                f"{path}: row {place} has {len(row)} cells and the header {width}; {hint}"
-            )
+        if len(row) != width:
+            what = f"row {place} has {len(row)} cells and the header {width}"
+            return InputError(f"{path}: {what}; {hint}")
     return InputError(f"{path} is not a valid CSV file; is it cut short?")

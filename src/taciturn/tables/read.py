@@ -22,6 +22,10 @@ from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 
 SUFFIXES = (".csv", ".parquet")
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+_EXCEL_FILE = (
+    "{} is a spreadsheet, as of Excel, or an archive; save its sheet as CSV or Parquet, and name "
+    "that file"
+)
 _EXCEL_MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _USUAL = Form()
 _T = TypeVar("_T")
@@ -30,21 +34,14 @@ _T = TypeVar("_T")
 Report: TypeAlias = Callable[[int, int | None], None]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TableFile:
-    """A CSV or Parquet file whose rows were counted.
+    """A CSV or Parquet file whose rows were counted: one at least.
 
-    Attributes
-    ----------
-    rows
-        How many there are, at least one.
-    kept, kinds
-        The columns that were kept as text while the rows were counted, and how each is stored, in
-        words: one way for most files.
-    content
-        The bytes of what can be read once only, as a pipe; None for a file.
-    stamp
-        What changes where a file is written to or replaced.
+    - `kept`, `kinds`: the columns that were kept as text meanwhile, and how each is stored, in
+      words: one way for most files.
+    - `content`: the bytes of what can be read once only, as a pipe; None for a file.
+    - `stamp`: what changes where a file is written to or replaced.
     """
 
     path: Path
@@ -61,48 +58,33 @@ class TableFile:
     ) -> Iterator[pd.DataFrame]:
         """Yield some columns, a few thousand rows at a time, as `read_table` returns them.
 
-        Parameters
-        ----------
-        numbers
-            Columns that may become numbers at once; see `Piece.read`.
-
-        Raises
-        ------
-        InputError
-            As `read_table`, and if the file is not the one that was counted.
+        `numbers` may become numbers at once; see `Piece.read`. A file that is not the one that was
+        counted is refused.
         """
+        changed = InputError(
+            f"{self.path} changed after its rows were counted; start again once nothing writes to "
+            "it"
+        )
         rows = 0
         for piece in _pieces(self.path, self.form, self.content, columns):
             rows += piece.rows
             if piece.names != self.columns or rows > self.rows:
-                raise self._changed()
+                raise changed
             yield piece.read(columns, self.form, numbers)
         if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
-            raise self._changed()
-
-    def _changed(self) -> InputError:
-        return InputError(
-            f"{self.path} changed after its rows were counted; start again once nothing writes to "
-            "it"
-        )
+            raise changed
 
 
 def count_table(
-    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+    path: Path, form: Form = _USUAL, keep: Collection[str] | None = (), report: Report | None = None
 ) -> TableFile:
     """Return a file with its rows counted, in one pass that holds a few thousand at a time.
 
-    Parameters
-    ----------
-    keep
-        Columns to keep as text; those that the file lacks are passed over.
-    report
-        Called with the number of rows that were counted, and None.
-
-    Raises
-    ------
-    InputError
-        As `read_table`.
+    The columns to `keep` as text may be missing; None for all. `report` is called with the number
+    of rows that were counted, and None. Refused are files that cannot be read, Excel files, those
+    without rows, with two columns of one name, or with a row that has another number of cells than
+    the header (as the last one of a truncated file). Where the header looks as if it were separated
+    otherwise, the message says how.
     """
     refuse_spreadsheet(path)
     stamp = _stamp(path)
@@ -115,88 +97,55 @@ def count_table(
         columns, rows = piece.names, rows + piece.rows
         if report is not None:
             report(rows, None)
+        if keep is None:
+            kept.append(piece.read(columns, form))
+            continue
         some = [name for name in columns if name in keep]
         kept.append(piece.read(some, form).map(lambda text: names.setdefault(text, text)))
-        if not piece.rows:  # which says nothing of how columns are stored
-            continue
-        kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
-    _check_rows(path, rows)
-    return TableFile(
-        path=path,
-        form=form,
-        columns=columns,
-        rows=rows,
-        kept=pd.concat(kept, ignore_index=True),
-        kinds=kinds,
-        content=content,
-        stamp=stamp,
-    )
+        if piece.rows:  # no rows say nothing of how columns are stored
+            kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
+    if not rows:
+        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+    texts = pd.concat(kept, ignore_index=True)
+    return TableFile(path, form, columns, rows, texts, kinds, content, stamp)
 
 
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
     """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
 
     Numbers in a Parquet file that are stored as such become text in `form`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is an Excel file, has no rows, names a column twice, or a row
-        has another number of cells than the header (as the last one of a truncated file). Where
-        the header looks as if it were separated otherwise, the message says how.
     """
-    refuse_spreadsheet(path)
-    pieces = [piece.read(piece.names, form) for piece in _pieces(path, form, None, None)]
-    frame = pd.concat(pieces, ignore_index=True)
-    _check_rows(path, len(frame))
-    return frame
-
-
-def _check_rows(path: Path, rows: int) -> None:
-    if not rows:
-        raise InputError(f"{path} has no rows; a header and at least one row are needed")
+    return count_table(path, form, None).kept
 
 
 def count_tables(
-    path: Path, form: Form = _USUAL, keep: Collection[str] = (), report: Report | None = None
+    path: Path, form: Form = _USUAL, keep: Collection[str] | None = (), report: Report | None = None
 ) -> dict[Path, TableFile]:
-    """Return the one table at `path`, or one per agent if it is a folder, with rows counted."""
-    if not isdir(path):
-        return {path: count_table(path, form, keep, report)}
-    files = {file: count_table(file, form, keep, report) for file in _files(path)}
-    _check_alike({file: counted.columns for file, counted in files.items()})
-    return files
-
-
-def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
     """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
-    Suffixes count in any case of their letters: exports may end in .CSV.
-
-    Raises
-    ------
-    InputError
-        As `read_table`; if there is no such file, two have different columns, or an Excel file has
-        none beside it that is called the same.
+    Suffixes count in any case of their letters: exports may end in .CSV. Refused are a folder
+    without such files, two files with different columns, and an Excel file that has none of the
+    same name beside it.
     """
     if not isdir(path):  # not Path.is_dir, which raises for names that are too long
-        return {path: read_table(path, form)}
-    frames = {file: read_table(file, form) for file in _files(path)}
-    columns = _check_alike({file: tuple(frame.columns) for file, frame in frames.items()})
-    return {file: frame[list(columns)] for file, frame in frames.items()}
-
-
-def _check_alike(columns: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the columns of the first file; raise `InputError` if another one has others."""
-    first, *others = columns
+        return {path: count_table(path, form, keep, report)}
+    files = {file: count_table(file, form, keep, report) for file in _files(path)}
+    first, *others = files
     for file in others:
-        other = set(columns[file]) ^ set(columns[first])
+        other = set(files[file].columns) ^ set(files[first].columns)
         if other:
             raise InputError(
                 f"{file.name} and {first.name} have different columns: {min(other)!r} is in one "
                 "only; all agents need the same columns"
             )
-    return columns[first]
+    return files
+
+
+def read_tables(path: Path, form: Form = _USUAL) -> dict[Path, pd.DataFrame]:
+    """Return all cells of `count_tables` as text, with the columns in the order of the first."""
+    tables = count_tables(path, form, None)
+    columns = list(next(iter(tables.values())).columns)
+    return {file: table.kept[columns] for file, table in tables.items()}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -217,7 +166,7 @@ def _files(folder: Path) -> list[Path]:
 def refuse_spreadsheet(path: Path) -> None:
     """Raise `InputError` if the name is that of a spreadsheet, whether there is one or not."""
     if is_spreadsheet(path):
-        raise _excel(path)
+        raise InputError(_EXCEL_FILE.format(path))
 
 
 def is_spreadsheet(path: Path) -> bool:
@@ -225,21 +174,18 @@ def is_spreadsheet(path: Path) -> bool:
     return path.suffix.lower() in _EXCEL
 
 
-def _excel(path: Path) -> InputError:
-    return InputError(
-        f"{path} is a spreadsheet, as of Excel, or an archive; save its sheet as CSV or Parquet, "
-        "and name that file"
-    )
-
-
 def _pieces(
     path: Path, form: Form, content: bytes | None, wanted: Collection[str] | None
 ) -> Iterator[Piece]:
     """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
     stored = path.suffix.lower() == ".parquet"
-    with _read(path, lambda: _open(path, content)) as file:
+
+    def opened() -> io.BufferedReader:
+        return path.open("rb") if content is None else io.BufferedReader(io.BytesIO(content))
+
+    with _read(path, opened) as file:
         if not stored and file.peek(8).startswith(_EXCEL_MARKS):
-            raise _excel(path)
+            raise InputError(_EXCEL_FILE.format(path))
         pieces = parquet_pieces(file, wanted) if stored else text_pieces(path, file, form, wanted)
 
         def next_piece() -> Piece | None:
@@ -255,10 +201,6 @@ def _pieces(
             if twice:
                 raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
             yield piece
-
-
-def _open(path: Path, content: bytes | None) -> io.BufferedReader:
-    return path.open("rb") if content is None else io.BufferedReader(io.BytesIO(content))
 
 
 def _read(path: Path, work: Callable[[], _T]) -> _T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -13,10 +13,10 @@ from jaxtyping import Bool, Float, Int, Num
 from taciturn.errors import InputError, no_bounds
 from taciturn.problems import numbered, partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
+from taciturn.tables.cells import identities
 from taciturn.tables.columns import Numeric
 from taciturn.tables.encode import check_columns, encoded_names, encoded_norm, encoded_rows
-from taciturn.tables.form import FORM, Form
-from taciturn.tables.identity import identities
+from taciturn.tables.form import FORM
 from taciturn.tables.read import Report, TableFile, count_table, count_tables
 from taciturn.typing import HostArray, Precision, Task
 
@@ -25,19 +25,13 @@ from taciturn.typing import HostArray, Precision, Task
 class Source:
     """The files of a table and of its public facts.
 
-    Attributes
-    ----------
-    path
-        A CSV or Parquet file, or a folder with one such file per agent.
-    bounds
-        The TOML file of the public facts; None if the user named none, which is refused.
-    agent_column, person_column
-        The columns that say which agent has a row, and, where persons are protected, which person
-        it is about.
-    test
-        A file of test records, which are public by declaration.
-    delimiter, decimal, thousands, encoding
-        How the files are written, in place of what the bounds say; see `Form`.
+    - `path`: a CSV or Parquet file, or a folder with one such file per agent.
+    - `bounds`: the TOML file of the public facts; None if the user named none, which is refused.
+    - `agent_column`, `person_column`: those that say which agent has a row, and, where persons are
+      protected, which person it is about.
+    - `test`: a file of test records, which are public by declaration.
+    - `delimiter`, `decimal`, `thousands`, `encoding`: how the files are written, in place of what
+      the bounds say; see `Form`.
     """
 
     path: Path
@@ -57,28 +51,18 @@ class Source:
         columns = {"agent": self.agent_column, "person": self.person_column}
         return {what: name for what, name in columns.items() if name is not None}
 
-    def form(self, stated: Form) -> Form:
-        """Return the form in which the files are read, where the bounds state another one."""
-        return stated.changed({name: getattr(self, name) for name in FORM})
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """Private records as numbers, with what is public about them; see `encode`.
 
-    Attributes
-    ----------
-    features, targets
-        The training rows, then the test rows, which are public and may be none.
-    owners
-        The rows of each agent; None if they are still to be partitioned.
-    clipped
-        How many cells of training rows lay outside the bounds: private.
-    conditions
-        Facts taken as public; a certificate holds under these.
-    persons
-        The number of the person of each training row, in the order of their identities; None where
-        records are protected. Private.
+    - `features`, `targets`: the training rows, then the test rows, which are public and may be
+      none.
+    - `owners`: the rows of each agent; None if they are still to be partitioned.
+    - `clipped`: how many cells of training rows lay outside the bounds: private.
+    - `conditions`: facts taken as public; a certificate holds under these.
+    - `persons`: the number of the person of each training row, in the order of their identities;
+      None where records are protected. Private.
     """
 
     name: str
@@ -117,7 +101,7 @@ class Table:
         return self.bounds.task
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Files:
     """The files of a table with their rows counted, of which no cell was looked at.
 
@@ -158,50 +142,44 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     """Return the files of a table, their rows counted and their owners read, in one pass.
 
     A few thousand rows are in memory at a time, and of the columns that say whose a row is, all.
+    `known` are the public facts, where no file states them; `report` is called with the number of
+    rows that were counted in a file, and None.
 
-    Parameters
-    ----------
-    known
-        The public facts, where no file states them.
-    report
-        Called with the number of rows that were counted in a file, and None.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, no bounds are given, the columns are not those of the bounds, or
-        the test file is one that is trained on.
-
-    Notes
-    -----
     **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
     result of this function, or an error that it raises, depend on more than the form of the file.
     """
-    bounds = known or _read_bounds(source)
-    bounds = replace(bounds, form=source.form(bounds.form))
+    if known is None and source.bounds is None:
+        raise InputError(no_bounds(str(source.path), source.target))
+    bounds = known or read_bounds(cast(Path, source.bounds))
+    form = bounds.form.changed({name: getattr(source, name) for name in FORM})
+    bounds = replace(bounds, form=form)
     if bounds.target_name != source.target:
         raise InputError(
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
             f"{bounds.target_name!r}; use one name in both"
         )
     _check_owner_columns(source, bounds)
-    keep = tuple(source.owner_columns.values())
-    tables = count_tables(source.path, bounds.form, keep, report)
+    whose = tuple(source.owner_columns.values())
+    tables = count_tables(source.path, form, whose, report)
     owners = _owners(source, list(tables.values()))
-    tests = None
+    tests = persons = None
     if source.test is not None:
-        tests = count_table(source.test, bounds.form, (), report)
+        tests = count_table(source.test, form, (), report)
         if any(os.path.samefile(source.test, file) for file in tables):
             raise InputError(
                 f"{source.test} is trained on, and metrics on test records are shown without "
                 "noise; name a file of other records, or use --oracle-metrics"
             )
     for table in (*tables.values(), *(() if tests is None else (tests,))):
-        _check_columns(table, source, bounds)
-    persons = _persons(source, list(tables.values()), bounds.form)
-    return Files(
-        source=source, bounds=bounds, tables=tables, tests=tests, owners=owners, persons=persons
-    )
+        try:
+            check_columns((c for c in table.columns if c not in whose), bounds, with_target=True)
+        except InputError as error:
+            raise InputError(f"{table.path}: {error}") from error
+    if (column := source.person_column) is not None:
+        names = [name for table in tables.values() for name in _names(column, table)]
+        kinds = frozenset[str]().union(*(table.kinds[column] for table in tables.values()))
+        persons = numbered(identities(column, kinds, names, form))
+    return Files(source, bounds, tables, tests, owners, persons)
 
 
 def table_of(
@@ -211,22 +189,9 @@ def table_of(
     report: Report | None = None,
     keep: Bool[HostArray, "_n"] | None = None,
 ) -> Table:
-    """Return the table of files that were counted, its cells encoded.
+    """Return the table of files that were counted, its cells encoded (`encoded_rows`).
 
-    Parameters
-    ----------
-    precision, report
-        As of `encoded_rows`.
-    keep
-        The training rows that are kept; None for all. The table then has no others, and no owners.
-
-    Raises
-    ------
-    InputError
-        If file and bounds do not fit together, or a file changed since its rows were counted.
-
-    Notes
-    -----
+    Where training rows to `keep` are given, the table has no others, and no owners.
     Which of the public labels occur is a fact about the records: a table in which only one does is
     trained on like any other.
     """
@@ -234,17 +199,17 @@ def table_of(
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
     tests = 0 if files.tests is None else files.tests.rows
     kept = None if keep is None else np.append(keep, np.ones(tests, bool))
-    rows = encoded_rows(tables, bounds, precision=precision, report=report, keep=kept)
+    features, targets, clipped = encoded_rows(tables, bounds, precision, report, kept)
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
         source=str(source.path),
         bounds=bounds,
-        features=rows.features,
-        targets=rows.targets,
+        features=features,
+        targets=targets,
         train_rows=files.rows if keep is None else int(np.sum(keep)),
         owners=files.owners if keep is None else None,
-        clipped=sum(rows.clipped[: len(files.tables)]),
+        clipped=sum(clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
@@ -266,20 +231,6 @@ def _check_owner_columns(source: Source, bounds: Bounds) -> None:
             f"{source.person_column!r} is given as the column of agents and of persons; where each "
             "person is an agent, name it as the agent column and protect records, or name two"
         )
-
-
-def _read_bounds(source: Source) -> Bounds:
-    if source.bounds is None:
-        raise InputError(no_bounds(str(source.path), source.target))
-    return read_bounds(source.bounds)
-
-
-def _check_columns(table: TableFile, source: Source, bounds: Bounds) -> None:
-    learned = [c for c in table.columns if c not in source.owner_columns.values()]
-    try:
-        check_columns(learned, bounds, with_target=True)
-    except InputError as error:
-        raise InputError(f"{table.path}: {error}") from error
 
 
 def _owners(source: Source, tables: list[TableFile]) -> tuple[HostArray, ...] | None:
@@ -305,30 +256,15 @@ def _names(column: str, table: TableFile) -> HostArray:
     names = table.kept[column].to_numpy(object)
     empty = np.flatnonzero(names == "")
     if empty.size:
-        raise InputError(
-            f"column {column!r}, row {int(empty[0]) + 1} is empty; say whose record it is"
-        )
+        raise InputError(f"column {column!r}, row {empty[0] + 1} is empty; say whose record it is")
     return names
-
-
-def _persons(source: Source, tables: list[TableFile], form: Form) -> Int[HostArray, "_n"] | None:
-    column = source.person_column
-    if column is None:
-        return None
-    names = [name for table in tables for name in _names(column, table)]
-    kinds = frozenset[str]().union(*(table.kinds[column] for table in tables))
-    return numbered(identities(column, kinds, names, form))
 
 
 def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:
     """Return what a certificate takes as public about a table.
 
-    Parameters
-    ----------
-    persons
-        Whether persons are protected, and not records.
-    tests
-        The file of test records, which are public by declaration; None without any.
+    `persons` says whether these are protected, and not records; `tests` is the file of test
+    records, which are public by declaration, None without any.
     """
     one = "person's rows say" if persons else "record says"
     ranges = (
@@ -347,17 +283,17 @@ def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None)
             "the number of persons of each agent is public, and so is which agents have rows of a "
             "person; how many rows one has is not"
         )
-    conditions: tuple[str, ...] = (ranges, counts)
+    conditions = [ranges, counts]
     if any(isinstance(fact, Numeric) and fact.accepts_missing for fact in bounds.columns.values()):
         known = "is public" if bounds.origin == "public" else "was filled in from the records too"
-        conditions += (
-            f"which columns may have missing cells, and what such a cell counts as, {known}",
+        conditions.append(
+            f"which columns may have missing cells, and what such a cell counts as, {known}"
         )
     if any(fact.coding for fact in bounds.columns.values()):
-        conditions += (
+        conditions.append(
             "scales, bins, centres and weights of columns are public: chosen before anybody looked "
-            "at the records",
+            "at the records"
         )
-    if tests is None:
-        return conditions
-    return (*conditions, f"the test records in {tests} are public, by declaration")
+    if tests is not None:
+        conditions.append(f"the test records in {tests} are public, by declaration")
+    return tuple(conditions)
