@@ -167,11 +167,7 @@ def _least_first(entry: tuple[str, Interval | None]) -> float:
 
 
 def score_of_labels(
-    question: Tally,
-    totals: Float[HostArray, " d"],
-    records: int,
-    variance: float,
-    scale: Scale,
+    question: Tally, totals: Float[HostArray, " d"], records: int, variance: float, scale: Scale
 ) -> PrivateScore:
     """Return the score from the counts of a `Tally`, each with noise of that variance."""
     names = scale.labels

@@ -13,10 +13,7 @@ from taciturn.proposal.data_facts import (
     weights_text,
 )
 from taciturn.proposal.document import Document, Extended, Part
-from taciturn.proposal.forecast import (
-    known_forecast,
-    risk_warning,
-)
+from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.proposal.parts import (
     NONE,
     Budget,

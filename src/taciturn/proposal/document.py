@@ -84,11 +84,7 @@ class Document(Part):
 
     def to_json(self) -> str:
         """Return the canonical JSON."""
-        values = {
-            "format": self.FORMAT,
-            "version": self.VERSION,
-            **self.model_dump(mode="json"),
-        }
+        values = {"format": self.FORMAT, "version": self.VERSION, **self.model_dump(mode="json")}
         return _canonical(values)
 
     @property

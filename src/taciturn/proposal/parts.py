@@ -7,25 +7,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_serializer, model_validator
 
 from taciturn.algorithms import METHODS, Value, checked_options
 from taciturn.errors import InputError
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
-from taciturn.privacy import (
-    Adjacency,
-    Messages,
-    Observer,
-    Sum,
-    Terms,
-    Unit,
-    relation_named,
-)
+from taciturn.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
 from taciturn.problems import (
     Loss,
     Problem,
@@ -240,11 +227,7 @@ class Connection(Part):
 
 
 def problem_of(
-    loss: Loss,
-    regulariser: Named,
-    constraint: Named,
-    structure: Structure | None,
-    columns: int,
+    loss: Loss, regulariser: Named, constraint: Named, structure: Structure | None, columns: int
 ) -> Problem:
     """Return the problem; a structure stands in place of regulariser and constraint."""
     plain = Problem(

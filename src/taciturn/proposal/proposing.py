@@ -10,14 +10,7 @@ from pathlib import Path
 from taciturn.algorithms import MOST_NOISE, SHARE, Method, Setting, noise_share, settled
 from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
-from taciturn.network import (
-    SUFFIXES,
-    Graph,
-    cyclic_walk,
-    network_named,
-    read_network,
-    uniform_walk,
-)
+from taciturn.network import SUFFIXES, Graph, cyclic_walk, network_named, read_network, uniform_walk
 from taciturn.problems import Loss, default_clip, facts_from, held_out_counts
 from taciturn.proposal.data_facts import (
     DataFacts,

@@ -23,14 +23,7 @@ from taciturn.algorithms import (
 from taciturn.errors import InputError
 from taciturn.privacy import Observer, Sum, observer_named, relation_named
 from taciturn.problems import check_at_one_agent, held_out_share
-from taciturn.proposal.parts import (
-    NONE,
-    Budget,
-    Named,
-    Structure,
-    StructureName,
-    check_seed,
-)
+from taciturn.proposal.parts import NONE, Budget, Named, Structure, StructureName, check_seed
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))

@@ -17,12 +17,7 @@ from taciturn.training.data import (
 from taciturn.training.division import DEFAULT_AGENTS, Division
 from taciturn.training.measuring import Attempts
 from taciturn.training.result import Training, model_of, released, table_model_terms
-from taciturn.training.training import (
-    reserved,
-    train,
-    train_on,
-    warnings_of,
-)
+from taciturn.training.training import reserved, train, train_on, warnings_of
 
 __all__ = [
     "DEFAULT_AGENTS",

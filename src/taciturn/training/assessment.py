@@ -244,10 +244,7 @@ def _weighted(
 
 
 def _of_numbers(
-    data: DividedData,
-    targets: Float[HostArray, "N"],
-    squares: Float[HostArray, "N"],
-    error: float,
+    data: DividedData, targets: Float[HostArray, "N"], squares: Float[HostArray, "N"], error: float
 ) -> Assessment:
     scale, middle = target_scale(data.dataset)
     mean = float(np.mean(targets))

@@ -24,13 +24,7 @@ from taciturn.problems import (
     pack,
     spread_local,
 )
-from taciturn.proposal import (
-    DataFacts,
-    Proposal,
-    Request,
-    StructureRequest,
-    propose,
-)
+from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from taciturn.tables import Files, Numeric, Source, Table, inputs_of
 from taciturn.training.division import Division, counts_of
 from taciturn.typing import HostArray, Precision

@@ -17,13 +17,7 @@ from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_
 from taciturn.features import AroundCentre, FeatureMap
 from taciturn.problems import Origin, Shards
 from taciturn.proposal import labels_of
-from taciturn.training.assessment import (
-    UNMEASURED,
-    curves_on_test,
-    measure,
-    on_training,
-    optimum,
-)
+from taciturn.training.assessment import UNMEASURED, curves_on_test, measure, on_training, optimum
 from taciturn.training.data import DividedData, target_scale
 from taciturn.training.result import Training
 

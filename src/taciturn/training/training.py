@@ -18,15 +18,7 @@ import numpy as np
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import (
-    ChargedTo,
-    Plan,
-    Run,
-    check_chargeable,
-    reserve,
-    returned_on_error,
-    run,
-)
+from taciturn.engine import ChargedTo, Plan, Run, check_chargeable, reserve, returned_on_error, run
 from taciturn.engine.running import check_devices
 from taciturn.errors import InputError
 from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
@@ -34,22 +26,11 @@ from taciturn.features import AroundCentre
 from taciturn.privacy import delta_warning
 from taciturn.problems import Devices, Draw, origin_of
 from taciturn.problems.memory import give_back
-from taciturn.proposal import (
-    Proposal,
-    Request,
-    StructureRequest,
-    centre_warning,
-)
+from taciturn.proposal import Proposal, Request, StructureRequest, centre_warning
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.tables import Table
 from taciturn.training.assessment import UNMEASURED
-from taciturn.training.data import (
-    DividedData,
-    check_data,
-    divide_records,
-    inputs_for,
-    proposal_for,
-)
+from taciturn.training.data import DividedData, check_data, divide_records, inputs_for, proposal_for
 from taciturn.training.division import Division
 from taciturn.training.measuring import Attempts, measure_training
 from taciturn.training.result import Training
@@ -149,9 +130,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         curves=first,
     )
     return dataclasses.replace(
-        training,
-        failures=tuple(attempts.failures),
-        private_failures=tuple(attempts.private),
+        training, failures=tuple(attempts.failures), private_failures=tuple(attempts.private)
     )
 
 
