@@ -9,42 +9,15 @@ from taciturn.evaluation.asking import (
     evaluation_seed,
     expected_width,
     larger_of,
+    of_disjoint_parts,
     score_of_totals,
     score_units,
     with_evaluation,
 )
-from taciturn.evaluation.composition import of_disjoint_parts
-from taciturn.evaluation.intervals import LEVEL, Interval, mean_interval, ratio_interval
-from taciturn.evaluation.score import (
-    Bin,
-    PrivateScore,
-    Scale,
-    score_of_labels,
-    score_of_numbers,
-    tally_axes,
-)
+from taciturn.evaluation.score import PrivateScore, Scale, tally_axes
 
 __all__ = [
-    "LEVEL",
-    "Bin",
-    "Evaluated",
-    "Interval",
-    "PrivateScore",
-    "Scale",
-    "Width",
-    "ask_held_out",
-    "check_covered",
-    "evaluation_plan",
-    "evaluation_seed",
-    "expected_width",
-    "larger_of",
-    "mean_interval",
-    "of_disjoint_parts",
-    "ratio_interval",
-    "score_of_labels",
-    "score_of_numbers",
-    "score_of_totals",
-    "score_units",
-    "tally_axes",
-    "with_evaluation",
-]
+    "Evaluated", "PrivateScore", "Scale", "Width", "ask_held_out", "check_covered",
+    "evaluation_plan", "evaluation_seed", "expected_width", "larger_of", "of_disjoint_parts",
+    "score_of_totals", "score_units", "tally_axes", "with_evaluation",
+]  # fmt: skip

@@ -17,15 +17,24 @@ from taciturn.algorithms import EvaluateModel
 from taciturn.budget.charge import Charge, Events
 from taciturn.engine import Plan, charge_of, plan, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.evaluation.composition import of_disjoint_parts
-from taciturn.evaluation.intervals import LEVEL, QUANTILE
-from taciturn.evaluation.score import PrivateScore, Scale, score_of_labels, score_of_numbers
+from taciturn.evaluation.score import (
+    LEVEL,
+    QUANTILE,
+    PrivateScore,
+    Scale,
+    score_of_labels,
+    score_of_numbers,
+)
 from taciturn.oracles import Tally
 from taciturn.privacy import Certificate, GaussianAnswer, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
 from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
 from taciturn.proposal import Proposal, evaluation_question
 from taciturn.typing import HostArray
+
+# mu is charged to accounts in nine digits, rounded up
+_ALIKE, _ROUNDED = 1.001, 1 + 1e-8
+LIKELY = 0.1
 
 
 @dataclass(frozen=True)
@@ -51,15 +60,9 @@ def evaluation_plan(
 ) -> Plan:
     """Return the plan of a proposal's evaluation: one question, on the terms of the training.
 
-    Parameters
-    ----------
-    weights
-        The released model; None for zeros, where only noise and costs matter.
-    record_norm
-        Of the rows that the model is for; None for those of the proposal.
+    The weights are those of the released model, or zeros, where only noise and costs matter; the
+    record norm is that of its rows, or of the proposal.
 
-    Notes
-    -----
     **Guarantee.** That of `taciturn.plan`, with a ledger of its own. Where nothing of the training
     is credited to summation, nothing of the evaluation is: one observer sees both. Where both have
     a mu, that of the evaluation is at most that of the agent with the least in training, if the two
@@ -92,23 +95,13 @@ def evaluation_plan(
         plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
     )
     planned = asked()
-    excess = _excess(planned.certificate, training.certificate)
+    mu, least = planned.certificate.mu, min(training.certificate.per_agent_mu or (0.0,))
+    if mu is None or not (math.isfinite(mu) and least > 0):
+        return planned
+    excess = _ROUNDED * mu / least
     if not 1 < excess <= _ALIKE:
         return planned
-    more = planned.multiplier * excess * _ROUNDED
-    return asked(multiplier=more)
-
-
-# mu is charged to accounts in nine digits, rounded up
-_ALIKE, _ROUNDED = 1.001, 1 + 1e-8
-
-
-def _excess(evaluation: Certificate, training: Certificate) -> float:
-    """Return the mu of an evaluation over the least of an agent in training; 1 without."""
-    if evaluation.mu is None or not training.per_agent_mu or not np.isfinite(evaluation.mu):
-        return 1.0
-    least = min(training.per_agent_mu)
-    return _ROUNDED * evaluation.mu / least if least > 0 else 1.0
+    return asked(multiplier=planned.multiplier * excess * _ROUNDED)
 
 
 def noise_variance(planned: Plan) -> float:
@@ -128,25 +121,15 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
 ) -> Evaluated:
     """Return the answers of the records that were held out of a model's run, without a score.
 
-    Parameters
-    ----------
-    training
-        The plan of the run that released the model, with the certificate of that run.
-    shards
-        The held-out records of the agents that hold some out; persons in their places.
-    trained_on
-        The origin of the records of the training (`Run.origin`), none of which is asked.
-    seed
-        As for the training; with one both are reproductions.
+    A `PrivacyError` if these are not as many records as the proposal holds out, or were not held
+    out of those that were trained on.
 
-    Raises
-    ------
-    PrivacyError
-        If these are not as many records as the proposal holds out, or were not held out of those
-        that were trained on.
+    - `training`: The plan of the run that released the model, with the certificate of that run.
+    - `shards`: The held-out records of the agents that hold some out; persons in their places.
+    - `trained_on`: The origin of the records of the training (`Run.origin`), none of which is
+      asked.
+    - `seed`: As for the training; with one both are reproductions.
 
-    Notes
-    -----
     **Guarantee.** That of `taciturn.run` for one question, and of `of_disjoint_parts` for training
     and evaluation together, whose rows are compared (`taciturn.problems.check_origins`).
     """
@@ -195,6 +178,93 @@ def with_evaluation(
     return of_disjoint_parts(training, evaluation, asked.agents, condition, dealt=proposal.dealt)
 
 
+def of_disjoint_parts(
+    training: Certificate,
+    evaluation: Certificate,
+    answering: Sequence[int],
+    condition: str,
+    *,
+    dealt: bool = False,
+) -> Certificate:
+    r"""Return the certificate of two runs, each record being in the data of one of them only.
+
+    A `PrivacyError` if the two are about other neighbours, observers or deltas.
+
+    - `answering`: The agents of the second run, which asks held-out records, by their numbers in
+      the first.
+    - `condition`: What says which record is in which part.
+    - `dealt`: Whether records were dealt to the agents at random: whoever has a record may be one
+      who answers, so that the dearest agent's figures are every agent's.
+
+    **Guarantee.** Both promise (epsilon, delta), and so do both together; the mu of both
+    together is the larger of the two, and not the root of the sum of their squares.
+
+    Let part(j) in {T, E} be where record j is, by a secret draw that sees no record. Its law does
+    not depend on the order of the file, so neighbouring data sets can be compared draw by draw
+    (`taciturn.problems.Draw`): they then have the same parts but for what record r says, and a
+    bound that holds for every draw holds for the mixture. Write M(D_T) for the law of all that
+    the first run lets an observer see, and N_m(D_E) for that of the second, which may depend on
+    what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    M(dm | D_T) N_m(dn | D_E).
+
+    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
+    post-processing of m, and every bound for M holds.
+
+    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
+    S_m,
+
+        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
+                 = e^eps P(S | D') + delta,
+
+    where every N_m is (eps, delta)-private: the certificate of the second run holds at every query.
+    The same holds for the trade-off function of a test, and so for mu: given m, which carries
+    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
+    is no better than G_mu(a), which is convex.
+
+    *Persons.* The same with r a person at one agent: all rows of a person are in one part
+    (`taciturn.problems.hold_out`). A person at several agents is refused, since each of them
+    divides its own.
+
+    Adaptive choice of the second run's question is therefore harmless, as long as the first
+    reads no record of E: not for its centre, nor for any of several candidates.
+    """
+    same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
+    if training.agents_per_person not in {None, 1}:
+        raise PrivacyError("a person is at several agents, who divide their rows on their own")
+    different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]
+    if different:
+        raise PrivacyError(
+            f"training and evaluation differ in their {different[0]}; plan both on the same terms"
+        )
+    if evaluation.observer not in {training.observer, "messages"}:
+        raise PrivacyError("the evaluation was certified for a weaker observer; plan it again")
+    agents = list(answering)
+    epsilons = np.array(training.per_agent_epsilon)
+    epsilons[agents] = np.maximum(epsilons[agents], evaluation.per_agent_epsilon)
+    sizes = None
+    if training.per_agent_mu is not None and evaluation.per_agent_mu is not None:
+        sizes = np.array(training.per_agent_mu)
+        sizes[agents] = np.maximum(sizes[agents], evaluation.per_agent_mu)
+    if dealt:
+        epsilons[:] = np.max(epsilons)
+        sizes = None if sizes is None else np.full_like(sizes, np.max(sizes))
+    arithmetic, other = training.arithmetic, evaluation.arithmetic
+    if other not in {arithmetic, ""}:
+        arithmetic = f"{arithmetic}; of the evaluation, it {other}"
+    return dataclasses.replace(
+        training,
+        epsilon=max(training.epsilon, evaluation.epsilon),
+        mu=None if sizes is None else float(np.max(sizes)),
+        per_agent_epsilon=tuple(epsilons.tolist()),
+        per_agent_mu=None if sizes is None else tuple(sizes.tolist()),
+        reproduction=training.reproduction or evaluation.reproduction,
+        attacker_tpr=max(training.attacker_tpr, evaluation.attacker_tpr),
+        conditions=(*training.conditions, condition),
+        conditional=training.conditional or evaluation.conditional,
+        arithmetic=arithmetic,
+    )
+
+
 def evaluation_seed(seed: int | None) -> int | None:
     """Return a seed whose noise has nothing to do with that of the training."""
     if seed is None:
@@ -215,16 +285,19 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
     if no answer of the evaluation has less noise than all of the agent's answers in training
     together.
     """
-    if proposal.evaluation is None or not proposal.evaluation.asked:
+    evaluation = proposal.evaluation
+    if evaluation is None or not evaluation.asked:
         return
-    first = charge_of(training)
-    last = charge_of(evaluation_plan(proposal, training))
-    answering = proposal.evaluation.agents
+    first, last = charge_of(training), charge_of(evaluation_plan(proposal, training))
     pairs = [(first.messages, last.messages)]
     if last.summed is not None:
         pairs.append((first.summed or (), last.summed))
     covered = all(
-        len(charged) > max(answering) and _at_most([charged[k] for k in answering], asked)
+        len(charged) > max(evaluation.agents)
+        and all(
+            _multiplier(charged[agent]) <= _multiplier(events)
+            for agent, events in zip(evaluation.agents, asked, strict=True)
+        )
         for charged, asked in pairs
     )
     # an account counts the numbers that are released, on lattices of at least this fineness
@@ -240,12 +313,8 @@ def larger_of(training: Charge, evaluation: Charge) -> Charge:
     """Return the charge of one agent's training together with its evaluation.
 
     **Guarantee.** As for `check_covered`: the larger of both costs, taken for each observer, for
-    how many numbers are released and for how fine their lattice is.
-
-    Raises
-    ------
-    InputError
-        If one of the two is more than single Gaussian answers.
+    how many numbers are released and for how fine their lattice is. An `InputError` if one of the
+    two is more than single Gaussian answers.
     """
     summed = None  # an observer of sums is then charged as one of messages
     if training.summed is not None and evaluation.summed is not None:
@@ -260,14 +329,7 @@ def larger_of(training: Charge, evaluation: Charge) -> Charge:
 
 
 def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
-    pairs = zip(one, other, strict=True)
-    return tuple(min(both, key=_multiplier) for both in pairs)
-
-
-def _at_most(charged: Sequence[Events], asked: Sequence[Events]) -> bool:
-    """Whether every agent's single Gaussian answer has at least the noise that was charged."""
-    pairs = zip(charged, asked, strict=True)
-    return all(_multiplier(mine) <= _multiplier(last) for mine, last in pairs)
+    return tuple(min(both, key=_multiplier) for both in zip(one, other, strict=True))
 
 
 def _multiplier(events: Events) -> float:
@@ -283,26 +345,16 @@ def _multiplier(events: Events) -> float:
     return event.multiplier
 
 
-LIKELY = 0.1
-
-
 @dataclass(frozen=True)
 class Width:
     """Half-widths of the interval of an error, before anything is asked.
 
     Of labels the error is the fraction of wrong ones, of numbers the mean absolute error in units
-    of half the target's range.
+    of half the target's range; `records` are held out, `trained` trained on, persons or records.
 
-    Attributes
-    ----------
-    records, trained
-        How many records, or persons, are held out, and trained on.
-    noise
-        Of noise alone; `most` and `likely` are of noise and sample.
-    likely
-        At an error of 10 %; None for numbers.
-    most
-        At an error of 1/2, where it is largest.
+    - `noise`: Of noise alone; `most` and `likely` are of noise and sample.
+    - `likely`: At an error of 10 %; None for numbers.
+    - `most`: At an error of 1/2, where it is largest.
     """
 
     records: int
@@ -314,9 +366,9 @@ class Width:
 
     def lines(self) -> list[str]:
         """Return the widths as sentences."""
-        of = "of the error" if self.likely is not None else "of the mean absolute error"
-        unit = "" if self.likely is not None else " of half the target's range"
-        at = "" if self.likely is None else f", {self.likely:.2%} at an error of {LIKELY:.0%}"
+        of, unit, at = "of the mean absolute error", " of half the target's range", ""
+        if self.likely is not None:
+            of, unit, at = "of the error", "", f", {self.likely:.2%} at an error of {LIKELY:.0%}"
         return [
             f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
             f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
@@ -331,7 +383,7 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
 
     .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
 
-    at an error of e (`taciturn.evaluation.intervals`); of numbers v / n^2 in place of the first
+    at an error of e (`taciturn.evaluation.score`); of numbers v / n^2 in place of the first
     term; `planned` is the plan of the training.
     """
     evaluation = proposal.evaluation

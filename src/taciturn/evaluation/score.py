@@ -1,6 +1,40 @@
 r"""The figures of a private evaluation, with their intervals, from noised counts or sums.
 
 Every figure of labels comes from one joint count of label, prediction and bin of the score.
+Intervals are for shares and means of which both the noise and the sample are uncertain.
+
+Let x be the noised counts of d cells: the records of each cell, and independent noise of variance v
+(known, public) in every one. Their number n is public, so that the sum of the noises is known, too.
+What is left when it is spread evenly,
+
+    x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
+
+is the best linear unbiased estimate of the counts. It halves the noise of a sum over half of the
+cells. `Counts` is that estimate.
+
+**Shares.** Let r be the probability that a record which falls in the cells b falls in a, a part
+of b, and N = a'x, M = b'x. Given how many records fall in b, N - r M has mean 0 and the variance
+
+    V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
+
+the last term of the sample, in which M stands for the true number. The interval is the set of r
+with (N - r M)^2 <= z^2 V(r): where b are all cells and there is no noise, Wilson's interval; where
+only noise is left, Fieller's for a ratio. It is solved as a quadratic inequality, and is all of
+[0, 1] where that has no bounded solution, as for a label of which noise hides whether it occurs.
+
+**Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
+v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
+noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+
+**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
+the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
+f (1 - f) being at least 0 and squares being convex,
+
+    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
+
+with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals reach their level, and more where rows of a person
+differ. To count rows as if each were of another person would fall short of it.
 
 **The AUC.** It is the chance that a record of the second class has a higher score than one of the
 first, equal scores counting one half. With p_i records of the second class and q_i of the first in
@@ -26,19 +60,94 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from taciturn.evaluation.intervals import (
-    LEVEL,
-    QUANTILE,
-    Counts,
-    Interval,
-    mean_interval,
-    ratio_interval,
-)
 from taciturn.oracles import Tally
 from taciturn.typing import HostArray
 
+LEVEL = 0.95
+QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
 MOST_NAMED = 12  # classes whose recall is written out
 _FEWEST = 3  # of either class, in standard deviations of the noise, for an AUC
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its interval at the confidence level `LEVEL`."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval in another unit."""
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
+
+    @property
+    def root(self) -> Interval:
+        """Of the square root of a number of 0 or more."""
+        return Interval(math.sqrt(self.estimate), math.sqrt(self.low), math.sqrt(self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noised counts of d cells, adjusted to their known total.
+
+    `variance` is that of the noise of one cell before it was adjusted.
+    """
+
+    values: Float[HostArray, " d"]
+    total: int
+    variance: float
+
+    @classmethod
+    def of(cls, noised: Float[HostArray, " d"], total: int, variance: float) -> Counts:
+        """Return noised counts, adjusted to their total."""
+        spread = (total - float(np.sum(noised))) / len(noised)
+        return cls(np.asarray(noised, np.float64) + spread, total, variance)
+
+    def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
+        """Return the covariance that noise gives to two weighted sums of the counts."""
+        shared = float(np.sum(one) * np.sum(other)) / len(self.values)
+        return self.variance * (float(one @ other) - shared)
+
+
+def ratio_interval(
+    counts: Counts, part: Bool[HostArray, " d"], whole: Bool[HostArray, " d"]
+) -> Interval | None:
+    """Return the share of the records in the cells `whole` that are in the cells `part`.
+
+    None where noise hides whether there is any record in `whole`.
+    """
+    a, b = part.astype(np.float64), whole.astype(np.float64)
+    number, among = float(a @ counts.values), float(b @ counts.values)
+    noise_a, noise_ab, noise_b = counts.noise(a, a), counts.noise(a, b), counts.noise(b, b)
+    z2 = QUANTILE**2
+    if among <= 0 or among**2 <= z2 * noise_b:
+        return None
+    # second * r^2 + first * r + constant <= 0
+    second = among**2 - z2 * (noise_b - among)
+    first = -2 * number * among + 2 * z2 * noise_ab - z2 * among
+    constant = number**2 - z2 * noise_a
+    estimate = min(max(number / among, 0.0), 1.0)
+    inside = first**2 - 4 * second * constant
+    if second <= 0 or inside < 0:
+        return Interval(estimate, 0.0, 1.0)
+    root = math.sqrt(inside)
+    return _within(estimate, (-first - root) / (2 * second), (-first + root) / (2 * second))
+
+
+def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
+    """Return the mean of numbers in [0, 1] from noised sums of them and of their squares."""
+    mean = total / records
+    inside = min(max(mean, 0.0), 1.0)
+    spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))
+    half = QUANTILE * math.sqrt(variance / records**2 + spread / records)
+    return _within(inside, mean - half, mean + half)
+
+
+def _within(estimate: float, low: float, high: float) -> Interval:
+    """Return the interval of a number that is known to lie in [0, 1]."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
 class Scale(NamedTuple):
@@ -70,33 +179,23 @@ class PrivateScore:
     r"""How good a model is, by noised counts of records that were held out.
 
     Every interval is of the figure for the population that the records are a sample of, at the
-    confidence level 95 %, one figure at a time (`taciturn.evaluation.intervals`).
+    confidence level 95 %, one figure at a time.
 
-    Attributes
-    ----------
-    records
-        n, how many records, or persons, were held out.
-    noise
-        Standard deviation of the noise of one number of the sum of all agents' answers.
-    error
-        The fraction of wrong labels.
-    baseline, baseline_error
-        The commonest label by the noised counts, and the error of always answering it.
-    confusion
-        Records by label (rows) and prediction (columns); noised, so some may be negative.
-    calibration
-        By bin of the predicted probability; None for scores that are no log-odds.
-    auc, auc_limits
-        Of two classes: the middle of the limits with an interval that covers both, and the limits
-        themselves, between which the AUC of the scores lies that are known by their bin only.
-    absolute, root_square
-        Of numbers, in the user's units: the mean absolute error and the root of the mean squared
-        error, errors above half the range counted as half the range.
-    unit
-        "person" where persons were held out: each counts once, with the mean over its rows.
+    - `records`: n, how many records, or persons, were held out.
+    - `noise`: Standard deviation of the noise of one number of the sum of all agents' answers.
+    - `error`: The fraction of wrong labels.
+    - `baseline`, `baseline_error`: The commonest label by the noised counts, and the error of
+      always answering it.
+    - `confusion`: Records by label (rows) and prediction (columns); noised, so some may be
+      negative.
+    - `calibration`: By bin of the predicted probability; None for scores that are no log-odds.
+    - `auc`, `auc_limits`: Of two classes: the middle of the limits with an interval that covers
+      both, and the limits themselves, between which the AUC of the scores lies that are known by
+      their bin only.
+    - `absolute`, `root_square`: Of numbers, in the user's units: the mean absolute error and the
+      root of the mean squared error, errors above half the range counted as half the range.
+    - `unit`: "person" where persons were held out: each counts once, with the mean over its rows.
 
-    Notes
-    -----
     **Guarantee.** Post-processing of one noised answer, which is in the certificate.
     """
 
@@ -127,9 +226,10 @@ class PrivateScore:
     def rows(self) -> list[tuple[str, str]]:
         """Return the figures as names and texts, the most important first."""
         if self.absolute is not None and self.root_square is not None:
+            pairs = {"mean absolute": self.absolute, "root-mean-square": self.root_square}
             return [
-                ("mean absolute error", _number(self.absolute)),
-                ("root-mean-square error", _number(self.root_square)),
+                (f"{name} error", f"{value.estimate:.4g} ({value.low:.4g} to {value.high:.4g})")
+                for name, value in pairs.items()
             ]
         found = [("error", percent(self.error))]
         found.append((f"always answering {self.baseline!r}", percent(self.baseline_error)))
@@ -137,8 +237,8 @@ class PrivateScore:
             low, high = self.auc_limits
             between = f"{low:.3f} to {high:.3f} by its bins"
             found.append(("AUC", f"{between} ({self.auc.low:.3f} to {self.auc.high:.3f})"))
-        recalls = sorted(self.recall or (), key=_least_first)[:MOST_NAMED]
-        return found + [(f"recall of {label!r}", percent(share)) for label, share in recalls]
+        recalls = sorted(self.recall or (), key=lambda of: 2.0 if of[1] is None else of[1].estimate)
+        return found + [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
 
     def lines(self) -> list[str]:
         """Return the figures as sentences."""
@@ -158,14 +258,6 @@ def percent(share: Interval | None) -> str:
     return f"{share.estimate:.2%} ({share.low:.2%} to {share.high:.2%})"
 
 
-def _number(value: Interval) -> str:
-    return f"{value.estimate:.4g} ({value.low:.4g} to {value.high:.4g})"
-
-
-def _least_first(entry: tuple[str, Interval | None]) -> float:
-    return 2.0 if entry[1] is None else entry[1].estimate
-
-
 def score_of_labels(
     question: Tally, totals: Float[HostArray, " d"], records: int, variance: float, scale: Scale
 ) -> PrivateScore:
@@ -175,8 +267,7 @@ def score_of_labels(
     counts = Counts.of(totals, records, variance)
     label, guess, place = tally_axes(question)
     every, classes = np.ones(len(label), bool), range(len(names))
-    sizes = [float(np.sum(counts.values[label == k])) for k in range(len(names))]
-    commonest = int(np.argmax(sizes))
+    commonest = int(np.argmax([float(np.sum(counts.values[label == k])) for k in classes]))
     auc = _auc(counts, label, place) if question.classes == 2 else None
     return PrivateScore(
         records=records,
@@ -193,8 +284,8 @@ def score_of_labels(
             for k in classes
         ),
         calibration=_calibration(question, counts) if scale.probabilities else None,
-        auc=None if auc is None else auc[0],
-        auc_limits=None if auc is None else auc[1],
+        auc=auc and auc[0],
+        auc_limits=auc and auc[1],
     )
 
 
