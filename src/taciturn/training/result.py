@@ -27,38 +27,24 @@ from taciturn.typing import HostArray
 class Training:
     """A finished training run, or what it has released so far.
 
-    Attributes
-    ----------
-    features
-        The feature map that the model is linear in, if any.
-    plan
-        With the certificate of the run by itself.
-    models
-        The trace: the released model after every round, `(T, ...)`.
-    metrics
-        Those on training records are computed for published data sets, and on request.
-    curves
-        `test_error` and `test_loss` of the released model after every round, `(T,)` each; empty
-        where there are no test records.
-    nonprivate
-        The optimum of the same records without privacy; None if it was not computed.
-    seconds
-        Wall time of planning, running and measuring; the non-private optimum is not counted.
-    warnings
-        What was said before a record was read.
-    charged
-        Where the run was charged; None if nowhere.
-    failures
-        A line for each later step that failed; what it would have given is missing.
-    private_failures
-        Such lines of steps that read private records without noise: not for publication.
-    covering
-        The certificate of training and evaluation together, known before either; None without one.
-    evaluation
-        What held-out records were asked; None if nothing was, or it failed.
-    choice
-        The certificate of all trainings that this one was picked from, and of the choice; None if
-        it was the only one.
+    - `features`: The feature map that the model is linear in, if any.
+    - `plan`: With the certificate of the run by itself.
+    - `models`: The trace: the released model after every round, `(T, ...)`.
+    - `metrics`: Those on training records are computed for published data sets, and on request.
+    - `curves`: `test_error` and `test_loss` of the released model after every round, `(T,)` each;
+      empty where there are no test records.
+    - `nonprivate`: The optimum of the same records without privacy; None if it was not computed.
+    - `seconds`: Wall time of planning, running and measuring, without the non-private optimum.
+    - `warnings`: What was said before a record was read.
+    - `charged`: Where the run was charged; None if nowhere.
+    - `failures`: A line for each later step that failed; what it would have given is missing.
+    - `private_failures`: Such lines of steps that read private records without noise: not for
+      publication.
+    - `covering`: The certificate of training and evaluation together, known before either; None
+      without an evaluation.
+    - `evaluation`: What held-out records were asked; None if nothing was, or it failed.
+    - `choice`: The certificate of all trainings that this one was picked from, and of the choice;
+      None if it was the only one.
     """
 
     proposal: Proposal
@@ -107,9 +93,8 @@ class Training:
         return declared and not math.isnan(self.metrics.test_error)
 
     def __repr__(self) -> str:
-        proposal, error = self.proposal, "not shown"
-        if self.shows_test:
-            error = f"{self.metrics.test_error:.4g}"
+        proposal = self.proposal
+        error = f"{self.metrics.test_error:.4g}" if self.shows_test else "not shown"
         return "\n".join(
             [
                 f"Training on {self.dataset.title}: {proposal.units_text}, "
@@ -130,37 +115,29 @@ class Training:
         return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
 
 
-def _centre_in(features: FeatureMap | None) -> tuple[float, ...] | None:
-    return tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-
-
 def released(training: Training) -> Model:
     """Return the model of a training: of a table in its units, of a data set as it is loaded.
 
-    Notes
-    -----
     **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
     test records that are public.
     """
-    dataset, assessment, score = training.dataset, training.assessment, training.private_score
-    measured: dict[str, Any] = {
-        "assessment": None if assessment is None else assessment.to_dict(),
-        "private_score": None if score is None else score.to_dict(),
-    }
+    dataset, proposal, features = training.dataset, training.proposal, training.features
+    assessment, score = training.assessment, training.private_score
     if isinstance(dataset, Table):
-        terms = table_model_terms(training.proposal, training.features, training.model)
+        terms = table_model_terms(proposal, features, training.model)
     else:
         rows = training.model.reshape(len(training.model), -1).tolist()
-        names = dataset.feature_names if training.features is None else training.features.names
+        names = dataset.feature_names if features is None else features.names
         columns = zip(names, rows, strict=True)
         terms = tuple(Term(name, None, tuple(row)) for name, row in columns)
     return model_of(
-        training.proposal,
+        proposal,
         terms,
         training.certificate,
-        features=training.features,
+        features=features,
         data=dataset.name,
-        **measured,
+        assessment=None if assessment is None else assessment.to_dict(),
+        private_score=None if score is None else score.to_dict(),
     )
 
 
@@ -194,6 +171,7 @@ def model_of(
     """
     table = proposal.data.table
     bounds = None if table is None else table.bounds
+    centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
     return Model(
         data=data,
         task=proposal.data.task,
@@ -204,7 +182,7 @@ def model_of(
         labels=labels_of(proposal.data),
         bounds=bounds,
         features=proposal.data.features,
-        centre=_centre_in(features),
+        centre=centre,
         terms=terms,
         certificate=certificate.to_dict(),
         statement=tuple(certificate.lines()),

@@ -6,35 +6,95 @@ fail without losing them.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
+from taciturn import evaluation
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import ChargedTo, Plan, Run, check_chargeable, reserve, returned_on_error, run
+from taciturn.engine import (
+    ChargedTo,
+    Plan,
+    Run,
+    check_chargeable,
+    reserve,
+    returned_on_error,
+    run,
+)
 from taciturn.engine.running import check_devices
-from taciturn.errors import InputError
-from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
+from taciturn.errors import InputError, reason
+from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
 from taciturn.features import AroundCentre
 from taciturn.privacy import delta_warning
-from taciturn.problems import Devices, Draw, origin_of
+from taciturn.problems import Draw, Origin, Shards, origin_of
 from taciturn.problems.memory import give_back
-from taciturn.proposal import Proposal, Request, StructureRequest, centre_warning
-from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.proposal import (
+    Proposal,
+    Request,
+    StructureRequest,
+    centre_warning,
+    known_forecast,
+    labels_of,
+    risk_warning,
+)
 from taciturn.tables import Table
-from taciturn.training.assessment import UNMEASURED
-from taciturn.training.data import DividedData, check_data, divide_records, inputs_for, proposal_for
-from taciturn.training.division import Division
-from taciturn.training.measuring import Attempts, measure_training
+from taciturn.training.assessment import (
+    UNMEASURED,
+    curves_on_test,
+    measure,
+    on_training,
+    optimum,
+)
+from taciturn.training.data import (
+    DividedData,
+    Division,
+    check_data,
+    divide_records,
+    inputs_for,
+    proposal_for,
+    target_scale,
+)
 from taciturn.training.result import Training
-from taciturn.typing import HostArray
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Steps after a release, and a line for each that failed: what was released stands.
+
+    - `report`: Called with each line as it comes; None for nobody.
+    - `failures`: The lines of steps that read no private record but through the door, for the
+      report.
+    - `private`: The lines of other steps: that they failed may follow from records, without noise.
+    """
+
+    report: Callable[[str], None] | None = None
+    failures: list[str] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
+
+    def attempt(
+        self, what: str, step: Callable[[], T], otherwise: T, *, private: bool = False
+    ) -> T:
+        """Return what a step returns, or `otherwise` if it raises; an interrupt passes."""
+        try:
+            return step()
+        except Exception as error:
+            line = f"{what} failed: {reason(error)}. The model and its certificate stand"
+        (self.private if private else self.failures).append(line)
+        if self.report is not None:
+            with suppress(Exception):  # a failing report must not lose the run either
+                self.report(line)
+        return otherwise
 
 
 def train(  # noqa: PLR0913 - what is run, and who is told what
@@ -52,31 +112,20 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
-    Parameters
-    ----------
-    reference
-        Whether to compute the non-private optimum of the same records too, where the data set is
-        published or oracle metrics are asked for.
-    oracle
-        Whether to compute metrics on private records: without noise, outside the certificate. Those
-        on published data sets are always computed.
-    seed
-        Of the noise; None for the operating system's entropy. With a seed the certificate says
-        "reproduction, not private".
-    report
-        Called with the number of finished rounds.
-    warn
-        Called with each warning before a record is read, and with a line for each later step that
-        failed.
-    account
-        What the run is charged to before its door opens, or a reservation for this plan; None
-        charges it nowhere.
-    release
-        Called with the training, without metrics or evaluation, once its account is closed and
-        before anything else is computed. In the first process alone.
+    - `reference`: Whether to compute the non-private optimum of the same records too, where the
+      data set is published or oracle metrics are asked for.
+    - `oracle`: Whether to compute metrics on private records: without noise, outside the
+      certificate. Those on published data sets are always computed.
+    - `seed`: Of the noise; None for the operating system's entropy. With a seed the certificate
+      says "reproduction, not private".
+    - `report`: Called with the number of finished rounds.
+    - `warn`: Called with each warning before a record is read, and with a line for each later step
+      that failed.
+    - `account`: What the run is charged to before its door opens, or a reservation for this plan;
+      None charges it nowhere.
+    - `release`: Called with the training, without metrics or evaluation, once its account is closed
+      and before anything else is computed. In the first process alone.
 
-    Notes
-    -----
     Among several processes (`local_part`) all call this together, the first one alone with an
     account; the curves are computed there.
 
@@ -93,19 +142,29 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         )
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    last = evaluation_plan(proposal, plan) if proposal.asks else None
-    warnings = _warn_before(proposal, plan, methods, warn)
-    devices = _devices_for(data, plan, reference=reference)
+    last = evaluation.evaluation_plan(proposal, plan) if proposal.asks else None
+    warnings = (
+        *warnings_of(proposal),
+        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
+        *centre_warning(proposal, plan),
+    )
+    if warn is not None:
+        for warning in warnings:
+            warn(warning)
+    devices = None if data.local is None else data.local.devices
+    if devices is not None:
+        check_devices(plan.program, devices, serial=False)
+        if reference:
+            raise InputError("the optimum without privacy is computed in one process; leave it out")
     if isinstance(account, Account):
         account = _begin_reservation(account, data, proposal, plan, seed)
-    keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
         plan,
         shards,
         runtime="simulate",
         seed=seed,
-        keep=keep,
+        keep=frozenset({"models", "publics"} if proposal.centre else {"models"}),
         report=report,
         account=account,
         devices=devices,
@@ -118,7 +177,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     attempts.attempt("returning memory", give_back, None)
     rows = None if proposal.centre else shards
     del shards  # around a centre, before others take their place
-    training = measure_training(
+    training = _measured(
         training,
         data,
         rows,
@@ -129,9 +188,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         oracle=oracle,
         curves=first,
     )
-    return dataclasses.replace(
-        training, failures=tuple(attempts.failures), private_failures=tuple(attempts.private)
-    )
+    failures, private = tuple(attempts.failures), tuple(attempts.private)
+    return replace(training, failures=failures, private_failures=private)
 
 
 def _training_of(
@@ -146,19 +204,23 @@ def _training_of(
 
     `last` is the plan of the evaluation, if there is one.
     """
-    features = data.features
+    features, algorithm = data.features, finished.plan.program.algorithm
     if proposal.centre:
-        features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
+        assert isinstance(algorithm, Centred)
+        public = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], finished.trace.publics)
+        centre = np.asarray(jax.jit(Centred.centre)(algorithm, public), np.float64)
+        # without the place of the constant
+        features = AroundCentre(inputs_for(data.dataset), features, centre[:-1])
     stated = (*data.dataset.conditions, *proposal.conditions)
     certificate = finished.certificate.under(stated, conditional=proposal.conditional)
     covering = None
     if last is not None:
-        covering = with_evaluation(proposal, certificate, last.certificate)
+        covering = evaluation.with_evaluation(proposal, certificate, last.certificate)
     return Training(
         proposal=proposal,
         dataset=data.dataset,
         features=features,
-        plan=dataclasses.replace(finished.plan, certificate=certificate),
+        plan=replace(finished.plan, certificate=certificate),
         model=finished.model,
         models=np.asarray(finished.trace.models),
         metrics=UNMEASURED,
@@ -171,40 +233,111 @@ def _training_of(
     )
 
 
-def _centre_of(finished: Run) -> HostArray:
-    """Return the centre that a run released, without the place of the constant."""
-    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
-    assert isinstance(algorithm, Centred)
-    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
-    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
+def _measured(  # noqa: PLR0913 - a release, its records, and what is computed of both
+    training: Training,
+    data: DividedData,
+    shards: Shards | None,
+    attempts: Attempts,
+    *,
+    trained_on: Origin | None,
+    seed: int | None,
+    reference: bool,
+    oracle: bool,
+    curves: bool,
+) -> Training:
+    """Return a training with its evaluation and metrics; what fails has a line in `attempts`.
 
+    `shards` were trained on, records of the origin `trained_on`; they are None around a centre,
+    where they are packed anew if need be. `curves` says whether this process computes them.
 
-def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices | None:
-    """Return the devices that agents are divided among, if they are, once they suit the plan."""
-    if data.local is None:
-        return None
-    check_devices(plan.program, data.local.devices, serial=False)
-    if reference:
-        raise InputError("the optimum without privacy is computed in one process; leave it out")
-    return data.local.devices
+    **Guarantee.** Training records are read, without noise, only where the data set is published or
+    oracle metrics are asked for; held-out records through the door of their one question.
+    """
+    began, proposal, model = time.perf_counter(), training.proposal, training.model
+    problem, public = proposal.problem, data.dataset.public
+    opened = public or oracle
 
+    def finished(**found: Any) -> Training:
+        seconds = training.seconds + time.perf_counter() - began
+        return replace(training, **found, seconds=seconds)
 
-def _warn_before(
-    proposal: Proposal,
-    plan: Plan,
-    methods: Mapping[str, Method],
-    warn: Callable[[str], None] | None,
-) -> tuple[str, ...]:
-    """Return the warnings of a proposal, each handed to `warn`."""
-    warnings = (
-        *warnings_of(proposal),
-        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
-        *centre_warning(proposal, plan),
+    if proposal.centre:
+        if not (opened or proposal.asks):  # test rows alone
+            data = _without_training_rows(data)
+        assert isinstance(training.features, AroundCentre)
+        place = partial(data.around, training.features.centre)
+        around = attempts.attempt("placing rows around the centre", place, None)
+        if around is None:
+            return finished()
+        data = around
+    answered = _evaluate(training, data, attempts, trained_on, seed) if proposal.asks else None
+    metrics = attempts.attempt(
+        "measuring on the test records", lambda: measure(problem, data, None, model), UNMEASURED
     )
-    if warn is not None:
-        for warning in warnings:
-            warn(warning)
-    return warnings
+    drawn = training.curves
+    if curves:
+        drawn = attempts.attempt(
+            "the curves on the test records",
+            lambda: curves_on_test(problem, data, training.models),
+            drawn,
+        )
+    if opened:
+        error, loss = attempts.attempt(
+            "measuring on the training records",
+            lambda: on_training(problem, data, shards or data.shards(proposal.precision), model),
+            (math.nan, math.nan),
+            private=not public,
+        )
+        metrics = replace(metrics, train_error=error, train_loss=loss)
+    measured = finished(evaluation=answered, metrics=metrics, curves=drawn)
+    if not (reference and opened):
+        return measured
+    nonprivate = attempts.attempt(
+        "the optimum without privacy", lambda: optimum(problem, data), None, private=not public
+    )
+    return replace(measured, nonprivate=nonprivate)
+
+
+def _evaluate(
+    training: Training,
+    data: DividedData,
+    attempts: Attempts,
+    trained_on: Origin | None,
+    seed: int | None,
+) -> Evaluated | None:
+    """Return what held-out records say of a model that was released; None where that failed."""
+    proposal = training.proposal
+    answered = attempts.attempt(
+        "the private evaluation",
+        lambda: ask_held_out(
+            proposal,
+            training.plan,
+            training.model,
+            data.evaluated(),
+            trained_on=trained_on,
+            seed=seed,
+            devices=None if data.local is None else data.local.devices,
+        ),
+        None,
+    )
+    if answered is None:
+        return None
+
+    def score() -> PrivateScore:
+        scale = evaluation.score_units(
+            proposal, labels_of(proposal.data), target_scale(data.dataset)[0]
+        )
+        return score_of_totals(proposal, answered.plan, answered.totals, scale)
+
+    what = "the figures of the private evaluation"
+    return replace(answered, score=attempts.attempt(what, score, None))
+
+
+def _without_training_rows(data: DividedData) -> DividedData:
+    rows, targets = data.parts.train_features[:0], data.parts.train_targets[:0]
+    parts = data.parts._replace(train_features=rows, train_targets=targets)
+    owners = (np.zeros(0, np.int64),) * len(data.owners)
+    return replace(data, parts=parts, owners=owners, held_out=(), persons=None)
 
 
 def _begin_reservation(
@@ -226,7 +359,7 @@ def reserved(
 
     An evaluation is paid for with the training (`taciturn.evaluation.check_covered`).
     """
-    check_covered(proposal, plan)
+    evaluation.check_covered(proposal, plan)
     return reserve(
         account,
         plan,
@@ -255,16 +388,11 @@ def train_on(
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta and bounds."""
-    table = proposal.data.table
     unit = "persons" if proposal.budget.unit == "person" else "records"
     units = proposal.records // (proposal.budget.rows_per_person or 1)
-    return (
-        *delta_warning(proposal.budget.delta, units, unit),
-        *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
+    filled_in = (
+        "the certificate is conditional: the bounds file was filled in from the records; put "
+        'public ranges and lists in their place and write source = "public"'
     )
-
-
-_FILLED_IN = (
-    "the certificate is conditional: the bounds file was filled in from the records; put "
-    'public ranges and lists in their place and write source = "public"'
-)
+    stated = (filled_in,) if proposal.conditional else ()
+    return (*delta_warning(proposal.budget.delta, units, unit), *stated)
