@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -50,19 +51,13 @@ class Named(Part):
         return cls(name=name, numbers=numbers)
 
     def __str__(self) -> str:
-        if not self.numbers:
-            return self.name
-        return f"{self.name}:{','.join(_plain(number) for number in self.numbers)}"
+        numbers = ",".join(repr(number).removesuffix(".0") for number in self.numbers)
+        # exponents without a plus sign and leading zeros
+        shortest = re.sub(r"e(-?)\+?0*", r"e\1", numbers)
+        return f"{self.name}:{shortest}" if self.numbers else self.name
 
 
 NONE = Named(name="none", numbers=())
-
-
-def _plain(number: float) -> str:
-    """Return a number in its shortest form, exponents without leading zeros."""
-    text = repr(number).removesuffix(".0")
-    base, exponent, power = text.partition("e")
-    return f"{base}e{int(power)}" if exponent else text
 
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -172,16 +167,13 @@ class Budget(Part):
 class Connection(Part):
     """The edges of a network, and what goes along them; names as in the request.
 
-    Attributes
-    ----------
-    holders
-        On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
-    cap
-        On a relay the most answers that an agent gives; None for no limit.
-    tree
-        Whether the messages of a star's method are added up along a spanning tree of least depth.
-    exchanges
-        In gossip, how often the messages of a round are exchanged (`taciturn.network.Mixing`).
+    - `holders`: On a relay the agent of each hop; None in gossip, which mixes with Metropolis
+      weights.
+    - `cap`: On a relay the most answers that an agent gives; None for no limit.
+    - `tree`: Whether the messages of a star's method are added up along a spanning tree of least
+      depth.
+    - `exchanges`: In gossip, how often the messages of a round are exchanged
+      (`taciturn.network.Mixing`).
     """
 
     name: str

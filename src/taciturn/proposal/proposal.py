@@ -48,12 +48,6 @@ from taciturn.proposal.parts import (
 )
 from taciturn.spec import Spec
 
-_RUNS = {
-    None: "on a star, or on a network along a tree",
-    "gossip": "on a network by gossip",
-    "relay": "on a network as a relay, along a walk",
-}
-
 
 class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
@@ -61,32 +55,21 @@ class Proposal(Document):
     A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
     with `plan`, so none of them has to be trusted. Contradicting values are an `InputError`.
 
-    Attributes
-    ----------
-    counts
-        m_i: how many records each agent trains on; of persons, how many places: K times a number.
-    split_seed
-        Public seed of the split of published data into training and test records; in a
-        reproduction also of the division of records among agents and sides.
-    dealt
-        Whether records without owners are dealt to the agents at random.
-    regulariser, constraint
-        "none" with a structure.
-    class_weights
-        The public weight of each class, which multiplies the loss of its records; None for none.
-    clip
-        Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
-    method
-        With a value for each of its options.
-    centre
-        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`).
-    network
-        None for a star with an aggregator; its methods run on a network along a tree.
-    evaluation
-        The records that are held out; None for none.
+    - `counts`: m_i, how many records each agent trains on; of persons, how many places: K times a
+      number.
+    - `split_seed`: Public seed of the split of published data into training and test records; in a
+      reproduction also of the division of records among agents and sides.
+    - `dealt`: Whether records without owners are dealt to the agents at random.
+    - `regulariser`, `constraint`: "none" with a structure.
+    - `class_weights`: The public weight of each class, which multiplies the loss of its records;
+      None for none.
+    - `clip`: Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
+    - `method`: With a value for each of its options.
+    - `centre`: Whether the first round learns a private centre of the rows
+      (`taciturn.algorithms.Centred`).
+    - `network`: None for a star with an aggregator; its methods run on a network along a tree.
+    - `evaluation`: The records that are held out; None for none.
 
-    Notes
-    -----
     **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
     `plan`, which starts from the same values that the digest covers.
     """
@@ -170,10 +153,14 @@ class Proposal(Document):
         if not structured and method.structure == "required":
             raise InputError(f"{name} solves problems with a structure; give one")
         kind = None if self.network is None else self.network.kind
-        suited = (None, "tree") if method.network is None else (method.network,)
-        if kind not in suited:
+        if kind not in ((None, "tree") if method.network is None else (method.network,)):
+            runs = {
+                None: "on a star, or on a network along a tree",
+                "gossip": "on a network by gossip",
+                "relay": "on a network as a relay, along a walk",
+            }
             raise InputError(
-                f"{name} runs {_RUNS[method.network]}; change the network or the method"
+                f"{name} runs {runs[method.network]}; change the network or the method"
             )
 
     @property
@@ -225,29 +212,28 @@ class Proposal(Document):
             dealt=self.dealt,
         )
 
+    @property
+    def setting(self) -> Setting:
+        """What the method is built from."""
+        return Setting(
+            problem=self.problem,
+            facts=facts_of_method(self.facts, self.centre),
+            clip=self.clip,
+            terms=self.budget.terms,
+            rounds=self.rounds,
+            options=dict(self.method.options),
+        )
+
     def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
         """Return the algorithm with its questions.
 
         Names are looked up in `methods`: that of the library, or one with further methods of the
-        caller. A proposal never brings code along.
-
-        Raises
-        ------
-        InputError
-            If the method is not in the table, or does not suit options, structure or network.
+        caller; a proposal never brings code along. An `InputError` if the method is not in the
+        table, or does not suit options, structure or network.
         """
         method = method_named(self.method.name, methods)
         self._check_method(method)
-        composition = method.build(
-            Setting(
-                problem=self.problem,
-                facts=facts_of_method(self.facts, self.centre),
-                clip=self.clip,
-                terms=self.budget.terms,
-                rounds=self.rounds,
-                options=dict(self.method.options),
-            )
-        )
+        composition = method.build(self.setting)
         if not self.centre:
             return composition
         return around_centre(composition, self.facts, self.rounds, CONSTANT)
@@ -255,12 +241,10 @@ class Proposal(Document):
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
 
-        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
+        An `InputError` if the method is not in the table, or no such plan exists
+        (`taciturn.engine.plan`).
 
-        Raises
-        ------
-        InputError
-            If the method is not in the table, or no such plan exists (`taciturn.engine.plan`).
+        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
         """
         algorithm, oracles = self.composition(methods)
         network = None if self.network is None else self.network.network(len(self.counts))
@@ -300,42 +284,29 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
     if network is None:
         return []
     messages, numbers = traffic_of(plan.program)
-    given = [("walk", network.walk), ("cap", network.cap)]
-    if network.exchanges > 1:
-        given.append(("exchanges of a message", network.exchanges))
-    return [
-        ("network", network.name),
-        *((name, str(value)) for name, value in given if value),
-        *_tree_rows(network, plan),
-        ("messages sent", f"{messages:,}, one along one edge"),
-        ("numbers sent", f"{numbers:,}"),
-    ]
-
-
-_MESSAGES = (
-    "an agent: the sum of the noised messages below each of its edges, its neighbour's own message "
-    "at the end of a branch, and the total; a reader of all edges: every noised message, which the "
-    "certificate is for"
-)
-_SUMS = (
-    "everybody: the total over all agents; what travels up an edge is under masks, and looks "
-    "random short of all agents"
-)
-
-
-def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
-    if network.kind != "tree":
-        return []
-    tree: Any = plan.network
-    return [
-        (
-            "sums along",
-            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round "
-            f"sums go up its {plan.spec.agents - 1} edges, and the total down",
-        ),
-        ("who reads what", _SUMS if plan.program.summed else _MESSAGES),
-        ("a lost agent", "the round waits for it: no total is formed without every agent"),
-    ]
+    exchanges = network.exchanges if network.exchanges > 1 else None
+    given = (("walk", network.walk), ("cap", network.cap), ("exchanges of a message", exchanges))
+    rows = [("network", network.name), *((name, str(value)) for name, value in given if value)]
+    if network.kind == "tree":
+        tree: Any = plan.network
+        along = (
+            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round sums go "
+            f"up its {plan.spec.agents - 1} edges, and the total down"
+        )
+        readers = (
+            "an agent: the sum of the noised messages below each of its edges, its neighbour's own "
+            "message at the end of a branch, and the total; a reader of all edges: every noised "
+            "message, which the certificate is for"
+        )
+        if plan.program.summed:
+            readers = (
+                "everybody: the total over all agents; what travels up an edge is under masks, and "
+                "looks random short of all agents"
+            )
+        lost = "the round waits for it: no total is formed without every agent"
+        rows += [("sums along", along), ("who reads what", readers), ("a lost agent", lost)]
+    sent = f"{messages:,}, one along one edge"
+    return [*rows, ("messages sent", sent), ("numbers sent", f"{numbers:,}")]
 
 
 def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
@@ -344,12 +315,8 @@ def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
     if network is None:
         return {}
     messages, numbers = traffic_of(plan.program)
-    values: dict[str, Any] = {
-        "name": network.name,
-        "kind": network.kind,
-        "messages_sent": messages,
-        "numbers_sent": numbers,
-    }
+    values: dict[str, Any] = {"name": network.name, "kind": network.kind}
+    values |= {"messages_sent": messages, "numbers_sent": numbers}
     if network.kind == "tree":
         tree: Any = plan.network
         values |= {"root": tree.root, "depth": tree.depth}
