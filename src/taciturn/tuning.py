@@ -31,19 +31,9 @@ from taciturn.privacy import Certificate, Ledger
 from taciturn.privacy.drawn import pays_for_tests
 from taciturn.problems import Draw, Shard, Shards, check_at_one_agent, held_out_counts
 from taciturn.problems.shards import for_exact_sums
-from taciturn.proposal import (
-    Budget,
-    DataFacts,
-    Document,
-    Evaluation,
-    Part,
-    Proposal,
-    Request,
-    StructureRequest,
-    evaluation_question,
-    known_forecast,
-    propose,
-)
+from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
+from taciturn.proposal.forecast import known_forecast
+from taciturn.proposal.request import Request, StructureRequest, propose
 from taciturn.tables import Table
 from taciturn.training import DividedData, Division, Training, divide_records, train
 from taciturn.typing import Array, HostArray
@@ -81,7 +71,7 @@ class TuneProposal(Document):
 
     @model_validator(mode="after")
     def _consistent(self) -> TuneProposal:
-        names, rows = {candidate.name for candidate in self.candidates}, self.budget.rows_per_person
+        names = {candidate.name for candidate in self.candidates}
         if not FEWEST <= len(self.candidates) <= MOST_CANDIDATES:
             raise InputError(
                 f"there are {len(self.candidates)} candidates; give {FEWEST} to {MOST_CANDIDATES}, "
@@ -98,8 +88,9 @@ class TuneProposal(Document):
             self._check(candidate.proposal)
         if self.evaluation.asked:
             raise InputError("the records that choose are asked nothing else; say so")
-        evaluation_question(self.data, rows)
-        self.evaluation.check_share(self.candidates[0].proposal.counts, rows)
+        first = self.candidates[0].proposal
+        first.question  # noqa: B018 - checked
+        self.evaluation.check_share(first.counts, self.budget.rows_per_person)
         return self
 
     def _check(self, proposal: Proposal) -> None:
@@ -543,12 +534,10 @@ def _pick(
     """Return what each agent with held-out records picks, and what all of them pick."""
     costs = []
     for training in trainings:
-        facts, features = training.proposal.data, training.features
-        records = data[facts.features]
+        records, features = data[training.proposal.data.features], training.features
         if isinstance(features, AroundCentre):  # rows as the model takes them
             records = records.around(features.centre)
-        question = evaluation_question(facts, proposal.budget.rows_per_person)
-        costs.append(errors_of(question, training.model, records.evaluated()))
+        costs.append(errors_of(training.proposal.question, training.model, records.evaluated()))
     stream = Stream.fresh()
     if seed is not None:
         stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())

@@ -29,7 +29,7 @@ from taciturn.oracles import Tally
 from taciturn.privacy import Certificate, GaussianAnswer, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
 from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
-from taciturn.proposal import Proposal, evaluation_question
+from taciturn.proposal import Proposal
 from taciturn.typing import HostArray
 
 # mu is charged to accounts in nine digits, rounded up
@@ -72,7 +72,7 @@ def evaluation_plan(
     assert evaluation is not None
     shape = proposal.facts.shape if weights is None else weights.shape
     model = np.zeros(shape) if weights is None else np.asarray(weights, np.float64)
-    question = evaluation_question(proposal.data, proposal.budget.rows_per_person)
+    question = proposal.question
     norm = proposal.data.row_norm if record_norm is None else record_norm
     held = tuple(count for count in evaluation.counts if count)
     facts = facts_from(
@@ -152,7 +152,7 @@ def score_of_totals(
     evaluation, rows = proposal.evaluation, proposal.budget.rows_per_person
     assert evaluation is not None
     units, variance = sum(evaluation.counts) // (rows or 1), noise_variance(planned)
-    question = evaluation_question(proposal.data, rows)
+    question = proposal.question
     if isinstance(question, Tally):
         score = score_of_labels(question, totals, units, variance, scale)
     else:
@@ -392,7 +392,7 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
     rows = proposal.budget.rows_per_person
     records = sum(evaluation.counts) // (rows or 1)
     variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
-    question = evaluation_question(proposal.data, rows)
+    question = proposal.question
     if isinstance(question, Tally):
         cells = math.prod(question.shape)
         wrong = cells * (1 - 1 / question.classes)

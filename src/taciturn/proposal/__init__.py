@@ -5,7 +5,6 @@ from taciturn.proposal.data_facts import (
     DataFacts,
     Evaluation,
     TableFacts,
-    evaluation_question,
     feature_conditions,
     labels_of,
     weighted,
@@ -23,7 +22,7 @@ from taciturn.proposal.parts import (
     Structure,
     check_seed,
 )
-from taciturn.proposal.proposal import Proposal, facts_of_method, network_rows, network_values
+from taciturn.proposal.proposal import Proposal, network_rows, network_values
 from taciturn.proposal.request import (
     DEFAULT_NETWORK,
     DEFAULT_REGULARISER,
@@ -41,7 +40,7 @@ __all__ = [
     "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "NONE", "WEIGHTS_ARE_PUBLIC", "Budget", "Connection",
     "DataFacts", "Document", "Evaluation", "Extended", "MethodChoice", "Named", "NetworkRequest",
     "Part", "Proposal", "Request", "Structure", "StructureRequest", "TableFacts", "centre_text",
-    "centre_warning", "chain_of", "check_seed", "evaluation_question", "facts_of_method",
+    "centre_warning", "chain_of", "check_seed",
     "feature_conditions", "known_forecast", "labels_of", "network_rows", "network_values",
     "noise_of_centre", "propose", "risk_warning", "weighted", "weights_by_label", "weights_text",
 ]  # fmt: skip

@@ -9,18 +9,10 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from taciturn import checks, tables
+from taciturn import checks, problems, tables
 from taciturn.errors import InputError
 from taciturn.features import FeatureMap, Inputs, feature_map_named
-from taciturn.oracles import BINS, ClippedErrors, Tally
-from taciturn.problems import (
-    ClassWeighted,
-    Loss,
-    default_loss,
-    held_out_counts,
-    held_out_share,
-    loss_named,
-)
+from taciturn.problems import Loss
 from taciturn.proposal.document import Part
 from taciturn.proposal.parts import Count, Name, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
@@ -28,7 +20,6 @@ from taciturn.tables.columns import Scale
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
-MOST_CELLS = 100_000  # of a private evaluation
 # sums of shares such as 1/3 that are written with a few digits
 _ROUNDING = 0.01
 
@@ -224,8 +215,8 @@ class DataFacts(Part):
 
     def loss(self, named: Named | None) -> tuple[Named, Loss]:
         """Return a loss that suits the targets, the first of the table if none is named."""
-        chosen = named or Named(name=default_loss(self.task), numbers=())
-        return chosen, loss_named(chosen.name, chosen.numbers, self.task, self.classes)
+        chosen = named or Named(name=problems.default_loss(self.task), numbers=())
+        return chosen, problems.loss_named(chosen.name, chosen.numbers, self.task, self.classes)
 
 
 def feature_conditions(features: str | None) -> tuple[str, ...]:
@@ -303,7 +294,7 @@ def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float
 
 def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
     """Return the loss with its class weights, if there are some."""
-    return loss if weights is None else ClassWeighted(loss, weights)
+    return loss if weights is None else problems.ClassWeighted(loss, weights)
 
 
 def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
@@ -327,7 +318,7 @@ class Evaluation(Part):
 
     @model_validator(mode="after")
     def _some_records(self) -> Evaluation:
-        held_out_share(self.share)
+        problems.held_out_share(self.share)
         if any(count < 0 for count in self.counts) or sum(self.counts) < 1:
             raise InputError("no record is held out for the evaluation; leave it out")
         return self
@@ -340,29 +331,10 @@ class Evaluation(Part):
     def check_share(self, kept: Sequence[int], rows_per_person: int | None) -> None:
         """Raise `InputError` unless these are the share of each agent's records, kept or not."""
         every = tuple(map(sum, zip(kept, self.counts, strict=False)))
-        if len(self.counts) != len(kept) or self.counts != held_out_counts(
+        if len(self.counts) != len(kept) or self.counts != problems.held_out_counts(
             every, self.share, rows_per_person=rows_per_person
         ):
             raise InputError(
                 f"a share of {self.share:g} of each agent's records is held out, and the counts "
                 "of the evaluation are others; propose again"
             )
-
-
-def evaluation_question(
-    data: DataFacts, rows_per_person: int | None = None
-) -> Tally | ClippedErrors:
-    """Return the question that held-out records, or persons, are asked.
-
-    So many classes that their counts would hold nothing but noise are an `InputError`.
-    """
-    if data.task == "regression":
-        return ClippedErrors(rows_per_person=rows_per_person)
-    question = Tally(data.classes or 2, rows_per_person=rows_per_person)
-    cells = question.answer_shape(())[0]
-    if cells > MOST_CELLS:
-        raise InputError(
-            f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
-            f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
-        )
-    return question

@@ -19,16 +19,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from taciturn.algorithms import (
-    DPADMM,
-    METHODS,
-    Algorithm,
-    Centred,
-    Method,
-    NoisyGradient,
-    batch_variance,
-    radius_of,
-)
+from taciturn import algorithms
+from taciturn.algorithms import METHODS, Method, batch_variance, radius_of
 from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.oracles import around
@@ -75,7 +67,7 @@ class _Setting(NamedTuple):
     """What a prediction is about: a method, its first round, facts about its rows, its loss, nu."""
 
     plan: Plan
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
     facts: Spec
     first: int
     loss: Loss
@@ -96,7 +88,7 @@ def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> For
 def _forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     """Return the prediction for a proposal with a finite budget by its plan."""
     name, algorithm, facts, first = proposal.method.name, plan.program.algorithm, plan.spec, 0
-    if isinstance(algorithm, Centred):  # whose first round asks for the centre
+    if isinstance(algorithm, algorithms.Centred):  # whose first round asks for the centre
         facts = around(facts, algorithm.row_norm)
         algorithm, first = algorithm.method, 1
     noise = noise_of_mean(plan, first)
@@ -265,7 +257,7 @@ def statistics_floor(noise: float, facts: Spec) -> float:
 def _of_gradient(setting: _Setting) -> dict[str, Any]:
     plan, algorithm, facts, _, loss, noise = setting
     rounds = setting.rounds
-    if not isinstance(algorithm, NoisyGradient):
+    if not isinstance(algorithm, algorithms.NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
     step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))
     horizon = rounds * step / (1 - momentum)
@@ -298,7 +290,7 @@ def _of_admm(setting: _Setting) -> dict[str, Any]:
     is the last public value.
     """
     algorithm, facts = setting.algorithm, setting.facts
-    if not isinstance(algorithm, DPADMM):
+    if not isinstance(algorithm, algorithms.DPADMM):
         raise InputError("the method called dp-admm is another one now; forecast it by its rate")
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound

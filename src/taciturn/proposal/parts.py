@@ -10,21 +10,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_serializer, model_validator
 
+from taciturn import problems
 from taciturn.algorithms import METHODS, Value, checked_options
 from taciturn.errors import InputError
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
 from taciturn.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
-from taciturn.problems import (
-    Loss,
-    Problem,
-    Structured,
-    constraint_named,
-    fused_lasso,
-    generalised_lasso,
-    lasso,
-    regulariser_named,
-    sparse_rows,
-)
+from taciturn.problems import Loss
 from taciturn.proposal.document import Extended, Part
 
 Name = Annotated[str, Field(max_length=200)]
@@ -102,17 +93,17 @@ class Structure(Part):
             return ()
         return ("the graph or matrix of the structure is taken as public, however it was found",)
 
-    def structured(self, loss: Loss, columns: int) -> Structured:
+    def structured(self, loss: Loss, columns: int) -> problems.Structured:
         """Return the structured problem on so many encoded columns."""
         if self.name == "lasso":
-            return lasso(loss, columns, weight=self.weight, ridge=self.ridge)
+            return problems.lasso(loss, columns, weight=self.weight, ridge=self.ridge)
         if self.name == "fused-lasso":
             edges = np.array(self.edges, dtype=int).reshape(-1, 2)
-            return fused_lasso(loss, edges, columns, weight=self.weight, ridge=self.ridge)
+            return problems.fused_lasso(loss, edges, columns, weight=self.weight, ridge=self.ridge)
         if any(len(row) != columns for row in self.rows):
             raise InputError(f"a row of A has not {columns} numbers, one for each encoded column")
-        rows = sparse_rows(np.array(self.rows, dtype=float).reshape(-1, columns))
-        return generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
+        rows = problems.sparse_rows(np.array(self.rows, dtype=float).reshape(-1, columns))
+        return problems.generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
 
 
 class MethodChoice(Part):
@@ -216,25 +207,6 @@ class Connection(Part):
         if self.holders is None:
             return metropolis(graph, exchanges=self.exchanges)
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
-
-
-def problem_of(
-    loss: Loss, regulariser: Named, constraint: Named, structure: Structure | None, columns: int
-) -> Problem:
-    """Return the problem; a structure stands in place of regulariser and constraint."""
-    plain = Problem(
-        loss,
-        regulariser_named(regulariser.name, regulariser.numbers),
-        constraint_named(constraint.name, constraint.numbers),
-    )
-    if structure is None:
-        return plain
-    if regulariser.name != "none" or constraint.name != "none":
-        raise InputError(
-            "a structure has its own weights and comes without a constraint; leave regulariser and "
-            "constraint out"
-        )
-    return structure.structured(loss, columns).composed
 
 
 def check_seed(name: str, seed: int) -> None:

@@ -8,28 +8,18 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from taciturn import checks
-from taciturn.algorithms import (
-    METHODS,
-    Composition,
-    Method,
-    Setting,
-    around_centre,
-    check_centre,
-    checked_options,
-    method_named,
-)
+from taciturn import algorithms, checks, problems
+from taciturn.algorithms import METHODS, Method, Setting
 from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
-from taciturn.oracles import around
-from taciturn.problems import ClippedLoss, Problem, check_at_one_agent, facts_from
+from taciturn.oracles import BINS, ClippedErrors, Tally, around
+from taciturn.problems import ClippedLoss, check_at_one_agent, facts_from
 from taciturn.proposal.data_facts import (
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
     Evaluation,
-    evaluation_question,
     feature_conditions,
     labels_of,
     weighted,
@@ -44,9 +34,10 @@ from taciturn.proposal.parts import (
     Named,
     Structure,
     check_seed,
-    problem_of,
 )
 from taciturn.spec import Spec
+
+MOST_CELLS = 100_000  # of a private evaluation
 
 
 class Proposal(Document):
@@ -112,10 +103,10 @@ class Proposal(Document):
             self.network.network(len(self.counts))
         if self.centre:
             one_public = self.network is None or self.network.kind == "tree"
-            check_centre(one_public, self.structure is None, self.rounds)
+            algorithms.check_centre(one_public, self.structure is None, self.rounds)
         if self.evaluation is not None:
             check_at_one_agent(self.budget.agents_per_person)
-            evaluation_question(self.data, self.budget.rows_per_person)
+            self.question  # noqa: B018 - checked
             self.evaluation.check_share(self.counts, self.budget.rows_per_person)
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
@@ -125,6 +116,24 @@ class Proposal(Document):
     def asks(self) -> bool:
         """Whether records are held out and asked about the released model."""
         return self.evaluation is not None and self.evaluation.asked
+
+    @property
+    def question(self) -> Tally | ClippedErrors:
+        """The question that held-out records, or persons, are asked.
+
+        So many classes that their counts would hold nothing but noise are an `InputError`.
+        """
+        rows = self.budget.rows_per_person
+        if self.data.task == "regression":
+            return ClippedErrors(rows_per_person=rows)
+        question = Tally(self.data.classes or 2, rows_per_person=rows)
+        cells = question.answer_shape(())[0]
+        if cells > MOST_CELLS:
+            raise InputError(
+                f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
+                f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
+            )
+        return question
 
     @property
     def all_counts(self) -> tuple[int, ...]:
@@ -142,7 +151,7 @@ class Proposal(Document):
     def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""
         name, options = self.method.name, self.method.options
-        checked_options(name, method, options)
+        algorithms.checked_options(name, method, options)
         missing = [one.title for one in method.options if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
@@ -164,10 +173,23 @@ class Proposal(Document):
             )
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> problems.Problem:
         """The problem: loss, regulariser or structure, constraint."""
         loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
-        return problem_of(loss, self.regulariser, self.constraint, self.structure, self.coordinates)
+        regulariser, constraint = self.regulariser, self.constraint
+        plain = problems.Problem(
+            loss,
+            problems.regulariser_named(regulariser.name, regulariser.numbers),
+            problems.constraint_named(constraint.name, constraint.numbers),
+        )
+        if self.structure is None:
+            return plain
+        if regulariser.name != "none" or constraint.name != "none":
+            raise InputError(
+                "a structure has its own weights and comes without a constraint; leave regulariser "
+                "and constraint out"
+            )
+        return self.structure.structured(loss, self.coordinates).composed
 
     @property
     def clipped_loss(self) -> ClippedLoss:
@@ -214,29 +236,29 @@ class Proposal(Document):
 
     @property
     def setting(self) -> Setting:
-        """What the method is built from."""
+        """What the method is built from: facts about packed rows, or rows around a centre."""
         return Setting(
             problem=self.problem,
-            facts=facts_of_method(self.facts, self.centre),
+            facts=around(self.facts, math.hypot(1.0, CONSTANT)) if self.centre else self.facts,
             clip=self.clip,
             terms=self.budget.terms,
             rounds=self.rounds,
             options=dict(self.method.options),
         )
 
-    def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
+    def composition(self, methods: Mapping[str, Method] = METHODS) -> algorithms.Composition:
         """Return the algorithm with its questions.
 
         Names are looked up in `methods`: that of the library, or one with further methods of the
         caller; a proposal never brings code along. An `InputError` if the method is not in the
         table, or does not suit options, structure or network.
         """
-        method = method_named(self.method.name, methods)
+        method = algorithms.method_named(self.method.name, methods)
         self._check_method(method)
         composition = method.build(self.setting)
         if not self.centre:
             return composition
-        return around_centre(composition, self.facts, self.rounds, CONSTANT)
+        return algorithms.around_centre(composition, self.facts, self.rounds, CONSTANT)
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
@@ -271,11 +293,6 @@ class Proposal(Document):
     def conditional(self) -> bool:
         """Whether bounds were read off the records: every certificate rests on that."""
         return self.data.table is not None and self.data.table.source == "data"
-
-
-def facts_of_method(facts: Spec, centre: bool) -> Spec:
-    """Return the facts that a method is built from: about packed rows, or rows around a centre."""
-    return around(facts, math.hypot(1.0, CONSTANT)) if centre else facts
 
 
 def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:

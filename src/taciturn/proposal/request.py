@@ -12,29 +12,12 @@ from typing import get_args
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn import checks, network
-from taciturn.algorithms import (
-    METHODS,
-    MOST_NOISE,
-    SHARE,
-    Method,
-    Value,
-    checked_options,
-    method_named,
-    noise_share,
-    rounds_by_default,
-    settled,
-)
+from taciturn import algorithms, checks, network, problems
+from taciturn.algorithms import METHODS, Method, Value
 from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
 from taciturn.privacy import Observer, Sum, observer_named, relation_named
-from taciturn.problems import (
-    Loss,
-    check_at_one_agent,
-    default_clip,
-    held_out_counts,
-    held_out_share,
-)
+from taciturn.problems import Loss
 from taciturn.proposal.data_facts import (
     DataFacts,
     Evaluation,
@@ -186,7 +169,7 @@ class Request:
 
     def __post_init__(self) -> None:
         method = self.method
-        checked_options(self.algorithm, method, self.options)
+        algorithms.checked_options(self.algorithm, method, self.options)
         if self.rounds is not None:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:
@@ -201,8 +184,8 @@ class Request:
             if value is not None and checks.at_least(name, value, 1) >= 2**31:
                 raise InputError(f"{name} is {value}; it must be below 2^31")
         if self.evaluate is not None:
-            held_out_share(self.evaluate)
-            check_at_one_agent(self.agents_per_person)
+            problems.held_out_share(self.evaluate)
+            problems.check_at_one_agent(self.agents_per_person)
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked
@@ -210,7 +193,7 @@ class Request:
     @property
     def method(self) -> Method:
         """The method of that name."""
-        return method_named(self.algorithm, self.methods)
+        return algorithms.method_named(self.algorithm, self.methods)
 
     @property
     def budget(self) -> Budget:
@@ -233,7 +216,7 @@ class Request:
         """Return the number of rounds: as requested, or the method's default."""
         if self.rounds is not None:
             return self.rounds
-        return rounds_by_default(self.method, agents, self.options)
+        return algorithms.rounds_by_default(self.method, agents, self.options)
 
     def clip_for(self, loss: Loss) -> float:
         """Return the public bound on the coefficient of a record.
@@ -245,7 +228,7 @@ class Request:
         if self.clip is not None:
             return float(self.clip)
         unclipped = self.method.minimises and loss.outputs is not None
-        return math.inf if math.isinf(self.epsilon) or unclipped else default_clip(loss)
+        return math.inf if math.isinf(self.epsilon) or unclipped else problems.default_clip(loss)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +319,9 @@ def propose(
     agents, method = len(counts), request.method
     evaluation = None
     if request.evaluate is not None:
-        held = held_out_counts(counts, request.evaluate, rows_per_person=request.rows_per_person)
+        held = problems.held_out_counts(
+            counts, request.evaluate, rows_per_person=request.rows_per_person
+        )
         evaluation = Evaluation(share=float(request.evaluate), counts=held)
         counts = [count - out for count, out in zip(counts, held, strict=True)]
     rounds = request.rounds_among(agents)
@@ -362,7 +347,7 @@ def propose(
         network=None,
         evaluation=evaluation,
     )
-    options = settled(method, draft.setting, request.options)
+    options = algorithms.settled(method, draft.setting, request.options)
     stated = {
         "counts": tuple(map(int, counts)),
         "method": MethodChoice(name=request.algorithm, options=options),
@@ -394,14 +379,14 @@ def _around_a_centre_that_pays(
         share = noise_of_centre(centred, centred.plan(request.methods))
     except InputError:  # a method that cannot, or a single round
         return without
-    return centred if share <= MOST_NOISE else without
+    return centred if share <= algorithms.MOST_NOISE else without
 
 
 def noise_of_centre(proposal: Proposal, plan: Plan) -> float:
     """Return how far noise moves the centre of a plan, as a share of the norm of a row."""
     scales = plan.ledger.scale[:, 0, 0]
     columns, norm = proposal.data.coordinates, proposal.data.row_norm
-    return noise_share(scales, columns=columns, record_norm=norm)
+    return algorithms.noise_share(scales, columns=columns, record_norm=norm)
 
 
 def centre_text(proposal: Proposal, plan: Plan) -> str | None:
@@ -409,15 +394,15 @@ def centre_text(proposal: Proposal, plan: Plan) -> str | None:
     if not proposal.centre:
         return None
     return (
-        f"around a private centre, learned in the first round for {SHARE:.0%} of the budget; its "
-        f"noise is {noise_of_centre(proposal, plan):.2g} of a row's norm"
+        f"around a private centre, learned in the first round for {algorithms.SHARE:.0%} of the "
+        f"budget; its noise is {noise_of_centre(proposal, plan):.2g} of a row's norm"
     )
 
 
 def centre_warning(proposal: Proposal, plan: Plan) -> tuple[str, ...]:
     """Return a warning if there is a centre that does not pay (`taciturn.algorithms.Centred`)."""
     share = noise_of_centre(proposal, plan) if proposal.centre else 0.0
-    if share <= MOST_NOISE:
+    if share <= algorithms.MOST_NOISE:
         return ()
     return (
         f"the noise of the centre is {share:.2g} of a row's norm, which moves rows at random; "

@@ -21,15 +21,7 @@ from taciturn import evaluation
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import (
-    ChargedTo,
-    Plan,
-    Run,
-    check_chargeable,
-    reserve,
-    returned_on_error,
-    run,
-)
+from taciturn.engine import ChargedTo, Plan, Run, check_chargeable, reserve, returned_on_error, run
 from taciturn.engine.running import check_devices
 from taciturn.errors import InputError, reason
 from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
@@ -37,23 +29,11 @@ from taciturn.features import AroundCentre
 from taciturn.privacy import delta_warning
 from taciturn.problems import Draw, Origin, Shards, origin_of
 from taciturn.problems.memory import give_back
-from taciturn.proposal import (
-    Proposal,
-    Request,
-    StructureRequest,
-    centre_warning,
-    known_forecast,
-    labels_of,
-    risk_warning,
-)
+from taciturn.proposal import Proposal, labels_of
+from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.proposal.request import Request, StructureRequest, centre_warning
 from taciturn.tables import Table
-from taciturn.training.assessment import (
-    UNMEASURED,
-    curves_on_test,
-    measure,
-    on_training,
-    optimum,
-)
+from taciturn.training.assessment import UNMEASURED, curves_on_test, measure, on_training, optimum
 from taciturn.training.data import (
     DividedData,
     Division,
