@@ -121,11 +121,6 @@ class TuneProposal(Document):
             )
 
     @property
-    def data(self) -> DataFacts:
-        """The facts of the first candidate; others may have other features."""
-        return self.candidates[0].proposal.data
-
-    @property
     def units_held_out(self) -> tuple[int, ...]:
         """How many records or persons of each agent choose."""
         rows = self.budget.rows_per_person or 1

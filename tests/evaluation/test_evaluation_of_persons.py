@@ -13,8 +13,7 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
-from taciturn.evaluation import Scale, of_disjoint_parts
-from taciturn.evaluation.score import score_of_labels
+from taciturn.evaluation import Scale, of_disjoint_parts, score_of_labels
 from taciturn.oracles import ClippedErrors, Point, Tally
 from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.problems import (

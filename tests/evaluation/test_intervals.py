@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from taciturn.evaluation.score import (
+from taciturn.evaluation import (
     Counts,
     Scale,
     _auc,

@@ -16,8 +16,17 @@ from taciturn.training.data import (
     proposal_of_files,
     storage_precision,
 )
-from taciturn.training.result import Training, model_of, released, table_model_terms
-from taciturn.training.training import Attempts, reserved, train, train_on, warnings_of
+from taciturn.training.training import (
+    Attempts,
+    Training,
+    model_of,
+    released,
+    reserved,
+    table_model_terms,
+    train,
+    train_on,
+    warnings_of,
+)
 
 __all__ = [
     "DEFAULT_AGENTS", "Assessment", "Attempts", "DividedData", "Division", "Metrics", "Training",

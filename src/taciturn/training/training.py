@@ -1,4 +1,4 @@
-"""One private training run, from a proposal to its model, certificate and metrics.
+"""One private training run, from a proposal to its model, certificate, metrics and model file.
 
 Model, certificate and trace are handed over before anything else is computed. What follows may
 fail without losing them.
@@ -16,24 +16,34 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+import pandas as pd
 
-from taciturn import evaluation
+import taciturn
+from taciturn import engine, evaluation, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import ChargedTo, Plan, Run, check_chargeable, reserve, returned_on_error, run
-from taciturn.engine.running import check_devices
+from taciturn.engine import Plan, Run, run
+from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
 from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
-from taciturn.features import AroundCentre
-from taciturn.privacy import delta_warning
+from taciturn.features import AroundCentre, FeatureMap
+from taciturn.privacy import Certificate, delta_warning
 from taciturn.problems import Draw, Origin, Shards, origin_of
 from taciturn.problems.memory import give_back
 from taciturn.proposal import Proposal, labels_of
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.proposal.request import Request, StructureRequest, centre_warning
 from taciturn.tables import Table
-from taciturn.training.assessment import UNMEASURED, curves_on_test, measure, on_training, optimum
+from taciturn.training.assessment import (
+    UNMEASURED,
+    Assessment,
+    Metrics,
+    curves_on_test,
+    measure,
+    on_training,
+    optimum,
+)
 from taciturn.training.data import (
     DividedData,
     Division,
@@ -43,7 +53,7 @@ from taciturn.training.data import (
     proposal_for,
     target_scale,
 )
-from taciturn.training.result import Training
+from taciturn.typing import HostArray
 
 T = TypeVar("T")
 
@@ -77,6 +87,174 @@ class Attempts:
         return otherwise
 
 
+@dataclass(frozen=True, repr=False)
+class Training:
+    """A finished training run, or what it has released so far.
+
+    - `features`: The feature map that the model is linear in, if any.
+    - `plan`: With the certificate of the run by itself.
+    - `models`: The trace: the released model after every round, `(T, ...)`.
+    - `metrics`: Those on training records are computed for published data sets, and on request.
+    - `curves`: `test_error` and `test_loss` of the released model after every round, `(T,)` each;
+      empty where there are no test records.
+    - `nonprivate`: The optimum of the same records without privacy; None if it was not computed.
+    - `seconds`: Wall time of planning, running and measuring, without the non-private optimum.
+    - `warnings`: What was said before a record was read.
+    - `charged`: Where the run was charged; None if nowhere.
+    - `failures`: A line for each later step that failed; what it would have given is missing.
+    - `private_failures`: Such lines of steps that read private records without noise: not for
+      publication.
+    - `covering`: The certificate of training and evaluation together, known before either; None
+      without an evaluation.
+    - `evaluation`: What held-out records were asked; None if nothing was, or it failed.
+    - `choice`: The certificate of all trainings that this one was picked from, and of the choice;
+      None if it was the only one.
+    """
+
+    proposal: Proposal
+    dataset: Dataset | Table
+    features: FeatureMap | None
+    plan: Plan
+    model: HostArray
+    models: HostArray
+    metrics: Metrics
+    curves: dict[str, HostArray]
+    nonprivate: Metrics | None
+    seconds: float
+    warnings: tuple[str, ...]
+    charged: engine.Charged | None = None
+    failures: tuple[str, ...] = ()
+    private_failures: tuple[str, ...] = ()
+    covering: Certificate | None = None
+    evaluation: Evaluated | None = None
+    choice: Certificate | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
+        # an evaluation that failed may have answered: it is covered all the same
+        return self.choice or self.covering or self.plan.certificate
+
+    @property
+    def private_score(self) -> PrivateScore | None:
+        """How good the model is, by noised counts of held-out records; None without any."""
+        return None if self.evaluation is None else self.evaluation.score
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """How well the model does on the test records; None where that may not be shown."""
+        return self.metrics.assessment if self.shows_test else None
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings, and those about the test records where these may be shown."""
+        return (*self.warnings, *(() if self.assessment is None else self.assessment.warnings))
+
+    @property
+    def shows_test(self) -> bool:
+        """Whether test metrics may be shown: the test records are published or declared public."""
+        declared = self.dataset.public or isinstance(self.dataset, Table)
+        return declared and not math.isnan(self.metrics.test_error)
+
+    def __repr__(self) -> str:
+        proposal = self.proposal
+        error = f"{self.metrics.test_error:.4g}" if self.shows_test else "not shown"
+        return "\n".join(
+            [
+                f"Training on {self.dataset.title}: {proposal.units_text}, "
+                f"{len(proposal.counts)} agents",
+                f"  {proposal.method.name}, {proposal.rounds} rounds; loss {proposal.clipped_loss}",
+                *summary_lines(self.certificate, self.model),
+                f"  test error: {error}; to_frame() for its curves",
+                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
+            ]
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return test error and test loss after every round, one row a round.
+
+        Without columns where the test records are not public, or there are none.
+        """
+        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
+        return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
+
+
+def released(training: Training) -> models.Model:
+    """Return the model of a training: of a table in its units, of a data set as it is loaded.
+
+    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
+    test records that are public.
+    """
+    dataset, proposal, features = training.dataset, training.proposal, training.features
+    assessment, score = training.assessment, training.private_score
+    if isinstance(dataset, Table):
+        terms = table_model_terms(proposal, features, training.model)
+    else:
+        rows = training.model.reshape(len(training.model), -1).tolist()
+        names = dataset.feature_names if features is None else features.names
+        columns = zip(names, rows, strict=True)
+        terms = tuple(models.Term(name, None, tuple(row)) for name, row in columns)
+    return model_of(
+        proposal,
+        terms,
+        training.certificate,
+        features=features,
+        data=dataset.name,
+        assessment=None if assessment is None else assessment.to_dict(),
+        private_score=None if score is None else score.to_dict(),
+    )
+
+
+def table_model_terms(
+    proposal: Proposal, features: FeatureMap | None, weights: HostArray
+) -> tuple[models.Term, ...]:
+    """Return the terms of released weights of a proposal for a table, in the user's units.
+
+    `features` is the map that the weights are linear in, with a centre that the run released.
+    """
+    if proposal.data.table is None:
+        raise InputError("the proposal is for no table, so its model has no columns; name a table")
+    bounds = proposal.data.table.bounds
+    if features is None:
+        return models.table_terms(bounds, weights)
+    return models.feature_terms(bounds, features, weights)
+
+
+def model_of(
+    proposal: Proposal,
+    terms: tuple[models.Term, ...],
+    certificate: Certificate,
+    *,
+    features: FeatureMap | None,
+    data: str,
+    **measured: Any,
+) -> models.Model:
+    """Return a released model with its certificate, of the data set or file called `data`.
+
+    `measured` are `assessment` and `private_score` as plain values, where there are any.
+    """
+    table = proposal.data.table
+    bounds = None if table is None else table.bounds
+    centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+    return models.Model(
+        data=data,
+        task=proposal.data.task,
+        loss=str(proposal.loss),
+        clip=proposal.clip,
+        class_weights=proposal.class_weights,
+        target="label" if bounds is None else bounds.target_name,
+        labels=labels_of(proposal.data),
+        bounds=bounds,
+        features=proposal.data.features,
+        centre=centre,
+        terms=terms,
+        certificate=certificate.to_dict(),
+        statement=tuple(certificate.lines()),
+        taciturn_version=taciturn.__version__,
+        **measured,
+    )
+
+
 def train(  # noqa: PLR0913 - what is run, and who is told what
     data: DividedData,
     proposal: Proposal,
@@ -87,7 +265,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
-    account: ChargedTo | None = None,
+    account: engine.ChargedTo | None = None,
     release: Callable[[Training], None] | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
@@ -324,10 +502,10 @@ def _begin_reservation(
     account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
 ) -> Reservation:
     """Return the reservation for a training, after which records may be read."""
-    check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
+    engine.check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
     bound = account.for_table(data.dataset.columns)
     reservation = reserved(bound, proposal, plan, seed=seed, what=data.dataset.title)
-    with returned_on_error(reservation):
+    with engine.returned_on_error(reservation):
         reservation.begin()
     return reservation
 
@@ -340,7 +518,7 @@ def reserved(
     An evaluation is paid for with the training (`taciturn.evaluation.check_covered`).
     """
     evaluation.check_covered(proposal, plan)
-    return reserve(
+    return engine.reserve(
         account,
         plan,
         seed=seed,

@@ -1,4 +1,57 @@
-"""Private evaluation on held-out records: its plan, its answer, its charge, and its precision."""
+r"""A private answer to "how good is it?": one last question to records that were held out.
+
+First its plan, its answer, its charge and the certificate of both runs; then its figures, with
+intervals, from noised counts or sums.
+
+Every figure of labels comes from one joint count of label, prediction and bin of the score.
+Intervals are for shares and means of which both the noise and the sample are uncertain.
+
+Let x be the noised counts of d cells: the records of each cell, and independent noise of variance v
+(known, public) in every one. Their number n is public, so that the sum of the noises is known, too.
+What is left when it is spread evenly,
+
+    x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
+
+is the best linear unbiased estimate of the counts. It halves the noise of a sum over half of the
+cells. `Counts` is that estimate.
+
+**Shares.** Let r be the probability that a record which falls in the cells b falls in a, a part
+of b, and N = a'x, M = b'x. Given how many records fall in b, N - r M has mean 0 and the variance
+
+    V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
+
+the last term of the sample, in which M stands for the true number. The interval is the set of r
+with (N - r M)^2 <= z^2 V(r): where b are all cells and there is no noise, Wilson's interval; where
+only noise is left, Fieller's for a ratio. It is solved as a quadratic inequality, and is all of
+[0, 1] where that has no bounded solution, as for a label of which noise hides whether it occurs.
+
+**Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
+v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
+noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+
+**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
+the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
+f (1 - f) being at least 0 and squares being convex,
+
+    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
+
+with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals reach their level, and more where rows of a person
+differ. To count rows as if each were of another person would fall short of it.
+
+**The AUC.** It is the chance that a record of the second class has a higher score than one of the
+first, equal scores counting one half. With p_i records of the second class and q_i of the first in
+bin i, of P and Q in all, pairs in different bins are decided, and those in one bin may all be
+either way round, so that the AUC of these records lies between
+
+    L = sum_i p_i sum_{j < i} q_j / (P Q),        L + sum_i p_i q_i / (P Q).
+
+Both are smooth functions of the counts x. With g the gradient at their estimate, noise gives either
+the variance v (|g|^2 - (sum g)^2 / d), and the sample, whose counts are multinomial, the variance
+sum_k x_k g_k^2 (sum_k x_k g_k is 0, for neither changes with the number of records). The interval
+reaches from the lower limit less z standard deviations to the upper one and z more: it covers the
+AUC of the scores at least at its level.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +60,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from taciturn.algorithms import EvaluateModel
 from taciturn.budget.charge import Charge, Events
 from taciturn.engine import Plan, charge_of, plan, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.evaluation.score import (
-    LEVEL,
-    QUANTILE,
-    PrivateScore,
-    Scale,
-    score_of_labels,
-    score_of_numbers,
-)
 from taciturn.oracles import Tally
 from taciturn.privacy import Certificate, GaussianAnswer, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
@@ -32,6 +77,10 @@ from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
 from taciturn.proposal import Proposal
 from taciturn.typing import HostArray
 
+LEVEL = 0.95
+QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
+MOST_NAMED = 12  # classes whose recall is written out
+_FEWEST = 3  # of either class, in standard deviations of the noise, for an AUC
 # mu is charged to accounts in nine digits, rounded up
 _ALIKE, _ROUNDED = 1.001, 1 + 1e-8
 LIKELY = 0.1
@@ -383,7 +432,7 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
 
     .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
 
-    at an error of e (`taciturn.evaluation.score`); of numbers v / n^2 in place of the first
+    at an error of e; of numbers v / n^2 in place of the first
     term; `planned` is the plan of the training.
     """
     evaluation = proposal.evaluation
@@ -408,4 +457,300 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
         likely=half(LIKELY) if isinstance(question, Tally) else None,
         most=half(0.5),
         unit="record" if rows is None else "person",
+    )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its interval at the confidence level `LEVEL`."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval in another unit."""
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
+
+    @property
+    def root(self) -> Interval:
+        """Of the square root of a number of 0 or more."""
+        return Interval(math.sqrt(self.estimate), math.sqrt(self.low), math.sqrt(self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noised counts of d cells, adjusted to their known total.
+
+    `variance` is that of the noise of one cell before it was adjusted.
+    """
+
+    values: Float[HostArray, " d"]
+    total: int
+    variance: float
+
+    @classmethod
+    def of(cls, noised: Float[HostArray, " d"], total: int, variance: float) -> Counts:
+        """Return noised counts, adjusted to their total."""
+        spread = (total - float(np.sum(noised))) / len(noised)
+        return cls(np.asarray(noised, np.float64) + spread, total, variance)
+
+    def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
+        """Return the covariance that noise gives to two weighted sums of the counts."""
+        shared = float(np.sum(one) * np.sum(other)) / len(self.values)
+        return self.variance * (float(one @ other) - shared)
+
+
+def ratio_interval(
+    counts: Counts, part: Bool[HostArray, " d"], whole: Bool[HostArray, " d"]
+) -> Interval | None:
+    """Return the share of the records in the cells `whole` that are in the cells `part`.
+
+    None where noise hides whether there is any record in `whole`.
+    """
+    a, b = part.astype(np.float64), whole.astype(np.float64)
+    number, among = float(a @ counts.values), float(b @ counts.values)
+    noise_a, noise_ab, noise_b = counts.noise(a, a), counts.noise(a, b), counts.noise(b, b)
+    z2 = QUANTILE**2
+    if among <= 0 or among**2 <= z2 * noise_b:
+        return None
+    # second * r^2 + first * r + constant <= 0
+    second = among**2 - z2 * (noise_b - among)
+    first = -2 * number * among + 2 * z2 * noise_ab - z2 * among
+    constant = number**2 - z2 * noise_a
+    estimate = min(max(number / among, 0.0), 1.0)
+    inside = first**2 - 4 * second * constant
+    if second <= 0 or inside < 0:
+        return Interval(estimate, 0.0, 1.0)
+    root = math.sqrt(inside)
+    return _within(estimate, (-first - root) / (2 * second), (-first + root) / (2 * second))
+
+
+def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
+    """Return the mean of numbers in [0, 1] from noised sums of them and of their squares."""
+    mean = total / records
+    inside = min(max(mean, 0.0), 1.0)
+    spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))
+    half = QUANTILE * math.sqrt(variance / records**2 + spread / records)
+    return _within(inside, mean - half, mean + half)
+
+
+def _within(estimate: float, low: float, high: float) -> Interval:
+    """Return the interval of a number that is known to lie in [0, 1]."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    return Interval(estimate, min(low, estimate), max(high, estimate))
+
+
+class Scale(NamedTuple):
+    """The units of a score: class labels, None for numbers, or half the target's range.
+
+    `probabilities` says whether scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`).
+    """
+
+    labels: tuple[str, ...] | None
+    probabilities: bool
+    unit: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Records whose predicted probability lies in [low, high].
+
+    `share` of them belong to the second of two classes, or are recognised, of several classes; None
+    where noise hides whether there are any.
+    """
+
+    low: float
+    high: float
+    share: Interval | None
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    r"""How good a model is, by noised counts of records that were held out.
+
+    Every interval is of the figure for the population that the records are a sample of, at the
+    confidence level 95 %, one figure at a time.
+
+    - `records`: n, how many records, or persons, were held out.
+    - `noise`: Standard deviation of the noise of one number of the sum of all agents' answers.
+    - `error`: The fraction of wrong labels.
+    - `baseline`, `baseline_error`: The commonest label by the noised counts, and the error of
+      always answering it.
+    - `confusion`: Records by label (rows) and prediction (columns); noised, so some may be
+      negative.
+    - `calibration`: By bin of the predicted probability; None for scores that are no log-odds.
+    - `auc`, `auc_limits`: Of two classes: the middle of the limits with an interval that covers
+      both, and the limits themselves, between which the AUC of the scores lies that are known by
+      their bin only.
+    - `absolute`, `root_square`: Of numbers, in the user's units: the mean absolute error and the
+      root of the mean squared error, errors above half the range counted as half the range.
+    - `unit`: "person" where persons were held out: each counts once, with the mean over its rows.
+
+    **Guarantee.** Post-processing of one noised answer, which is in the certificate.
+    """
+
+    records: int
+    noise: float
+    error: Interval | None = None
+    baseline: str | None = None
+    baseline_error: Interval | None = None
+    recall: tuple[tuple[str, Interval | None], ...] | None = None
+    confusion: tuple[tuple[float, ...], ...] | None = None
+    calibration: tuple[Bin, ...] | None = None
+    auc: Interval | None = None
+    auc_limits: tuple[float, float] | None = None
+    absolute: Interval | None = None
+    root_square: Interval | None = None
+    unit: Literal["record", "person"] = "record"
+
+    @property
+    def head(self) -> str:
+        """What the figures are, as a sentence."""
+        each = ", each counting once" if self.unit == "person" else ""
+        return (
+            f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
+            f"{LEVEL:.0%} intervals, for noise and sample; each holds for one figure by itself, "
+            f"among the {self.unit}s that those held out are a sample of):"
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the figures as names and texts, the most important first."""
+        if self.absolute is not None and self.root_square is not None:
+            pairs = {"mean absolute": self.absolute, "root-mean-square": self.root_square}
+            return [
+                (f"{name} error", f"{value.estimate:.4g} ({value.low:.4g} to {value.high:.4g})")
+                for name, value in pairs.items()
+            ]
+        found = [("error", percent(self.error))]
+        found.append((f"always answering {self.baseline!r}", percent(self.baseline_error)))
+        if self.auc is not None and self.auc_limits is not None:
+            low, high = self.auc_limits
+            between = f"{low:.3f} to {high:.3f} by its bins"
+            found.append(("AUC", f"{between} ({self.auc.low:.3f} to {self.auc.high:.3f})"))
+        recalls = sorted(self.recall or (), key=lambda of: 2.0 if of[1] is None else of[1].estimate)
+        return found + [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
+
+    def lines(self) -> list[str]:
+        """Return the figures as sentences."""
+        return [self.head, *(f"  {name}: {text}" for name, text in self.rows())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-safe values, with the sentences."""
+        values = dataclasses.asdict(self)
+        values["recall"] = None if self.recall is None else dict(values["recall"])
+        return {**values, "level": LEVEL, "statement": self.lines()}
+
+
+def percent(share: Interval | None) -> str:
+    """Return a share with its interval, in per cent."""
+    if share is None:
+        return "hidden by the noise"
+    return f"{share.estimate:.2%} ({share.low:.2%} to {share.high:.2%})"
+
+
+def score_of_labels(
+    question: Tally, totals: Float[HostArray, " d"], records: int, variance: float, scale: Scale
+) -> PrivateScore:
+    """Return the score from the counts of a `Tally`, each with noise of that variance."""
+    names = scale.labels
+    assert names is not None
+    counts = Counts.of(totals, records, variance)
+    label, guess, place = tally_axes(question)
+    every, classes = np.ones(len(label), bool), range(len(names))
+    commonest = int(np.argmax([float(np.sum(counts.values[label == k])) for k in classes]))
+    auc = _auc(counts, label, place) if question.classes == 2 else None
+    return PrivateScore(
+        records=records,
+        noise=math.sqrt(variance),
+        error=ratio_interval(counts, label != guess, every),
+        baseline=names[commonest],
+        baseline_error=ratio_interval(counts, label != commonest, every),
+        recall=tuple(
+            (name, ratio_interval(counts, (label == k) & (guess == k), label == k))
+            for k, name in enumerate(names)
+        ),
+        confusion=tuple(
+            tuple(float(np.sum(counts.values[(label == k) & (guess == j)])) for j in classes)
+            for k in classes
+        ),
+        calibration=_calibration(question, counts) if scale.probabilities else None,
+        auc=auc and auc[0],
+        auc_limits=auc and auc[1],
+    )
+
+
+def tally_axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
+    """Return label, prediction and bin of every cell of the counts."""
+    where = np.indices(question.shape).reshape(len(question.shape), -1)
+    if question.classes == 2:
+        label, place = where
+        return label, (place >= question.bins // 2).astype(int), place
+    label, guess, place = where
+    return label, guess, place
+
+
+def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
+    label, guess, place = tally_axes(question)
+    least = 0.0 if question.classes == 2 else 1 / question.classes
+    right = label == 1 if question.classes == 2 else label == guess
+    ends = least + (1 - least) * np.arange(question.bins + 1) / question.bins
+
+    def observed(here: Bool[HostArray, " d"]) -> Interval | None:
+        return ratio_interval(counts, right & here, here)
+
+    return tuple(
+        Bin(float(ends[k]), float(ends[k + 1]), observed(place == k)) for k in range(question.bins)
+    )
+
+
+def _auc(
+    counts: Counts, label: HostArray, place: HostArray
+) -> tuple[Interval, tuple[float, float]] | None:
+    """Return the AUC with its limits; None where noise hides that there are both classes."""
+    second, first = counts.values[label == 1], counts.values[label == 0]
+    of_label = (label == 1).astype(np.float64)
+    fewest = _FEWEST * math.sqrt(counts.noise(of_label, of_label))
+    if min(float(np.sum(second)), float(np.sum(first))) <= max(fewest, 0.0):
+        return None
+    ends = []
+    for ties, side in ((0.0, -1), (1.0, 1)):
+        area, of_second, of_first = _area(second, first, ties)
+        gradient = np.where(label == 1, of_second[place], of_first[place])
+        sample = float(np.sum(np.maximum(counts.values, 0) * gradient**2))
+        spread = math.sqrt(counts.noise(gradient, gradient) + sample)
+        ends.append((min(max(area, 0.0), 1.0), area + side * QUANTILE * spread))
+    (lower, low), (upper, high) = ends
+    upper = max(lower, upper)
+    middle = (lower + upper) / 2
+    interval = Interval(middle, min(max(low, 0.0), lower), max(min(high, 1.0), upper))
+    return interval, (lower, upper)
+
+
+def _area(
+    second: Float[HostArray, " B"], first: Float[HostArray, " B"], ties: float
+) -> tuple[float, HostArray, HostArray]:
+    """Return the AUC with pairs in one bin counted `ties`, and its derivatives by the counts."""
+    whole, others = float(np.sum(second)), float(np.sum(first))
+    below = np.cumsum(first) - first + ties * first
+    above = np.cumsum(second[::-1])[::-1] - second + ties * second
+    area = float(second @ below) / (whole * others)
+    return area, (below / others - area) / whole, (above / whole - area) / others
+
+
+def score_of_numbers(
+    totals: Float[HostArray, "3"], records: int, variance: float, unit: float
+) -> PrivateScore:
+    """Return the score from the sums of `ClippedErrors`, each with noise of that variance.
+
+    `unit` is half the range of the target.
+    """
+    first, second, fourth = (float(total) for total in totals)
+    absolute = mean_interval(first, second, records, variance)
+    squared = mean_interval(second, fourth, records, variance)
+    return PrivateScore(
+        records=records,
+        noise=math.sqrt(variance),
+        absolute=absolute.scaled(unit),
+        root_square=squared.root.scaled(unit),
     )
