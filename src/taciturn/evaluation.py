@@ -57,7 +57,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -468,14 +468,9 @@ class Interval:
     low: float
     high: float
 
-    def scaled(self, factor: float) -> Interval:
-        """Return the interval in another unit."""
-        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
-
-    @property
-    def root(self) -> Interval:
-        """Of the square root of a number of 0 or more."""
-        return Interval(math.sqrt(self.estimate), math.sqrt(self.low), math.sqrt(self.high))
+    def mapped(self, increasing: Callable[[float], float]) -> Interval:
+        """Return the interval of an increasing function of the number."""
+        return Interval(*map(increasing, (self.estimate, self.low, self.high)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -741,16 +736,13 @@ def _area(
 def score_of_numbers(
     totals: Float[HostArray, "3"], records: int, variance: float, unit: float
 ) -> PrivateScore:
-    """Return the score from the sums of `ClippedErrors`, each with noise of that variance.
-
-    `unit` is half the range of the target.
-    """
+    """Return the score from noised sums of `ClippedErrors`; `unit` is half the target's range."""
     first, second, fourth = (float(total) for total in totals)
     absolute = mean_interval(first, second, records, variance)
     squared = mean_interval(second, fourth, records, variance)
     return PrivateScore(
         records=records,
         noise=math.sqrt(variance),
-        absolute=absolute.scaled(unit),
-        root_square=squared.root.scaled(unit),
+        absolute=absolute.mapped(lambda error: unit * error),
+        root_square=squared.mapped(lambda error: unit * math.sqrt(error)),
     )

@@ -427,13 +427,12 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     report: Callable[[int], None] | None = None,
     release: Callable[[int, Training], None] | None = None,
 ) -> Tuned:
-    """Return the training of the candidate that held-out records pick, and what all of it cost.
+    """Return the training that held-out records pick, with the price, and what all of it cost.
 
     A `TaciturnError` if no candidate can be picked, although all are trained, charged and released.
 
     - `seed`: Of all noise; None for the operating system's entropy. With one it is a reproduction.
     - `account`: Charged once for everything, before a record is read; or a reservation for it.
-    - `price`: Kept with the result.
     - `report`: Called with the number of trainings that are finished.
     - `release`: Called with the number of each candidate, from 0, and its training as soon as its
       run has ended, under the certificate of everything.
@@ -461,7 +460,12 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
             if report is not None:
                 report(number + 1)
         picks, best = told_anew(
-            lambda: _pick(proposal, trainings, data, plan.rate, seed), Exception, _not_picked
+            lambda: _pick(proposal, trainings, data, plan.rate, seed),
+            Exception,
+            lambda error: TaciturnError(
+                f"no candidate was picked: {reason(error)}. All of them are trained and charged, "
+                "and what each released stands"
+            ),
         )
         if reservation is not None:
             after = reservation.close(released=True)
@@ -541,13 +545,6 @@ def _pick(
     return picks, picked(picks, units, len(trainings))
 
 
-def _not_picked(error: Exception) -> TaciturnError:
-    return TaciturnError(
-        f"no candidate was picked: {reason(error)}. All of them are trained and charged, and what "
-        "each released stands"
-    )
-
-
 def _certified(
     trainings: Sequence[Training], best: int, plan: TunePlan, charged: Charged | None
 ) -> Training:
@@ -615,9 +612,6 @@ def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:
     """Return the candidate with the most picks, each weighed by how many records its agent asked.
 
     The weights are public; of several with as many the first wins.
-
-    >>> picked([1, 0, 1], [10, 10, 10], 3), picked([0, 1], [10, 30], 2), picked([1, 0], [5, 5], 2)
-    (1, 1, 0)
     """
     votes = np.bincount(np.asarray(picks), np.asarray(units, np.float64), candidates)
     return int(np.argmax(votes))

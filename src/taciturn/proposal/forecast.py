@@ -64,29 +64,24 @@ class Forecast:
 
 
 class _Setting(NamedTuple):
-    """What a prediction is about: a method, its first round, facts about its rows, its loss, nu."""
+    """What a prediction is about: a method, facts about its rows, its rounds, its loss, and nu."""
 
     plan: Plan
     algorithm: algorithms.Algorithm
     facts: Spec
     first: int
+    rounds: int
     loss: Loss
     noise: float
 
-    @property
-    def rounds(self) -> int:
-        return self.plan.rounds - self.first
 
-
-def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
-    """Return the prediction for a proposal; its regulariser is ignored."""
+def forecast(
+    proposal: Proposal, methods: Mapping[str, Method] = METHODS, plan: Plan | None = None
+) -> Forecast:
+    """Return the prediction for a proposal by its plan; its regulariser is ignored."""
     if math.isinf(proposal.budget.epsilon):
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
-    return _forecast_of(proposal, proposal.plan(methods))
-
-
-def _forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
-    """Return the prediction for a proposal with a finite budget by its plan."""
+    plan = proposal.plan(methods) if plan is None else plan
     name, algorithm, facts, first = proposal.method.name, plan.program.algorithm, plan.spec, 0
     if isinstance(algorithm, algorithms.Centred):  # whose first round asks for the centre
         facts = around(facts, algorithm.row_norm)
@@ -94,8 +89,8 @@ def _forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
     noise = noise_of_mean(plan, first)
     known: dict[str, Any] = {}
     if name in _PREDICTIONS:
-        loss = proposal.problem.loss
-        known = _PREDICTIONS[name](_Setting(plan, algorithm, facts, first, loss, noise))
+        loss, rounds = proposal.problem.loss, plan.rounds - first
+        known = _PREDICTIONS[name](_Setting(plan, algorithm, facts, first, rounds, loss, noise))
     mu = plan.certificate.mu
     return Forecast(name, proposal.rounds, plan.multiplier, mu, noise, **known)
 
@@ -107,7 +102,7 @@ def known_forecast(
     name = proposal.method.name
     ruled = name in PREDICTED and methods.get(name) is METHODS[name]
     noised = not math.isinf(proposal.budget.epsilon)
-    return _forecast_of(proposal, plan) if noised and ruled else None
+    return forecast(proposal, methods, plan) if noised and ruled else None
 
 
 def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
@@ -153,12 +148,11 @@ def risk_warning(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> tuple[str, ...]:
     """Return a warning if the model 0 is expected to do better; `scaled` as in `risk_of_zero`."""
-    if not worse_than_zero(proposal, predicted, scaled=scaled):
-        return ()
     zero = risk_of_zero(proposal, scaled=scaled)
+    worse = worse_than_zero(proposal, predicted, scaled=scaled)
+    if predicted is None or zero is None or not worse:
+        return ()
     helps = "fewer columns, more records or a larger epsilon help"
-    assert predicted is not None
-    assert zero is not None
     if predicted.rule is None:
         return (f"the noise is expected to hide all that the records say; {helps}",)
     if predicted.least is not None and predicted.least <= zero:
@@ -255,8 +249,7 @@ def statistics_floor(noise: float, facts: Spec) -> float:
 
 
 def _of_gradient(setting: _Setting) -> dict[str, Any]:
-    plan, algorithm, facts, _, loss, noise = setting
-    rounds = setting.rounds
+    plan, algorithm, facts, _, rounds, loss, noise = setting
     if not isinstance(algorithm, algorithms.NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
     step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
@@ -107,11 +107,10 @@ class NetworkRequest:
             graph = network.network_named(name, agents)
         if method.network == "relay":
             walk = self.walk or DEFAULT_WALK
-            route = (
-                network.cyclic_walk(graph, rounds)
-                if walk == "cyclic"
-                else network.uniform_walk(graph, rounds, seed=seed)
-            )
+            if walk == "cyclic":
+                route = network.cyclic_walk(graph, rounds)
+            else:
+                route = network.uniform_walk(graph, rounds, seed=seed)
             holders = tuple(route.holders.tolist())
         return Connection(
             name=name,
@@ -315,7 +314,9 @@ def propose(
     - `dealt`: Whether records have no owners and are dealt to several agents at random.
     """
     if request.centre is None:
-        return _around_a_centre_that_pays(data, counts, request, structure, dealt=dealt)
+        return _around_a_centre_that_pays(
+            request, lambda one: propose(data, counts, one, structure, dealt=dealt)
+        )
     agents, method = len(counts), request.method
     evaluation = None
     if request.evaluate is not None:
@@ -357,25 +358,20 @@ def propose(
 
 
 def _around_a_centre_that_pays(
-    data: DataFacts,
-    counts: Sequence[int],
-    request: Request,
-    structure: Structure | None,
-    *,
-    dealt: bool,
+    request: Request, proposed: Callable[[Request], Proposal]
 ) -> Proposal:
     """Return the proposal with a private centre if it is known to pay, else the one without.
 
     A row around a centre has the same norm wherever the record is, which a class may not depend on
     but a number does; and what regulariser, constraint or structure say is about the columns.
     """
-    without = propose(data, counts, replace(request, centre=False), structure, dealt=dealt)
+    without = proposed(replace(request, centre=False))
     plain = request.regulariser in (NONE, DEFAULT_REGULARISER) and request.constraint == NONE
-    columns_matter = structure is not None or not plain
-    if data.task == "regression" or columns_matter or math.isinf(request.epsilon):
+    columns_matter = without.structure is not None or not plain
+    if without.data.task == "regression" or columns_matter or math.isinf(request.epsilon):
         return without
     try:
-        centred = propose(data, counts, replace(request, centre=True), structure, dealt=dealt)
+        centred = proposed(replace(request, centre=True))
         share = noise_of_centre(centred, centred.plan(request.methods))
     except InputError:  # a method that cannot, or a single round
         return without

@@ -340,7 +340,7 @@ def on_training(
     """Return error and objective on the training records: functions of them without noise."""
     weights = own_array(model, shards.stacked.features.dtype)
     objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
-    return float(_in_units(data, np.asarray(wrong, np.float64))), float(objective)
+    return float(_in_units(data, np.array([wrong], np.float64))[0]), float(objective)
 
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:

@@ -45,23 +45,15 @@ class Division:
     evaluate: float | None = None
 
     @classmethod
-    def of_request(
-        cls,
-        request: Request,
-        agents: int | None,
-        *,
-        default: int = DEFAULT_AGENTS,
-        features: str | None = None,
-    ) -> Division:
-        """Return the division that a request needs."""
+    def of_request(cls, request: Request, agents: int | None, **how: Any) -> Division:
+        """Return the division that a request needs; `how` are `default` and `features`."""
         return cls(
             agents=agents,
-            default=default,
             split_seed=request.split_seed,
-            features=features,
             rows_per_person=request.rows_per_person,
             agents_per_person=request.agents_per_person,
             evaluate=request.evaluate,
+            **how,
         )
 
     @classmethod
@@ -416,11 +408,13 @@ def local_part(data: DividedData, devices: Devices) -> DividedData:
 
 def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
     """Return a data set of as many rows, all zeros that take no memory: for its public facts."""
-    empty = np.broadcast_to(np.zeros((), dataset.features.dtype), dataset.features.shape)
+    empty, none = (
+        np.broadcast_to(np.zeros((), cells.dtype), cells.shape)
+        for cells in (dataset.features, dataset.targets)
+    )
     if isinstance(dataset, Dataset):
         return replace(dataset, features=empty)
-    targets = np.broadcast_to(np.zeros((), dataset.targets.dtype), dataset.targets.shape)
-    return replace(dataset, features=empty, targets=targets, persons=None)
+    return replace(dataset, features=empty, targets=none, persons=None)
 
 
 def proposal_of_files(

@@ -63,9 +63,8 @@ class Attempts:
     """Steps after a release, and a line for each that failed: what was released stands.
 
     - `report`: Called with each line as it comes; None for nobody.
-    - `failures`: The lines of steps that read no private record but through the door, for the
-      report.
-    - `private`: The lines of other steps: that they failed may follow from records, without noise.
+    - `failures`: Those of steps that read no private record but through the door, for the report.
+    - `private`: Those of other steps: that they failed may follow from records, without noise.
     """
 
     report: Callable[[str], None] | None = None
@@ -482,9 +481,8 @@ def _evaluate(
         return None
 
     def score() -> PrivateScore:
-        scale = evaluation.score_units(
-            proposal, labels_of(proposal.data), target_scale(data.dataset)[0]
-        )
+        unit = target_scale(data.dataset)[0]
+        scale = evaluation.score_units(proposal, labels_of(proposal.data), unit)
         return score_of_totals(proposal, answered.plan, answered.totals, scale)
 
     what = "the figures of the private evaluation"
