@@ -78,12 +78,12 @@ def assert_released(folder, out):
 # what is computed or written once a run has ended, in the order in which it comes
 LATER = (
     "taciturn.training.training.give_back",
-    "taciturn.training.measuring.ask_held_out",
-    "taciturn.training.measuring.score_of_totals",
-    "taciturn.training.measuring.measure",
-    "taciturn.training.measuring.curves_on_test",
-    "taciturn.training.measuring.on_training",
-    "taciturn.training.measuring.optimum",
+    "taciturn.training.training.ask_held_out",
+    "taciturn.training.training.score_of_totals",
+    "taciturn.training.training.measure",
+    "taciturn.training.training.curves_on_test",
+    "taciturn.training.training.on_training",
+    "taciturn.training.training.optimum",
     "taciturn.report.save.curves_text",
     "taciturn.report.save._plan",
     "taciturn.report.save.training_page",
@@ -115,8 +115,8 @@ def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_cha
     for text in (said.out, said.err, *(p.read_text("latin-1") for p in (table / "out").iterdir())):
         assert SECRET not in text
     if step in CALCULATED - {
-        "taciturn.training.measuring.on_training",
-        "taciturn.training.measuring.optimum",
+        "taciturn.training.training.on_training",
+        "taciturn.training.training.optimum",
     }:
         results = json.loads((table / "out" / "results.json").read_text())
         assert any("failed: KeyError" in line for line in results["failures"])
@@ -127,7 +127,7 @@ def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_cha
 def test_that_a_step_on_private_records_failed_is_told_to_their_holder_alone(
     step, table, monkeypatch, capsys
 ):
-    broken(monkeypatch, f"taciturn.training.measuring.{step}")
+    broken(monkeypatch, f"taciturn.training.training.{step}")
     account_of(table)
     assert main(command(table, "train", "--oracle-metrics", "--reference", "--no-centre")) == 0
     assert "failed: KeyError" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_that_a_step_on_private_records_failed_is_told_to_their_holder_alone(
 
 
 def test_answers_of_an_evaluation_stay_where_their_figures_fail(table, monkeypatch, capsys):
-    broken(monkeypatch, "taciturn.training.measuring.score_of_totals")
+    broken(monkeypatch, "taciturn.training.training.score_of_totals")
     account_of(table)
     assert main(command(table, "train", "--evaluate", "0.2", "--no-centre")) == 0
     results = json.loads((table / "out" / "results.json").read_text())
@@ -179,7 +179,7 @@ def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
 
 @pytest.mark.parametrize("step", ["errors_of", "choose", "picked"])
 def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, monkeypatch, capsys):
-    broken(monkeypatch, f"taciturn.tuning.tuning.{step}")
+    broken(monkeypatch, f"taciturn.tuning.{step}")
     account = account_of(table)
     given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
     assert main(given) == 2

@@ -6,9 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from taciturn.evaluation import Scale, ratio_interval, score_of_labels, score_of_numbers
-from taciturn.evaluation.intervals import Counts
-from taciturn.evaluation.score import _auc
+from taciturn.evaluation import (
+    Counts,
+    Scale,
+    _auc,
+    ratio_interval,
+    score_of_labels,
+    score_of_numbers,
+)
 from taciturn.oracles import Tally
 
 SCALE = Scale(("no", "yes"), True, 1.0)

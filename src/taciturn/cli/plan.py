@@ -24,7 +24,6 @@ from taciturn.proposal import (
     Request,
     centre_text,
     centre_warning,
-    facts_of_method,
     network_rows,
     network_values,
     propose,
@@ -114,7 +113,7 @@ class _Answer:
     @property
     def gradient_bound(self) -> float:
         """The largest gradient of a record, on the rows that the method asks about."""
-        return facts_of_method(self.proposal.facts, self.proposal.centre).gradient_bound
+        return self.proposal.setting.facts.gradient_bound
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None where no prediction is known."""

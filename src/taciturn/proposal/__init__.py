@@ -5,7 +5,6 @@ from taciturn.proposal.data_facts import (
     DataFacts,
     Evaluation,
     TableFacts,
-    evaluation_question,
     feature_conditions,
     labels_of,
     weighted,
@@ -13,65 +12,27 @@ from taciturn.proposal.data_facts import (
     weights_text,
 )
 from taciturn.proposal.document import Document, Extended, Part
-from taciturn.proposal.forecast import (
-    known_forecast,
-    risk_warning,
-)
-from taciturn.proposal.parts import (
-    NONE,
-    Budget,
-    Connection,
-    MethodChoice,
-    Named,
-    Structure,
-    check_seed,
-)
-from taciturn.proposal.proposal import Proposal, facts_of_method, network_rows, network_values
-from taciturn.proposal.proposing import centre_text, centre_warning, noise_of_centre, propose
+from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.proposal.parts import NONE, Budget, Named, Structure, check_seed
+from taciturn.proposal.proposal import Proposal, network_rows, network_values
 from taciturn.proposal.request import (
     DEFAULT_NETWORK,
     DEFAULT_REGULARISER,
     NetworkRequest,
     Request,
     StructureRequest,
+    centre_text,
+    centre_warning,
     chain_of,
+    noise_of_centre,
+    propose,
 )
 
 __all__ = [
-    "DEFAULT_NETWORK",
-    "DEFAULT_REGULARISER",
-    "NONE",
-    "WEIGHTS_ARE_PUBLIC",
-    "Budget",
-    "Connection",
-    "DataFacts",
-    "Document",
-    "Evaluation",
-    "Extended",
-    "MethodChoice",
-    "Named",
-    "NetworkRequest",
-    "Part",
-    "Proposal",
-    "Request",
-    "Structure",
-    "StructureRequest",
-    "TableFacts",
-    "centre_text",
-    "centre_warning",
-    "chain_of",
-    "check_seed",
-    "evaluation_question",
-    "facts_of_method",
-    "feature_conditions",
-    "known_forecast",
-    "labels_of",
-    "network_rows",
-    "network_values",
-    "noise_of_centre",
-    "propose",
-    "risk_warning",
-    "weighted",
-    "weights_by_label",
+    "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "NONE", "WEIGHTS_ARE_PUBLIC", "Budget", "DataFacts",
+    "Document", "Evaluation", "Extended", "Named", "NetworkRequest", "Part", "Proposal", "Request",
+    "Structure", "StructureRequest", "TableFacts", "centre_text", "centre_warning", "chain_of",
+    "check_seed", "feature_conditions", "known_forecast", "labels_of", "network_rows",
+    "network_values", "noise_of_centre", "propose", "risk_warning", "weighted", "weights_by_label",
     "weights_text",
-]
+]  # fmt: skip

@@ -9,34 +9,17 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from taciturn import checks
+from taciturn import checks, problems, tables
 from taciturn.errors import InputError
 from taciturn.features import FeatureMap, Inputs, feature_map_named
-from taciturn.oracles import BINS, ClippedErrors, Tally
-from taciturn.problems import (
-    ClassWeighted,
-    Loss,
-    default_loss,
-    held_out_counts,
-    held_out_share,
-    loss_named,
-)
+from taciturn.problems import Loss
 from taciturn.proposal.document import Part
 from taciturn.proposal.parts import Count, Name, Named
-from taciturn.tables import (
-    Bounds,
-    Categories,
-    Form,
-    Numeric,
-    encoded_names,
-    encoded_norm,
-    inputs_of,
-)
+from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
-MOST_CELLS = 100_000  # of a private evaluation
 # sums of shares such as 1/3 that are written with a few digits
 _ROUNDING = 0.01
 
@@ -75,17 +58,23 @@ class Column(Part):
             if centre is None or isinstance(centre, float):
                 coded: dict[str, Any] = {"scale": self.scale, "bins": self.bins, "centre": centre}
                 return dataclasses.replace(plain, **coded, weight=self.weight)
-        if self.values is not None and self.range is None and not self._of_numbers:
+        stated = self.date, self.fill, self.bins, self.indicator, self.scale
+        of_numbers = stated != (None, None, None, False, "linear")
+        if self.values is not None and self.range is None and not of_numbers:
             flags = self.fold_case, self.strip
             if not isinstance(centre, float):
                 return Categories(self.values, *flags, self.missing, centre, self.weight)
         raise InputError(f"column {self.name!r} needs either a range or values")
 
-    @property
-    def _of_numbers(self) -> bool:
-        """Whether something is said that only numbers have."""
-        stated = (self.date, self.fill, self.bins) != (None, None, None)
-        return stated or self.indicator or self.scale != "linear"
+    @classmethod
+    def of(cls, name: str, fact: Numeric | Categories) -> Column:
+        """Return what a bounds file states of a column."""
+        stated: dict[str, Any] = dict.fromkeys(("date", "range", "values", "fill"))
+        stated |= dict.fromkeys(("fold_case", "strip", "indicator"), False)
+        stated |= dataclasses.asdict(fact)
+        if isinstance(fact, Numeric):
+            stated["range"] = (float(stated.pop("minimum")), float(stated.pop("maximum")))
+        return cls(name=name, **stated)
 
 
 class TableForm(Part):
@@ -110,11 +99,14 @@ class TableFacts(Part):
     @classmethod
     def of(cls, bounds: Bounds) -> TableFacts:
         """Return the facts that a bounds file states."""
-        columns = tuple(_column(name, fact) for name, fact in bounds.columns.items())
-        target = _column(bounds.target_name, bounds.target)
-        form = TableForm(**dataclasses.asdict(bounds.form))
-        known = {"source": bounds.origin, "target": target, "columns": columns, "form": form}
-        return cls(**known, ignored=bounds.ignored, interval=bounds.interval)
+        return cls(
+            source=bounds.origin,
+            target=Column.of(bounds.target_name, bounds.target),
+            columns=tuple(Column.of(*each) for each in bounds.columns.items()),
+            ignored=bounds.ignored,
+            form=TableForm(**dataclasses.asdict(bounds.form)),
+            interval=bounds.interval,
+        )
 
     @property
     def bounds(self) -> Bounds:
@@ -130,18 +122,13 @@ class TableFacts(Part):
 class DataFacts(Part):
     """Public facts about the records, apart from their counts.
 
-    Attributes
-    ----------
-    columns, record_norm
-        Encoded columns of a record before features, and a bound on its norm.
-    table
-        The bounds of a user's table; None for a data set and for bare numbers.
-    numbers
-        How many of the columns are numbers in [-1, 1].
-    picture
-        Height, width and channels of a record that is a picture.
-    features
-        The public feature map (`taciturn.features`), by name; None for the columns themselves.
+    - `columns`, `record_norm`: Encoded columns of a record before features, and a bound on its
+      norm.
+    - `table`: The bounds of a user's table; None for a data set and for bare numbers.
+    - `numbers`: How many of the columns are numbers in [-1, 1].
+    - `picture`: Height, width and channels of a record that is a picture.
+    - `features`: The public feature map (`taciturn.features`), by name; None for the columns
+      themselves.
     """
 
     name: str
@@ -161,11 +148,10 @@ class DataFacts(Part):
             name=bounds.target_name,
             task=bounds.task,
             classes=None if bounds.labels is None else len(bounds.labels),
-            columns=len(encoded_names(bounds)),
-            record_norm=encoded_norm(bounds),
+            columns=len(tables.encoded_names(bounds)),
+            record_norm=tables.encoded_norm(bounds),
             table=TableFacts.of(bounds),
-            numbers=len(inputs_of(bounds).numbers),
-            picture=None,
+            numbers=len(tables.inputs_of(bounds).numbers),
             features=features,
         )
 
@@ -173,7 +159,7 @@ class DataFacts(Part):
     def inputs(self) -> Inputs:
         """What a feature map must know; columns of data sets are in another order there."""
         if self.table is not None:
-            return inputs_of(self.table.bounds)
+            return tables.inputs_of(self.table.bounds)
         names = tuple(f"column {place}" for place in range(self.columns))
         numbers = tuple(range(self.numbers))
         return Inputs(names, self.record_norm, numbers, None, self.picture)
@@ -212,8 +198,7 @@ class DataFacts(Part):
         if (self.task == "regression") != (self.classes is None):
             raise InputError(f"a {self.task} target has classes {self.classes}; that cannot be")
         if self.classes is not None:
-            least = 3 if self.task == "multiclass" else 2
-            checks.at_least("classes", self.classes, least)
+            checks.at_least("classes", self.classes, 3 if self.task == "multiclass" else 2)
         if self.columns > MOST_COORDINATES or not 0 <= self.numbers <= self.columns:
             raise InputError(
                 f"there are {self.columns} columns, {self.numbers} of them numbers; at most "
@@ -230,8 +215,8 @@ class DataFacts(Part):
 
     def loss(self, named: Named | None) -> tuple[Named, Loss]:
         """Return a loss that suits the targets, the first of the table if none is named."""
-        chosen = named or Named(name=default_loss(self.task), numbers=())
-        return chosen, loss_named(chosen.name, chosen.numbers, self.task, self.classes)
+        chosen = named or Named(name=problems.default_loss(self.task), numbers=())
+        return chosen, problems.loss_named(chosen.name, chosen.numbers, self.task, self.classes)
 
 
 def feature_conditions(features: str | None) -> tuple[str, ...]:
@@ -260,16 +245,11 @@ def weights_by_label(
 ) -> tuple[float, ...] | None:
     """Return the weight of each class, or None where no weights are asked for.
 
-    Parameters
-    ----------
-    labels
-        Of the classes, in their order; None for a regression.
-    class_weight
-        Weights in (0, 1] by label; a label that is not named has weight 1. That they are at most 1
-        is checked by `ClassWeighted`.
-    prior
-        The public share p_c of each class among the records, or in the world. The weight of class c
-        is min(p) / p_c: the classes count alike, the rarest with weight 1.
+    - `labels`: Of the classes, in their order; None for a regression.
+    - `class_weight`: Weights in (0, 1] by label; a label that is not named has weight 1. That they
+      are at most 1 is checked by `ClassWeighted`.
+    - `prior`: The public share p_c of each class among the records, or in the world. The weight of
+      class c is min(p) / p_c: the classes count alike, the rarest with weight 1.
     """
     if class_weight is None and prior is None:
         return None
@@ -282,7 +262,16 @@ def weights_by_label(
     if class_weight is not None:
         weights = _by_label("class weight", labels, class_weight)
         return tuple(weights.get(label, 1.0) for label in labels)
-    return _balancing(labels, _by_label("prior", labels, prior))
+    given = _by_label("prior", labels, prior)
+    missing = [label for label in labels if label not in given]
+    if missing:
+        raise InputError(f"prior has no share of {missing[0]!r}; give one for each label")
+    shares = [given[label] for label in labels]
+    if abs(math.fsum(shares) - 1) > _ROUNDING:
+        raise InputError(
+            f"prior has shares that sum to {math.fsum(shares):g}; the shares of all labels sum to 1"
+        )
+    return tuple(min(shares) / share for share in shares)
 
 
 def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float]:
@@ -303,21 +292,9 @@ def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float
     return {k: checks.positive(f"the {what} of {k!r}", number) for k, number in given.items()}
 
 
-def _balancing(labels: tuple[Any, ...], prior: Mapping[Any, float]) -> tuple[float, ...]:
-    missing = [label for label in labels if label not in prior]
-    if missing:
-        raise InputError(f"prior has no share of {missing[0]!r}; give one for each label")
-    shares = [prior[label] for label in labels]
-    if abs(math.fsum(shares) - 1) > _ROUNDING:
-        raise InputError(
-            f"prior has shares that sum to {math.fsum(shares):g}; the shares of all labels sum to 1"
-        )
-    return tuple(min(shares) / share for share in shares)
-
-
 def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
     """Return the loss with its class weights, if there are some."""
-    return loss if weights is None else ClassWeighted(loss, weights)
+    return loss if weights is None else problems.ClassWeighted(loss, weights)
 
 
 def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
@@ -328,16 +305,11 @@ def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
 class Evaluation(Part):
     """Records that are held out of a training.
 
-    Attributes
-    ----------
-    share
-        Of each agent's records.
-    counts
-        How many records, or places of persons, each agent holds out; they are not among those of
-        the proposal, which are trained on.
-    asked
-        Whether they evaluate the released model; if not, they may choose among trainings
-        (`taciturn.tuning`).
+    - `share`: Of each agent's records.
+    - `counts`: How many records, or places of persons, each agent holds out; they are not among
+      those of the proposal, which are trained on.
+    - `asked`: Whether they evaluate the released model; if not, they may choose among trainings
+      (`taciturn.tuning`).
     """
 
     share: float
@@ -346,7 +318,7 @@ class Evaluation(Part):
 
     @model_validator(mode="after")
     def _some_records(self) -> Evaluation:
-        held_out_share(self.share)
+        problems.held_out_share(self.share)
         if any(count < 0 for count in self.counts) or sum(self.counts) < 1:
             raise InputError("no record is held out for the evaluation; leave it out")
         return self
@@ -359,38 +331,10 @@ class Evaluation(Part):
     def check_share(self, kept: Sequence[int], rows_per_person: int | None) -> None:
         """Raise `InputError` unless these are the share of each agent's records, kept or not."""
         every = tuple(map(sum, zip(kept, self.counts, strict=False)))
-        if (
-            len(self.counts) != len(kept)
-            or held_out_counts(every, self.share, rows_per_person=rows_per_person) != self.counts
+        if len(self.counts) != len(kept) or self.counts != problems.held_out_counts(
+            every, self.share, rows_per_person=rows_per_person
         ):
             raise InputError(
                 f"a share of {self.share:g} of each agent's records is held out, and the counts "
                 "of the evaluation are others; propose again"
             )
-
-
-def evaluation_question(
-    data: DataFacts, rows_per_person: int | None = None
-) -> Tally | ClippedErrors:
-    """Return the question that held-out records, or persons, are asked.
-
-    So many classes that their counts would hold nothing but noise are an `InputError`.
-    """
-    if data.task == "regression":
-        return ClippedErrors(rows_per_person=rows_per_person)
-    question = Tally(data.classes or 2, rows_per_person=rows_per_person)
-    cells = question.answer_shape(())[0]
-    if cells > MOST_CELLS:
-        raise InputError(
-            f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
-            f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
-        )
-    return question
-
-
-def _column(name: str, fact: Numeric | Categories) -> Column:
-    said: dict[str, Any] = dict.fromkeys(("date", "range", "values", "fill"))
-    said |= dict.fromkeys(("fold_case", "strip", "indicator"), False) | dataclasses.asdict(fact)
-    if isinstance(fact, Numeric):
-        said["range"] = (float(said.pop("minimum")), float(said.pop("maximum")))
-    return Column(name=name, **said)

@@ -11,15 +11,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-)
+import pydantic
+from pydantic import BaseModel, ValidationError
 
 from taciturn.errors import InputError
 from taciturn.tables.columns import repeated
@@ -50,10 +43,10 @@ def _no_nan(value: float) -> float:
 # a number that may be infinite
 Extended = Annotated[
     float,
-    Field(allow_inf_nan=True),
-    BeforeValidator(_from_text),
-    AfterValidator(_no_nan),
-    PlainSerializer(_to_text, return_type=float | str, when_used="json"),
+    pydantic.Field(allow_inf_nan=True),
+    pydantic.BeforeValidator(_from_text),
+    pydantic.AfterValidator(_no_nan),
+    pydantic.PlainSerializer(_to_text, return_type=float | str, when_used="json"),
 ]
 
 
@@ -70,7 +63,9 @@ class _OneError(ModelMetaclass):
 class Part(BaseModel, metaclass=_OneError):
     """A part of a document: its values are of the declared types, and none is missing or added."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False
+    )
 
 
 D = TypeVar("D", bound="Document")
@@ -84,12 +79,8 @@ class Document(Part):
 
     def to_json(self) -> str:
         """Return the canonical JSON."""
-        values = {
-            "format": self.FORMAT,
-            "version": self.VERSION,
-            **self.model_dump(mode="json"),
-        }
-        return _canonical(values)
+        stated = {"format": self.FORMAT, "version": self.VERSION}
+        return _canonical(stated | self.model_dump(mode="json"))
 
     @property
     def digest(self) -> str:
@@ -100,12 +91,9 @@ class Document(Part):
     def from_json(cls: type[D], text: str) -> D:
         """Return the document that JSON describes, canonical or not.
 
-        Raises
-        ------
-        InputError
-            If the text is no JSON object, has another format or version, a key that is missing,
-            unknown or given twice, a value of another type, a NaN, or values that contradict one
-            another.
+        An `InputError` if the text is no JSON object, has another format or version, a key that is
+        missing, unknown or given twice, a value of another type, a NaN, or values that contradict
+        one another.
         """
         values = _parsed(text, cls.FORMAT)
         for key, needed in (("format", cls.FORMAT), ("version", cls.VERSION)):
@@ -160,11 +148,7 @@ def _sentence(what: str, error: ValidationError) -> str:
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return str(cause)
-    given = "" if first["type"] in {"missing", "extra_forbidden"} else f"; it is {_short(first)}"
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return f"{what}: {place}: {message}{given}"
-
-
-def _short(error: Any) -> str:
-    text = repr(error["input"])
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    given, text = "", repr(first["input"])
+    if first["type"] not in {"missing", "extra_forbidden"}:
+        given = f"; it is {text if len(text) <= 60 else f'{text[:57]}...'}"
+    return f"{what}: {place}: {first['msg'][0].lower()}{first['msg'][1:]}{given}"

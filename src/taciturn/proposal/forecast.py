@@ -13,27 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from taciturn.algorithms import (
-    DPADMM,
-    METHODS,
-    Algorithm,
-    Centred,
-    Method,
-    NoisyGradient,
-    batch_variance,
-    radius_of,
-)
+from taciturn import algorithms
+from taciturn.algorithms import METHODS, Method, batch_variance, radius_of
 from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.oracles import around
-from taciturn.problems import Loss, Problem
+from taciturn.problems import Loss
 from taciturn.proposal.proposal import Proposal
 from taciturn.spec import Spec
 from taciturn.typing import Array
@@ -45,28 +36,18 @@ ENOUGH = 1.05
 class Forecast:
     """The prediction for one method in so many rounds; None where nothing is known.
 
-    Attributes
-    ----------
-    multiplier
-        Noise scale / sensitivity of every answer.
-    mu
-        Of the certificate; None on sampled batches.
-    noise
-        nu, in the units of the answer: of a gradient, or of X'X / m for one question.
-    margin_noise
-        Standard deviation of the change that the noise causes in a record's margin over the run,
-        in a direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
-    proven
-        A bound on the expected excess risk that is proved, see `basis`.
-    rule
-        An estimate of the excess risk that is not proved for this method as it is run.
-    basis
-        Where `proven` and `rule` come from.
-    estimate
-        Whether the rule estimates the risk or is the least that the noise costs, and so may be
-        compared with the risk of the model 0; a published rate is a bound far above it.
-    least
-        What the rule comes to in many rounds, where that is known.
+    - `multiplier`: Noise scale / sensitivity of every answer.
+    - `mu`: Of the certificate; None on sampled batches.
+    - `noise`: nu, in the units of the answer: of a gradient, or of X'X / m for one question.
+    - `margin_noise`: Standard deviation of the change that the noise causes in a record's margin
+      over the run, in a direction without curvature: R H nu / sqrt(T), H the horizon
+      T eta / (1 - beta).
+    - `proven`: A bound on the expected excess risk that is proved, see `basis`.
+    - `rule`: An estimate of the excess risk that is not proved for this method as it is run.
+    - `basis`: Where `proven` and `rule` come from.
+    - `estimate`: Whether the rule estimates the risk or is the least that the noise costs, and so
+      may be compared with the risk of the model 0; a published rate is a bound far above it.
+    - `least`: What the rule comes to in many rounds, where that is known.
     """
 
     algorithm: str
@@ -83,51 +64,35 @@ class Forecast:
 
 
 class _Setting(NamedTuple):
-    """What a prediction is about: the method, its first round, and the facts about its rows."""
+    """What a prediction is about: a method, facts about its rows, its rounds, its loss, and nu."""
 
     plan: Plan
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
     facts: Spec
     first: int
-
-    @property
-    def rounds(self) -> int:
-        return self.plan.rounds - self.first
-
-
-def _setting(plan: Plan) -> _Setting:
-    algorithm = plan.program.algorithm
-    if isinstance(algorithm, Centred):  # whose first round asks for the centre
-        return _Setting(plan, algorithm.method, around(plan.spec, algorithm.row_norm), 1)
-    return _Setting(plan, algorithm, plan.spec, 0)
+    rounds: int
+    loss: Loss
+    noise: float
 
 
-def forecast(proposal: Proposal, methods: Mapping[str, Method] = METHODS) -> Forecast:
-    """Return the prediction for a proposal; its regulariser is ignored.
-
-    Examples
-    --------
-    >>> from taciturn.proposal import DataFacts, Request, propose
-    >>> facts = DataFacts(
-    ...     name="mine", task="binary", classes=2, columns=10, record_norm=1.0, table=None
-    ... )
-    >>> request = Request(epsilon=1.0, delta=1e-5, observer="sum", rounds=200)
-    >>> f"{forecast(propose(facts, [400] * 10, request)).noise:.4f}"
-    '0.0139'
-    """
+def forecast(
+    proposal: Proposal, methods: Mapping[str, Method] = METHODS, plan: Plan | None = None
+) -> Forecast:
+    """Return the prediction for a proposal by its plan; its regulariser is ignored."""
     if math.isinf(proposal.budget.epsilon):
         raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
-    return forecast_of(proposal, proposal.plan(methods))
-
-
-def forecast_of(proposal: Proposal, plan: Plan) -> Forecast:
-    """Return the prediction for a proposal with a finite budget, whose plan is made already."""
-    setting, name = _setting(plan), proposal.method.name
-    noise = noise_of_mean(plan, setting.first)
-    bare = Forecast(name, proposal.rounds, plan.multiplier, plan.certificate.mu, noise)
-    if name not in _PREDICTIONS:
-        return bare
-    return replace(bare, **_PREDICTIONS[name](setting, proposal.problem, noise))
+    plan = proposal.plan(methods) if plan is None else plan
+    name, algorithm, facts, first = proposal.method.name, plan.program.algorithm, plan.spec, 0
+    if isinstance(algorithm, algorithms.Centred):  # whose first round asks for the centre
+        facts = around(facts, algorithm.row_norm)
+        algorithm, first = algorithm.method, 1
+    noise = noise_of_mean(plan, first)
+    known: dict[str, Any] = {}
+    if name in _PREDICTIONS:
+        loss, rounds = proposal.problem.loss, plan.rounds - first
+        known = _PREDICTIONS[name](_Setting(plan, algorithm, facts, first, rounds, loss, noise))
+    mu = plan.certificate.mu
+    return Forecast(name, proposal.rounds, plan.multiplier, mu, noise, **known)
 
 
 def known_forecast(
@@ -136,9 +101,8 @@ def known_forecast(
     """Return the prediction for a plan; None without noise, and for a method without a rule."""
     name = proposal.method.name
     ruled = name in PREDICTED and methods.get(name) is METHODS[name]
-    if math.isinf(proposal.budget.epsilon) or not ruled:
-        return None
-    return forecast_of(proposal, plan)
+    noised = not math.isinf(proposal.budget.epsilon)
+    return forecast(proposal, methods, plan) if noised and ruled else None
 
 
 def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
@@ -151,21 +115,20 @@ def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     `scaled` says that numeric targets are known to be in [-1, 1], as those of tables are.
     """
     data, loss = proposal.data, proposal.problem.loss
+    targets = np.array([-1.0, 1.0])
     if data.task == "multiclass":
-        assert data.classes is not None
-        targets = np.arange(data.classes)
-    elif data.task == "binary" or data.table is not None or scaled:
-        targets = np.array([-1.0, 0.0, 1.0] if data.task == "regression" else [-1.0, 1.0])
-    else:
-        return None
+        targets = np.arange(data.classes or 0)
+    elif data.task == "regression":
+        if data.table is None and not scaled:
+            return None
+        targets = np.array([-1.0, 0.0, 1.0])
     margins = np.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))
     return float(np.max(np.asarray(_losses(loss, margins, targets))))
 
 
 @jax.jit
 def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
-    values: Array = loss.value(margins, targets)
-    return values
+    return loss.value(margins, targets)
 
 
 def worse_than_zero(
@@ -173,8 +136,7 @@ def worse_than_zero(
 ) -> bool | None:
     """Return whether the predicted excess risk is above the risk of the model 0; None: not known.
 
-    It is known only for a rule that is an estimate (`Forecast.estimate`); for `scaled` see
-    `risk_of_zero`.
+    It is known only for a rule that is an estimate; for `scaled` see `risk_of_zero`.
     """
     zero = risk_of_zero(proposal, scaled=scaled)
     if predicted is None or not predicted.estimate or zero is None:
@@ -186,14 +148,13 @@ def risk_warning(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> tuple[str, ...]:
     """Return a warning if the model 0 is expected to do better; `scaled` as in `risk_of_zero`."""
-    if not worse_than_zero(proposal, predicted, scaled=scaled):
+    zero = risk_of_zero(proposal, scaled=scaled)
+    worse = worse_than_zero(proposal, predicted, scaled=scaled)
+    if predicted is None or zero is None or not worse:
         return ()
-    assert predicted is not None
     helps = "fewer columns, more records or a larger epsilon help"
     if predicted.rule is None:
         return (f"the noise is expected to hide all that the records say; {helps}",)
-    zero = risk_of_zero(proposal, scaled=scaled)
-    assert zero is not None
     if predicted.least is not None and predicted.least <= zero:
         helps = f"more rounds help (in many the estimate is {predicted.least:.3g})"
     return (
@@ -218,8 +179,7 @@ def floor(facts: Spec, epsilon: float, *, units: int | None = None) -> float:
     set, neighbours that differ in one record, and an observer of the model alone. With persons, n
     is their number, in place of that of records: each may have the same row K times.
     """
-    units = sum(facts.counts) if units is None else units
-    share = math.sqrt(facts.dimension) / (units * epsilon)
+    share = math.sqrt(facts.dimension) / ((sum(facts.counts) if units is None else units) * epsilon)
     return facts.gradient_bound * radius_of(facts) * min(1.0, share)
 
 
@@ -288,9 +248,9 @@ def statistics_floor(noise: float, facts: Spec) -> float:
     return 2 * noise * math.sqrt(2 * facts.dimension)
 
 
-def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
-    (plan, algorithm, facts, _), rounds = setting, setting.rounds
-    if not isinstance(algorithm, NoisyGradient):
+def _of_gradient(setting: _Setting) -> dict[str, Any]:
+    plan, algorithm, facts, _, rounds, loss, noise = setting
+    if not isinstance(algorithm, algorithms.NoisyGradient):
         raise InputError("this forecast is for the noisy gradient only; forecast it by its name")
     step, momentum = (float(plan.schedules[k][0]) for k in ("step_size", "momentum"))
     horizon = rounds * step / (1 - momentum)
@@ -304,8 +264,8 @@ def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> dict[str,
     if momentum > 0:
         return known | {"basis": "steps 1/L with momentum: no proof, rule only"}
     # a clipped gradient is the gradient of a convex function if the margin is a scalar
-    reached = facts.gradient_bound >= facts.record_norm * problem.loss.lipschitz
-    if problem.loss.outputs is not None and not reached:
+    reached = facts.gradient_bound >= facts.record_norm * loss.lipschitz
+    if loss.outputs is not None and not reached:
         return known | {"basis": "clipped vectors are no gradient: rule only"}
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
@@ -313,7 +273,7 @@ def _of_gradient(setting: _Setting, problem: Problem, noise: float) -> dict[str,
     return known | {"basis": f"proven for the loss as clipped{batches}", "proven": proven}
 
 
-def _of_admm(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
+def _of_admm(setting: _Setting) -> dict[str, Any]:
     r"""(37) of Huang et al. 2019 over A, with beta = c_1 and without a regulariser.
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
@@ -322,39 +282,34 @@ def _of_admm(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any
     iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
     is the last public value.
     """
-    del problem, noise
-    plan, algorithm, facts, first = setting
-    if not isinstance(algorithm, DPADMM):
+    algorithm, facts = setting.algorithm, setting.facts
+    if not isinstance(algorithm, algorithms.DPADMM):
         raise InputError("the method called dp-admm is another one now; forecast it by its rate")
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
-    spread = size * math.sqrt(2 * facts.dimension) * float(np.mean(plan.ledger.scale[:, first, 0]))
+    scale = float(np.mean(setting.plan.ledger.scale[:, setting.first, 0]))
+    spread = size * math.sqrt(2 * facts.dimension) * scale
     rest = size**2 * (facts.smoothness + rho) + slope**2 / rho
     rule = spread / math.sqrt(setting.rounds) + rest / (2 * setting.rounds)
     basis = "(37) as published: average of all rounds, iterates within c_w"
     return {"basis": basis, "rule": rule}
 
 
-def _of_statistics(setting: _Setting, problem: Problem, noise: float) -> dict[str, Any]:
-    del problem
-    facts = setting.facts
+def _of_statistics(setting: _Setting) -> dict[str, Any]:
+    facts, noise = setting.facts, setting.noise
     least, rule = statistics_floor(noise, facts), statistics_risk(noise, facts)
     even = facts.record_norm**2 / facts.dimension
-    meaning = (
-        "a least value to first order, not to be compared"
-        if rule is not None
-        else "the noise hides every direction"
-    )
+    meaning = "the noise hides every direction"
+    if rule is not None:
+        meaning = "a least value to first order, not to be compared"
     text = f"{meaning}; eigenvalue floor {least:.3g}, mean eigenvalue <= {even:.3g}"
     return {"basis": text, "rule": rule, "estimate": True}
 
 
-_PREDICTIONS: Mapping[str, Callable[[_Setting, Problem, float], dict[str, Any]]] = MappingProxyType(
-    {
-        "noisy-gradient": _of_gradient,
-        "dp-admm": _of_admm,
-        "one-question": _of_statistics,
-        "dp-sgd": _of_gradient,
-    }
-)
+_PREDICTIONS: Mapping[str, Callable[[_Setting], dict[str, Any]]] = {
+    "noisy-gradient": _of_gradient,
+    "dp-admm": _of_admm,
+    "one-question": _of_statistics,
+    "dp-sgd": _of_gradient,
+}
 PREDICTED = tuple(_PREDICTIONS)

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_serializer, model_validator
 
+from taciturn import problems
 from taciturn.algorithms import METHODS, Value, checked_options
 from taciturn.errors import InputError
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
-from taciturn.privacy import (
-    Adjacency,
-    Messages,
-    Observer,
-    Sum,
-    Terms,
-    Unit,
-    relation_named,
-)
-from taciturn.problems import (
-    Loss,
-    Problem,
-    Structured,
-    constraint_named,
-    fused_lasso,
-    generalised_lasso,
-    lasso,
-    regulariser_named,
-    sparse_rows,
-)
+from taciturn.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
+from taciturn.problems import Loss
 from taciturn.proposal.document import Extended, Part
 
 Name = Annotated[str, Field(max_length=200)]
@@ -63,19 +42,13 @@ class Named(Part):
         return cls(name=name, numbers=numbers)
 
     def __str__(self) -> str:
-        if not self.numbers:
-            return self.name
-        return f"{self.name}:{','.join(_plain(number) for number in self.numbers)}"
+        numbers = ",".join(repr(number).removesuffix(".0") for number in self.numbers)
+        # exponents without a plus sign and leading zeros
+        shortest = re.sub(r"e(-?)\+?0*", r"e\1", numbers)
+        return f"{self.name}:{shortest}" if self.numbers else self.name
 
 
 NONE = Named(name="none", numbers=())
-
-
-def _plain(number: float) -> str:
-    """Return a number in its shortest form, exponents without leading zeros."""
-    text = repr(number).removesuffix(".0")
-    base, exponent, power = text.partition("e")
-    return f"{base}e{int(power)}" if exponent else text
 
 
 # what single precision can compute with: a weight, and a number whose square is needed
@@ -120,17 +93,17 @@ class Structure(Part):
             return ()
         return ("the graph or matrix of the structure is taken as public, however it was found",)
 
-    def structured(self, loss: Loss, columns: int) -> Structured:
+    def structured(self, loss: Loss, columns: int) -> problems.Structured:
         """Return the structured problem on so many encoded columns."""
         if self.name == "lasso":
-            return lasso(loss, columns, weight=self.weight, ridge=self.ridge)
+            return problems.lasso(loss, columns, weight=self.weight, ridge=self.ridge)
         if self.name == "fused-lasso":
             edges = np.array(self.edges, dtype=int).reshape(-1, 2)
-            return fused_lasso(loss, edges, columns, weight=self.weight, ridge=self.ridge)
+            return problems.fused_lasso(loss, edges, columns, weight=self.weight, ridge=self.ridge)
         if any(len(row) != columns for row in self.rows):
             raise InputError(f"a row of A has not {columns} numbers, one for each encoded column")
-        rows = sparse_rows(np.array(self.rows, dtype=float).reshape(-1, columns))
-        return generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
+        rows = problems.sparse_rows(np.array(self.rows, dtype=float).reshape(-1, columns))
+        return problems.generalised_lasso(loss, rows, weight=self.weight, ridge=self.ridge)
 
 
 class MethodChoice(Part):
@@ -185,16 +158,13 @@ class Budget(Part):
 class Connection(Part):
     """The edges of a network, and what goes along them; names as in the request.
 
-    Attributes
-    ----------
-    holders
-        On a relay the agent of each hop; None in gossip, which mixes with Metropolis weights.
-    cap
-        On a relay the most answers that an agent gives; None for no limit.
-    tree
-        Whether the messages of a star's method are added up along a spanning tree of least depth.
-    exchanges
-        In gossip, how often the messages of a round are exchanged (`taciturn.network.Mixing`).
+    - `holders`: On a relay the agent of each hop; None in gossip, which mixes with Metropolis
+      weights.
+    - `cap`: On a relay the most answers that an agent gives; None for no limit.
+    - `tree`: Whether the messages of a star's method are added up along a spanning tree of least
+      depth.
+    - `exchanges`: In gossip, how often the messages of a round are exchanged
+      (`taciturn.network.Mixing`).
     """
 
     name: str
@@ -237,29 +207,6 @@ class Connection(Part):
         if self.holders is None:
             return metropolis(graph, exchanges=self.exchanges)
         return Walk(graph, np.array(self.holders, dtype=int), self.cap)
-
-
-def problem_of(
-    loss: Loss,
-    regulariser: Named,
-    constraint: Named,
-    structure: Structure | None,
-    columns: int,
-) -> Problem:
-    """Return the problem; a structure stands in place of regulariser and constraint."""
-    plain = Problem(
-        loss,
-        regulariser_named(regulariser.name, regulariser.numbers),
-        constraint_named(constraint.name, constraint.numbers),
-    )
-    if structure is None:
-        return plain
-    if regulariser.name != "none" or constraint.name != "none":
-        raise InputError(
-            "a structure has its own weights and comes without a constraint; leave regulariser and "
-            "constraint out"
-        )
-    return structure.structured(loss, columns).composed
 
 
 def check_seed(name: str, seed: int) -> None:

@@ -8,28 +8,18 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from taciturn import checks
-from taciturn.algorithms import (
-    METHODS,
-    Composition,
-    Method,
-    Setting,
-    around_centre,
-    check_centre,
-    checked_options,
-    method_named,
-)
+from taciturn import algorithms, checks, problems
+from taciturn.algorithms import METHODS, Method, Setting
 from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
-from taciturn.oracles import around
-from taciturn.problems import ClippedLoss, Problem, check_at_one_agent, facts_from
+from taciturn.oracles import BINS, ClippedErrors, Tally, around
+from taciturn.problems import ClippedLoss, check_at_one_agent, facts_from
 from taciturn.proposal.data_facts import (
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
     Evaluation,
-    evaluation_question,
     feature_conditions,
     labels_of,
     weighted,
@@ -44,15 +34,10 @@ from taciturn.proposal.parts import (
     Named,
     Structure,
     check_seed,
-    problem_of,
 )
 from taciturn.spec import Spec
 
-_RUNS = {
-    None: "on a star, or on a network along a tree",
-    "gossip": "on a network by gossip",
-    "relay": "on a network as a relay, along a walk",
-}
+MOST_CELLS = 100_000  # of a private evaluation
 
 
 class Proposal(Document):
@@ -61,32 +46,21 @@ class Proposal(Document):
     A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
     with `plan`, so none of them has to be trusted. Contradicting values are an `InputError`.
 
-    Attributes
-    ----------
-    counts
-        m_i: how many records each agent trains on; of persons, how many places: K times a number.
-    split_seed
-        Public seed of the split of published data into training and test records; in a
-        reproduction also of the division of records among agents and sides.
-    dealt
-        Whether records without owners are dealt to the agents at random.
-    regulariser, constraint
-        "none" with a structure.
-    class_weights
-        The public weight of each class, which multiplies the loss of its records; None for none.
-    clip
-        Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
-    method
-        With a value for each of its options.
-    centre
-        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`).
-    network
-        None for a star with an aggregator; its methods run on a network along a tree.
-    evaluation
-        The records that are held out; None for none.
+    - `counts`: m_i, how many records each agent trains on; of persons, how many places: K times a
+      number.
+    - `split_seed`: Public seed of the split of published data into training and test records; in a
+      reproduction also of the division of records among agents and sides.
+    - `dealt`: Whether records without owners are dealt to the agents at random.
+    - `regulariser`, `constraint`: "none" with a structure.
+    - `class_weights`: The public weight of each class, which multiplies the loss of its records;
+      None for none.
+    - `clip`: Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
+    - `method`: With a value for each of its options.
+    - `centre`: Whether the first round learns a private centre of the rows
+      (`taciturn.algorithms.Centred`).
+    - `network`: None for a star with an aggregator; its methods run on a network along a tree.
+    - `evaluation`: The records that are held out; None for none.
 
-    Notes
-    -----
     **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
     `plan`, which starts from the same values that the digest covers.
     """
@@ -129,10 +103,10 @@ class Proposal(Document):
             self.network.network(len(self.counts))
         if self.centre:
             one_public = self.network is None or self.network.kind == "tree"
-            check_centre(one_public, self.structure is None, self.rounds)
+            algorithms.check_centre(one_public, self.structure is None, self.rounds)
         if self.evaluation is not None:
             check_at_one_agent(self.budget.agents_per_person)
-            evaluation_question(self.data, self.budget.rows_per_person)
+            self.question  # noqa: B018 - checked
             self.evaluation.check_share(self.counts, self.budget.rows_per_person)
         if ":" not in self.method.name:  # no table here knows a method of the user
             self.composition().algorithm.questions(self.rounds)
@@ -142,6 +116,24 @@ class Proposal(Document):
     def asks(self) -> bool:
         """Whether records are held out and asked about the released model."""
         return self.evaluation is not None and self.evaluation.asked
+
+    @property
+    def question(self) -> Tally | ClippedErrors:
+        """The question that held-out records, or persons, are asked.
+
+        So many classes that their counts would hold nothing but noise are an `InputError`.
+        """
+        rows = self.budget.rows_per_person
+        if self.data.task == "regression":
+            return ClippedErrors(rows_per_person=rows)
+        question = Tally(self.data.classes or 2, rows_per_person=rows)
+        cells = question.answer_shape(())[0]
+        if cells > MOST_CELLS:
+            raise InputError(
+                f"an evaluation of {question.classes} classes counts records in {cells:,} cells "
+                f"({BINS} bins each); at most {MOST_CELLS:,} are counted, so leave evaluate out"
+            )
+        return question
 
     @property
     def all_counts(self) -> tuple[int, ...]:
@@ -159,7 +151,7 @@ class Proposal(Document):
     def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""
         name, options = self.method.name, self.method.options
-        checked_options(name, method, options)
+        algorithms.checked_options(name, method, options)
         missing = [one.title for one in method.options if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
@@ -170,17 +162,34 @@ class Proposal(Document):
         if not structured and method.structure == "required":
             raise InputError(f"{name} solves problems with a structure; give one")
         kind = None if self.network is None else self.network.kind
-        suited = (None, "tree") if method.network is None else (method.network,)
-        if kind not in suited:
+        if kind not in ((None, "tree") if method.network is None else (method.network,)):
+            runs = {
+                None: "on a star, or on a network along a tree",
+                "gossip": "on a network by gossip",
+                "relay": "on a network as a relay, along a walk",
+            }
             raise InputError(
-                f"{name} runs {_RUNS[method.network]}; change the network or the method"
+                f"{name} runs {runs[method.network]}; change the network or the method"
             )
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> problems.Problem:
         """The problem: loss, regulariser or structure, constraint."""
         loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
-        return problem_of(loss, self.regulariser, self.constraint, self.structure, self.coordinates)
+        regulariser, constraint = self.regulariser, self.constraint
+        plain = problems.Problem(
+            loss,
+            problems.regulariser_named(regulariser.name, regulariser.numbers),
+            problems.constraint_named(constraint.name, constraint.numbers),
+        )
+        if self.structure is None:
+            return plain
+        if regulariser.name != "none" or constraint.name != "none":
+            raise InputError(
+                "a structure has its own weights and comes without a constraint; leave regulariser "
+                "and constraint out"
+            )
+        return self.structure.structured(loss, self.coordinates).composed
 
     @property
     def clipped_loss(self) -> ClippedLoss:
@@ -225,42 +234,39 @@ class Proposal(Document):
             dealt=self.dealt,
         )
 
-    def composition(self, methods: Mapping[str, Method] = METHODS) -> Composition:
+    @property
+    def setting(self) -> Setting:
+        """What the method is built from: facts about packed rows, or rows around a centre."""
+        return Setting(
+            problem=self.problem,
+            facts=around(self.facts, math.hypot(1.0, CONSTANT)) if self.centre else self.facts,
+            clip=self.clip,
+            terms=self.budget.terms,
+            rounds=self.rounds,
+            options=dict(self.method.options),
+        )
+
+    def composition(self, methods: Mapping[str, Method] = METHODS) -> algorithms.Composition:
         """Return the algorithm with its questions.
 
         Names are looked up in `methods`: that of the library, or one with further methods of the
-        caller. A proposal never brings code along.
-
-        Raises
-        ------
-        InputError
-            If the method is not in the table, or does not suit options, structure or network.
+        caller; a proposal never brings code along. An `InputError` if the method is not in the
+        table, or does not suit options, structure or network.
         """
-        method = method_named(self.method.name, methods)
+        method = algorithms.method_named(self.method.name, methods)
         self._check_method(method)
-        composition = method.build(
-            Setting(
-                problem=self.problem,
-                facts=facts_of_method(self.facts, self.centre),
-                clip=self.clip,
-                terms=self.budget.terms,
-                rounds=self.rounds,
-                options=dict(self.method.options),
-            )
-        )
+        composition = method.build(self.setting)
         if not self.centre:
             return composition
-        return around_centre(composition, self.facts, self.rounds, CONSTANT)
+        return algorithms.around_centre(composition, self.facts, self.rounds, CONSTANT)
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
 
-        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
+        An `InputError` if the method is not in the table, or no such plan exists
+        (`taciturn.engine.plan`).
 
-        Raises
-        ------
-        InputError
-            If the method is not in the table, or no such plan exists (`taciturn.engine.plan`).
+        **Guarantee.** That of `taciturn.plan`; nothing but this proposal goes into it.
         """
         algorithm, oracles = self.composition(methods)
         network = None if self.network is None else self.network.network(len(self.counts))
@@ -289,53 +295,35 @@ class Proposal(Document):
         return self.data.table is not None and self.data.table.source == "data"
 
 
-def facts_of_method(facts: Spec, centre: bool) -> Spec:
-    """Return the facts that a method is built from: about packed rows, or rows around a centre."""
-    return around(facts, math.hypot(1.0, CONSTANT)) if centre else facts
-
-
 def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
     """Return (name, value) of the network of a plan and of what is sent on it; none on a star."""
     network = proposal.network
     if network is None:
         return []
     messages, numbers = traffic_of(plan.program)
-    given = [("walk", network.walk), ("cap", network.cap)]
-    if network.exchanges > 1:
-        given.append(("exchanges of a message", network.exchanges))
-    return [
-        ("network", network.name),
-        *((name, str(value)) for name, value in given if value),
-        *_tree_rows(network, plan),
-        ("messages sent", f"{messages:,}, one along one edge"),
-        ("numbers sent", f"{numbers:,}"),
-    ]
-
-
-_MESSAGES = (
-    "an agent: the sum of the noised messages below each of its edges, its neighbour's own message "
-    "at the end of a branch, and the total; a reader of all edges: every noised message, which the "
-    "certificate is for"
-)
-_SUMS = (
-    "everybody: the total over all agents; what travels up an edge is under masks, and looks "
-    "random short of all agents"
-)
-
-
-def _tree_rows(network: Connection, plan: Plan) -> list[tuple[str, str]]:
-    if network.kind != "tree":
-        return []
-    tree: Any = plan.network
-    return [
-        (
-            "sums along",
-            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round "
-            f"sums go up its {plan.spec.agents - 1} edges, and the total down",
-        ),
-        ("who reads what", _SUMS if plan.program.summed else _MESSAGES),
-        ("a lost agent", "the round waits for it: no total is formed without every agent"),
-    ]
+    exchanges = network.exchanges if network.exchanges > 1 else None
+    given = (("walk", network.walk), ("cap", network.cap), ("exchanges of a message", exchanges))
+    rows = [("network", network.name), *((name, str(value)) for name, value in given if value)]
+    if network.kind == "tree":
+        tree: Any = plan.network
+        along = (
+            f"a spanning tree of depth {tree.depth} from agent {tree.root}: in every round sums go "
+            f"up its {plan.spec.agents - 1} edges, and the total down"
+        )
+        readers = (
+            "an agent: the sum of the noised messages below each of its edges, its neighbour's own "
+            "message at the end of a branch, and the total; a reader of all edges: every noised "
+            "message, which the certificate is for"
+        )
+        if plan.program.summed:
+            readers = (
+                "everybody: the total over all agents; what travels up an edge is under masks, and "
+                "looks random short of all agents"
+            )
+        lost = "the round waits for it: no total is formed without every agent"
+        rows += [("sums along", along), ("who reads what", readers), ("a lost agent", lost)]
+    sent = f"{messages:,}, one along one edge"
+    return [*rows, ("messages sent", sent), ("numbers sent", f"{numbers:,}")]
 
 
 def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
@@ -344,12 +332,8 @@ def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
     if network is None:
         return {}
     messages, numbers = traffic_of(plan.program)
-    values: dict[str, Any] = {
-        "name": network.name,
-        "kind": network.kind,
-        "messages_sent": messages,
-        "numbers_sent": numbers,
-    }
+    values: dict[str, Any] = {"name": network.name, "kind": network.kind}
+    values |= {"messages_sent": messages, "numbers_sent": numbers}
     if network.kind == "tree":
         tree: Any = plan.network
         values |= {"root": tree.root, "depth": tree.depth}

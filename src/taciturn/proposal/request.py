@@ -1,36 +1,41 @@
-"""User input: a request for a run, before defaults are filled in."""
+"""User input: a request for a run, and the proposal with every default from public facts alone."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn import checks
-from taciturn.algorithms import (
-    METHODS,
-    Method,
-    Value,
-    checked_options,
-    method_named,
-    rounds_by_default,
-)
+from taciturn import algorithms, checks, network, problems
+from taciturn.algorithms import METHODS, Method, Value
+from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
 from taciturn.privacy import Observer, Sum, observer_named, relation_named
-from taciturn.problems import check_at_one_agent, held_out_share
+from taciturn.problems import Loss
+from taciturn.proposal.data_facts import (
+    DataFacts,
+    Evaluation,
+    labels_of,
+    weighted,
+    weights_by_label,
+)
 from taciturn.proposal.parts import (
     NONE,
     Budget,
+    Connection,
+    MethodChoice,
     Named,
     Structure,
     StructureName,
     check_seed,
 )
+from taciturn.proposal.proposal import Proposal
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
@@ -43,17 +48,12 @@ WALKS = ("cyclic", "random")
 class NetworkRequest:
     """The network in place of an aggregator; None for the default.
 
-    Attributes
-    ----------
-    network
-        A name (`taciturn.network.network_named`) or a file of edges. By default an aggregator, and
-        a ring for a method that has none.
-    walk
-        On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn uniformly.
-    cap
-        On a relay: the most answers of an agent, who from then on only passes the token on.
-    exchanges
-        In gossip: how often the messages of one question are exchanged.
+    - `network`: A name (`taciturn.network.network_named`) or a file of edges. By default an
+      aggregator, and a ring for a method that has none.
+    - `walk`: On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn
+      uniformly.
+    - `cap`: On a relay: the most answers of an agent, who from then on only passes the token on.
+    - `exchanges`: In gossip: how often the messages of one question are exchanged.
     """
 
     network: str | None = None
@@ -63,13 +63,21 @@ class NetworkRequest:
 
     def check(self, name: str, method: Method) -> None:
         """Raise `InputError` unless the method called `name` has a use for these options."""
-        if method.network is None:
-            self._refuse(name, ("walk", "cap"), "has no token", "relay")
-            self._refuse(name, ("exchanges",), "has the mean in one round already", "gossip")
-        if method.network == "gossip":
-            self._refuse(name, ("walk", "cap"), "asks all agents in every round", "relay")
-        if method.network == "relay":
-            self._refuse(name, ("exchanges",), "only moves its one token", "gossip")
+        refused = {
+            None: (
+                (("walk", "cap"), "has no token", "relay"),
+                (("exchanges",), "has the mean in one round already", "gossip"),
+            ),
+            "gossip": ((("walk", "cap"), "asks all agents in every round", "relay"),),
+            "relay": ((("exchanges",), "only moves its one token", "gossip"),),
+        }
+        for options, why, kind in refused[method.network]:
+            given = [option for option in options if getattr(self, option) is not None]
+            if given:
+                suited = ", ".join(other for other, one in METHODS.items() if one.network == kind)
+                raise InputError(
+                    f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+                )
         if self.exchanges is not None:
             checks.at_least("exchanges", self.exchanges, 1)
         if self.walk is not None and self.walk not in WALKS:
@@ -77,44 +85,63 @@ class NetworkRequest:
         if self.cap is not None:
             checks.at_least("cap", self.cap, 1)
 
-    def _refuse(self, name: str, options: tuple[str, ...], why: str, *kinds: str) -> None:
-        given = [option for option in options if getattr(self, option) is not None]
-        if given:
-            suited = ", ".join(other for other, one in METHODS.items() if one.network in kinds)
-            raise InputError(
-                f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
-            )
+    def connection(
+        self, method: Method, agents: int, rounds: int, *, seed: int
+    ) -> Connection | None:
+        """Return the connection of this many agents in so many rounds; None with an aggregator.
+
+        A method with an aggregator has one unless a network is named, and a tree on that. `seed` is
+        the public seed of a random walk.
+        """
+        if method.network is None and self.network is None:
+            return None
+        name, holders, walk = self.network or DEFAULT_NETWORK, None, None
+        if name.lower().endswith(network.SUFFIXES):
+            graph = network.read_network(Path(name))
+            if graph.agents != agents:
+                raise InputError(
+                    f"the network in {name} has {graph.agents} agents, the data {agents}; make "
+                    "them equal"
+                )
+        else:
+            graph = network.network_named(name, agents)
+        if method.network == "relay":
+            walk = self.walk or DEFAULT_WALK
+            if walk == "cyclic":
+                route = network.cyclic_walk(graph, rounds)
+            else:
+                route = network.uniform_walk(graph, rounds, seed=seed)
+            holders = tuple(route.holders.tolist())
+        return Connection(
+            name=name,
+            edges=tuple(map(tuple, graph.edges.tolist())),
+            walk=walk,
+            holders=holders,
+            cap=self.cap,
+            tree=method.network is None,
+            exchanges=self.exchanges or 1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A request for a run. None stands for the default that follows from public facts.
 
-    Attributes
-    ----------
-    loss
-        None for the first that suits the targets.
-    class_weight, prior
-        Public weights in (0, 1] by label, or public shares of the labels from which weights follow;
-        see `weights_by_label`. Labels of a data set are "-1" and "1", or "0" to "K-1".
-    rows_per_person, agents_per_person
-        K, if persons are protected, and at how many agents one has rows (`Adjacency`); None for K
-        where records are.
-    clip
-        Public bound on the coefficient of a record; None for `coefficient_clip`.
-    centre
-        Whether the first round learns a private centre of the rows (`taciturn.algorithms.Centred`),
-        around which the model is then linear; None where that pays.
-    evaluate
-        The share of each agent's records, or persons, that is held out and asked about the released
-        model; None for no evaluation.
-    methods
-        By name, among which `algorithm` is one; `options` are values of its options.
+    An option that is invalid, as far as that can be checked without facts about the records, is an
+    `InputError`.
 
-    Raises
-    ------
-    InputError
-        If an option is invalid, as far as that can be checked without facts about the records.
+    - `loss`: None for the first that suits the targets.
+    - `class_weight`, `prior`: Public weights in (0, 1] by label, or public shares of the labels
+      from which weights follow; see `weights_by_label`. Labels of a data set are "-1" and "1", or
+      "0" to "K-1".
+    - `rows_per_person`, `agents_per_person`: K, if persons are protected, and at how many agents
+      one has rows (`Adjacency`); None for K where records are.
+    - `clip`: Public bound on the coefficient of a record; None for `clip_for`.
+    - `centre`: Whether the first round learns a private centre of the rows
+      (`taciturn.algorithms.Centred`), around which the model is then linear; None where that pays.
+    - `evaluate`: The share of each agent's records, or persons, that is held out and asked about
+      the released model; None for no evaluation.
+    - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
     """
 
     epsilon: float
@@ -141,20 +168,11 @@ class Request:
 
     def __post_init__(self) -> None:
         method = self.method
-        checked_options(self.algorithm, method, self.options)
+        algorithms.checked_options(self.algorithm, method, self.options)
         if self.rounds is not None:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:
             checks.positive("clip", self.clip)
-        self._check_persons()
-        if self.evaluate is not None:
-            held_out_share(self.evaluate)
-            check_at_one_agent(self.agents_per_person)
-        self.network.check(self.algorithm, method)
-        check_seed("split-seed", self.split_seed)
-        self.budget.terms  # noqa: B018 - checked
-
-    def _check_persons(self) -> None:
         if self.rows_per_person is None and self.agents_per_person != 1:
             raise InputError(
                 "agents-per-person is given and rows-per-person is not; give both to protect "
@@ -164,11 +182,17 @@ class Request:
             value = getattr(self, name)
             if value is not None and checks.at_least(name, value, 1) >= 2**31:
                 raise InputError(f"{name} is {value}; it must be below 2^31")
+        if self.evaluate is not None:
+            problems.held_out_share(self.evaluate)
+            problems.check_at_one_agent(self.agents_per_person)
+        self.network.check(self.algorithm, method)
+        check_seed("split-seed", self.split_seed)
+        self.budget.terms  # noqa: B018 - checked
 
     @property
     def method(self) -> Method:
         """The method of that name."""
-        return method_named(self.algorithm, self.methods)
+        return algorithms.method_named(self.algorithm, self.methods)
 
     @property
     def budget(self) -> Budget:
@@ -191,23 +215,30 @@ class Request:
         """Return the number of rounds: as requested, or the method's default."""
         if self.rounds is not None:
             return self.rounds
-        return rounds_by_default(self.method, agents, self.options)
+        return algorithms.rounds_by_default(self.method, agents, self.options)
+
+    def clip_for(self, loss: Loss) -> float:
+        """Return the public bound on the coefficient of a record.
+
+        The default is `taciturn.problems.default_clip`. By default nothing is clipped without
+        privacy, or where a method answers with minimisers of a loss of several margins. For
+        one-question the bound is on the targets.
+        """
+        if self.clip is not None:
+            return float(self.clip)
+        unclipped = self.method.minimises and loss.outputs is not None
+        return math.inf if math.isinf(self.epsilon) or unclipped else problems.default_clip(loss)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StructureRequest:
     """A request for a structure of the weights.
 
-    Attributes
-    ----------
-    name
-        "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
-        "generalized-lasso": weight |A x|_1. None for no structure.
-    weights
-        "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
-    graph
-        A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns are
-        joined in a chain.
+    - `name`: "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
+      "generalized-lasso": weight |A x|_1. None for no structure.
+    - `weights`: "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
+    - `graph`: A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns
+      are joined in a chain.
     """
 
     name: str | None = None
@@ -223,9 +254,9 @@ class StructureRequest:
         if self.name is not None and method.structure is None:
             suited = ", ".join(name for name, one in METHODS.items() if one.structure is not None)
             raise InputError(f"{algorithm} knows no structure; use {suited}")
-        if self.name is not None and self.name not in get_args(StructureName):
-            choices = ", ".join(get_args(StructureName))
-            raise InputError(f"structure is {self.name!r}; choose from {choices}")
+        names = get_args(StructureName)
+        if self.name is not None and self.name not in names:
+            raise InputError(f"structure is {self.name!r}; choose from {', '.join(names)}")
         if self.graph is not None and self.name in {None, "lasso"}:
             raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
         if self.name is not None:
@@ -267,6 +298,112 @@ class StructureRequest:
             rows=tuple(map(tuple, matrix.tolist())),
             source="chain" if self.graph is None else "given",
         )
+
+
+def propose(
+    data: DataFacts,
+    counts: Sequence[int],
+    request: Request,
+    structure: Structure | None = None,
+    *,
+    dealt: bool = False,
+) -> Proposal:
+    """Return the proposal of a request, with every default from public facts alone.
+
+    - `counts`: Records of each agent, with those that are to be held out for an evaluation.
+    - `dealt`: Whether records have no owners and are dealt to several agents at random.
+    """
+    if request.centre is None:
+        return _around_a_centre_that_pays(
+            request, lambda one: propose(data, counts, one, structure, dealt=dealt)
+        )
+    agents, method = len(counts), request.method
+    evaluation = None
+    if request.evaluate is not None:
+        held = problems.held_out_counts(
+            counts, request.evaluate, rows_per_person=request.rows_per_person
+        )
+        evaluation = Evaluation(share=float(request.evaluate), counts=held)
+        counts = [count - out for count, out in zip(counts, held, strict=True)]
+    rounds = request.rounds_among(agents)
+    check_size(rounds, agents)
+    loss, plain = data.loss(request.loss)
+    weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
+    draft = Proposal.model_construct(
+        data=data,
+        counts=tuple(counts),
+        split_seed=request.split_seed,
+        dealt=dealt,
+        loss=loss,
+        class_weights=weights,
+        clip=request.clip_for(weighted(plain, weights)),
+        regulariser=request.regulariser if structure is None else NONE,
+        constraint=request.constraint,
+        structure=structure,
+        method=MethodChoice(name=request.algorithm, options={}),
+        budget=request.budget,
+        rounds=rounds,
+        centre=request.centre,
+        precision=request.precision,
+        network=None,
+        evaluation=evaluation,
+    )
+    options = algorithms.settled(method, draft.setting, request.options)
+    stated = {
+        "counts": tuple(map(int, counts)),
+        "method": MethodChoice(name=request.algorithm, options=options),
+        "network": request.network.connection(method, agents, rounds, seed=request.split_seed),
+    }
+    return Proposal(**dict(draft) | stated)
+
+
+def _around_a_centre_that_pays(
+    request: Request, proposed: Callable[[Request], Proposal]
+) -> Proposal:
+    """Return the proposal with a private centre if it is known to pay, else the one without.
+
+    A row around a centre has the same norm wherever the record is, which a class may not depend on
+    but a number does; and what regulariser, constraint or structure say is about the columns.
+    """
+    without = proposed(replace(request, centre=False))
+    plain = request.regulariser in (NONE, DEFAULT_REGULARISER) and request.constraint == NONE
+    columns_matter = without.structure is not None or not plain
+    if without.data.task == "regression" or columns_matter or math.isinf(request.epsilon):
+        return without
+    try:
+        centred = proposed(replace(request, centre=True))
+        share = noise_of_centre(centred, centred.plan(request.methods))
+    except InputError:  # a method that cannot, or a single round
+        return without
+    return centred if share <= algorithms.MOST_NOISE else without
+
+
+def noise_of_centre(proposal: Proposal, plan: Plan) -> float:
+    """Return how far noise moves the centre of a plan, as a share of the norm of a row."""
+    scales = plan.ledger.scale[:, 0, 0]
+    columns, norm = proposal.data.coordinates, proposal.data.row_norm
+    return algorithms.noise_share(scales, columns=columns, record_norm=norm)
+
+
+def centre_text(proposal: Proposal, plan: Plan) -> str | None:
+    """Return what is said of the centre of a plan; None without one."""
+    if not proposal.centre:
+        return None
+    return (
+        f"around a private centre, learned in the first round for {algorithms.SHARE:.0%} of the "
+        f"budget; its noise is {noise_of_centre(proposal, plan):.2g} of a row's norm"
+    )
+
+
+def centre_warning(proposal: Proposal, plan: Plan) -> tuple[str, ...]:
+    """Return a warning if there is a centre that does not pay (`taciturn.algorithms.Centred`)."""
+    share = noise_of_centre(proposal, plan) if proposal.centre else 0.0
+    if share <= algorithms.MOST_NOISE:
+        return ()
+    return (
+        f"the noise of the centre is {share:.2g} of a row's norm, which moves rows at random; "
+        "say --no-centre, or use more records, a larger epsilon, or the observer sum",
+    )
 
 
 def chain_of(columns: int) -> Int[HostArray, "e 2"]:

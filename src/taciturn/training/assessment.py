@@ -6,7 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,28 +53,20 @@ class Assessment:
     s_d the standard deviation of the d_j: of models that are as good as the baseline, about one in
     44 passes. The scores *rank* the records if the AUC exceeds 1/2 by two of its standard errors.
 
-    Attributes
-    ----------
-    error, baseline_error
-        The fraction of wrong labels, or the root mean squared error in the units of the target.
-    baseline
-        The commonest label (the first of several), or the mean.
-    gain, gain_error
-        The mean of the d_j, weights having mean 1, and its standard error; infinite if n = 1.
-    auc, auc_error
-        Of two classes; of K the mean over those that occur, each against the rest by its
-        probability. The standard error is that of scores independent of the labels,
-        sqrt((n + 1) / (12 n_1 n_0)). None for numbers, and where all records have one label.
-    recall
-        By label, None where it does not occur; None for numbers.
-    r2
-        1 less the ratio of the mean squared errors of model and baseline; None for labels, and
-        where all targets are equal.
-    weighted
-        The errors that the model was trained for, where its classes have different weights.
+    - `error`, `baseline_error`: The fraction of wrong labels, or the root mean squared error in the
+      units of the target.
+    - `baseline`: The commonest label (the first of several), or the mean.
+    - `gain`, `gain_error`: The mean of the d_j, weights having mean 1, and its standard error;
+      infinite if n = 1.
+    - `auc`, `auc_error`: Of two classes; of K the mean over those that occur, each against the rest
+      by its probability. The standard error is that of scores independent of the labels,
+      sqrt((n + 1) / (12 n_1 n_0)). None for numbers, and where all records have one label.
+    - `recall`: By label, None where it does not occur; None for numbers.
+    - `r2`: 1 less the ratio of the mean squared errors of model and baseline; None for labels, and
+      where all targets are equal.
+    - `weighted`: The errors that the model was trained for, where its classes have different
+      weights.
 
-    Notes
-    -----
     **Guarantee.** Of the training records, a function of the released model alone. Of the test
     records it is computed without noise: it is shown where test errors are, and nowhere else.
     """
@@ -111,20 +103,29 @@ class Assessment:
                 "all test records have the same target, so they cannot show whether the model is "
                 "of use; test on records that differ",
             )
-        ordered = ""
-        if self.ranks:
-            ordered = (
-                f"; its scores do rank the records (AUC {self.auc:.3g}), so choose a threshold on "
-                "them that suits you"
+        found = []
+        if not self.better:
+            aim = self.weighted or self
+            constant = repr(aim.baseline) if isinstance(aim.baseline, str) else "the mean"
+            how = "" if self.weighted is None else " with the class weights"
+            ordered = ""
+            if self.ranks:
+                ordered = (
+                    f"; its scores do rank the records (AUC {self.auc:.3g}), so choose a threshold "
+                    "on them that suits you"
+                )
+            found.append(
+                f"the model is no better than always answering {constant}: its error{how} of "
+                f"{self.error_text(aim.error)} is not below {self.error_text(aim.baseline_error)} "
+                f"by two standard errors of the difference{ordered}"
             )
-        labels = () if self.better else (f"{self._no_better()}{ordered}",)
-        if self.auc is None or self.ranks:
-            return labels
-        return (
-            *labels,
-            f"AUC {self.auc:.3g} is not above 0.5 by two standard errors of {self.auc_error:.2g}: "
-            "the model's scores rank the test records no better than chance",
-        )
+        if self.auc is not None and not self.ranks:
+            found.append(
+                f"AUC {self.auc:.3g} is not above 0.5 by two standard errors of "
+                f"{self.auc_error:.2g}: the model's scores rank the test records no better than "
+                "chance"
+            )
+        return tuple(found)
 
     def lines(self) -> list[str]:
         """Return what stands beside the error, as sentences for people."""
@@ -143,7 +144,8 @@ class Assessment:
             several = ", each class against the rest" if len(self.recall) > 2 else ""
             chance = f"chance: 0.5, with a standard error of {self.auc_error:.2g}"
             found.append(f"AUC {self.auc:.3f}{several} ({chance})")
-        return [*found, f"Recall: {', '.join(f'{k!r} {_percent(v)}' for k, v in self.named())}"]
+        recalls = (f"{k!r} {'none there' if v is None else f'{v:.2%}'}" for k, v in self.named())
+        return [*found, f"Recall: {', '.join(recalls)}"]
 
     def named(self) -> tuple[tuple[str, float | None], ...]:
         """Return the recall of each label, of many the lowest ones; nothing for numbers."""
@@ -178,16 +180,6 @@ class Assessment:
         ]
         return {**values, "better": self.better, "statement": statement}
 
-    def _no_better(self) -> str:
-        aim = self.weighted or self
-        constant = repr(aim.baseline) if isinstance(aim.baseline, str) else "the mean"
-        how = "" if self.weighted is None else " with the class weights"
-        return (
-            f"the model is no better than always answering {constant}: its error{how} of "
-            f"{self.error_text(aim.error)} is not below {self.error_text(aim.baseline_error)} by "
-            "two standard errors of the difference"
-        )
-
 
 def assess(
     data: DividedData, loss: Loss, margins: Float[HostArray, "N *K"], error: float
@@ -218,7 +210,10 @@ def assess(
         gain_error=gain_error,
         auc=auc,
         auc_error=spread,
-        recall=tuple((label, _recall(codes == k, found == k)) for k, label in enumerate(labels)),
+        recall=tuple(
+            (label, float(np.mean(found[codes == k] == k)) if counts[k] else None)
+            for k, label in enumerate(labels)
+        ),
         weighted=aim,
     )
 
@@ -244,13 +239,9 @@ def _weighted(
 
 
 def _of_numbers(
-    data: DividedData,
-    targets: Float[HostArray, "N"],
-    squares: Float[HostArray, "N"],
-    error: float,
+    data: DividedData, targets: Float[HostArray, "N"], squares: Float[HostArray, "N"], error: float
 ) -> Assessment:
-    scale, middle = target_scale(data.dataset)
-    mean = float(np.mean(targets))
+    (scale, middle), mean = target_scale(data.dataset), float(np.mean(targets))
     apart = (targets - mean) ** 2
     variance = float(np.mean(apart))
     gain, gain_error = _gain(scale**2 * (apart - squares))
@@ -270,10 +261,6 @@ def _gain(differences: Float[HostArray, "N"]) -> tuple[float, float]:
     count = len(differences)
     spread = float(np.std(differences, ddof=1)) if count > 1 else math.inf
     return float(np.mean(differences)), spread / math.sqrt(count)
-
-
-def _recall(there: Bool[HostArray, "N"], answered: Bool[HostArray, "N"]) -> float | None:
-    return float(np.mean(answered[there])) if there.any() else None
 
 
 def _auc(
@@ -306,14 +293,6 @@ def _area(scores: Float[HostArray, "N"], positive: Bool[HostArray, "N"]) -> floa
     return above / (count * (len(scores) - count))
 
 
-def _percent(share: float | None) -> str:
-    return "none there" if share is None else f"{share:.2%}"
-
-
-Values = TypeVar("Values", HostArray, np.float64)
-Margins = TypeVar("Margins", Array, HostArray)
-
-
 @dataclass(frozen=True)
 class Metrics:
     """Errors and losses of one model; those on training records are oracle metrics.
@@ -321,14 +300,11 @@ class Metrics:
     What was not measured is NaN. Errors are of what `predict` answers, which for a table's numbers
     is clipped to the range of the target.
 
-    Attributes
-    ----------
-    test_error, train_error
-        The fraction of wrong labels; for numbers the root of the mean squared error, in the units
-        of a table's target. The mean over the training records, whoever owns them.
-    test_loss, train_loss
-        Mean loss on the test records; objective on the training records. Class weights count in
-        losses and not in errors.
+    - `test_error`, `train_error`: The fraction of wrong labels; for numbers the root of the mean
+      squared error, in the units of a table's target. The mean over the training records, whoever
+      owns them.
+    - `test_loss`, `train_loss`: Mean loss on the test records; objective on the training records.
+      Class weights count in losses and not in errors.
     """
 
     test_error: float
@@ -352,8 +328,8 @@ def measure(
         train_error, objective = on_training(problem, data, shards, model)
     assessment = None
     if curves:
-        features = np.asarray(data.test.shard(0).features)
-        margins = _answered(data, features @ np.asarray(model, np.float64))
+        margins = np.asarray(data.test.shard(0).features) @ np.asarray(model, np.float64)
+        margins = margins.clip(-1, 1) if _is_bounded(data) else margins
         assessment = assess(data, problem.loss, margins, error)
     return Metrics(error, loss, objective, train_error, assessment)
 
@@ -364,7 +340,7 @@ def on_training(
     """Return error and objective on the training records: functions of them without noise."""
     weights = own_array(model, shards.stacked.features.dtype)
     objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
-    return float(_in_units(data, np.float64(wrong))), float(objective)
+    return float(_in_units(data, np.array([wrong], np.float64))[0]), float(objective)
 
 
 def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> dict[str, HostArray]:
@@ -407,23 +383,13 @@ def _on_shards(
     return problem.objective(model, shards), wrong
 
 
-def _answered(data: DividedData, margins: Margins) -> Margins:
-    """Return margins as `predict` uses them: those of a table's numbers clipped to the range."""
-    if not _is_bounded(data):
-        return margins
-    inside: Margins = margins.clip(-1, 1)
-    return inside
-
-
 def _is_bounded(data: DividedData) -> bool:
-    """Whether the range of a numeric target is known."""
+    """Whether the range of a numeric target is known, which `predict` then clips margins to."""
     return data.dataset.task == "regression" and isinstance(data.dataset, Table)
 
 
-def _in_units(data: DividedData, errors: Values) -> Values:
+def _in_units(data: DividedData, errors: HostArray) -> HostArray:
     """Return squared errors as root mean squares in the target's units, others as they are."""
     if data.dataset.task != "regression":
         return errors
-    scale, _ = target_scale(data.dataset)
-    roots: Values = scale * np.sqrt(errors)
-    return roots
+    return target_scale(data.dataset)[0] * np.sqrt(errors)

@@ -1,4 +1,4 @@
-"""The records of a training, whether they come from a data set or from a user's table."""
+"""The records of a training, from a data set or a user's table, and how they are divided."""
 
 from __future__ import annotations
 
@@ -10,30 +10,143 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from taciturn import checks, problems
 from taciturn.datasets import Dataset, Split, split
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from taciturn.problems import (
-    Devices,
-    Draw,
-    Parts,
-    Persons,
-    Shards,
-    check_held_out,
-    origin_of,
-    pack,
-    spread_local,
-)
-from taciturn.proposal import (
-    DataFacts,
-    Proposal,
-    Request,
-    StructureRequest,
-    propose,
-)
+from taciturn.problems import Devices, Draw, Parts, Persons, Shards, origin_of, pack
+from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from taciturn.tables import Files, Numeric, Source, Table, inputs_of
-from taciturn.training.division import Division, counts_of
 from taciturn.typing import HostArray, Precision
+
+DEFAULT_AGENTS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division:
+    """How records are to be divided: public, and stated before a record is read.
+
+    - `agents`: None for `default`, and for records that have owners.
+    - `split_seed`: Public seed of the split of published records into training and test records.
+    - `features`: The name of a public feature map, computed of every row; None for the columns
+      themselves.
+    - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` where persons are protected;
+      None for K where records are.
+    - `evaluate`: The share of each agent's rows, or persons, to hold out
+      (`taciturn.problems.hold_out`).
+    """
+
+    agents: int | None = None
+    default: int = DEFAULT_AGENTS
+    split_seed: int = 0
+    features: str | None = None
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+    evaluate: float | None = None
+
+    @classmethod
+    def of_request(cls, request: Request, agents: int | None, **how: Any) -> Division:
+        """Return the division that a request needs; `how` are `default` and `features`."""
+        return cls(
+            agents=agents,
+            split_seed=request.split_seed,
+            rows_per_person=request.rows_per_person,
+            agents_per_person=request.agents_per_person,
+            evaluate=request.evaluate,
+            **how,
+        )
+
+    @classmethod
+    def of_proposal(cls, proposal: Proposal, *, owned: bool) -> Division:
+        """Return the division that a proposal describes, of records that have owners or not."""
+        evaluation, budget = proposal.evaluation, proposal.budget
+        return cls(
+            agents=None if owned else len(proposal.counts),
+            split_seed=proposal.split_seed,
+            features=proposal.data.features,
+            rows_per_person=budget.rows_per_person,
+            agents_per_person=budget.agents_per_person,
+            evaluate=None if evaluation is None else evaluation.share,
+        )
+
+    def counts(self, files: Files) -> tuple[int, ...]:
+        """Return how many records each agent will have, or places of persons; nothing is drawn."""
+        persons = self.persons(files.persons)
+        if files.owners is not None:
+            self._check_owners(files.owners, persons)
+            return counts_of(files.owners, persons)
+        if persons is None:
+            return self._shares(files.rows, "training records")
+        return tuple(persons.rows_per_person * n for n in self._shares(persons.count, "persons"))
+
+    def rows(
+        self,
+        known: Sequence[Int[HostArray, "_m"]] | None,
+        numbers: HostArray | None,
+        rows: int,
+        draw: Draw,
+    ) -> tuple[Sequence[Int[HostArray, "_m"]], Sequence[Int[HostArray, "_h"]], Persons | None]:
+        """Return the training rows of each agent, those held out, and whose person's each is.
+
+        `known` are the rows of each agent where they have owners, `numbers` the person of each row.
+        """
+        persons = self.persons(numbers, draw)
+        if known is not None:
+            self._check_owners(known, persons)
+            owners = known
+        elif persons is None:
+            owners = problems.random_partition(
+                rows, len(self._shares(rows, "training records")), draw=draw
+            )
+        else:
+            owners = persons.deal(len(self._shares(persons.count, "persons")), draw)
+        if self.evaluate is None:
+            return owners, (), persons
+        problems.check_at_one_agent(self.agents_per_person)
+        return *problems.hold_out(owners, self.evaluate, draw=draw, persons=persons), persons
+
+    def persons(self, numbers: HostArray | None, draw: Draw | None = None) -> Persons | None:
+        """Return whose row each row is; None where records are protected.
+
+        The draw chooses a person's rows. Where they are only counted it may be None: a seed stands
+        in its place, so that a run on them would be stamped.
+        """
+        most = self.rows_per_person
+        if (numbers is None) != (most is None):
+            missing = "--rows-per-person K" if most is None else "--person-column COL"
+            raise InputError(
+                "to protect persons takes a table with a column that says whose each row is, and a "
+                f"public number of rows that one has at most; add {missing}, or leave both out"
+            )
+        if numbers is None or most is None:
+            return None
+        return Persons(numbers, most, Draw(seed=0) if draw is None else draw)
+
+    def _check_owners(self, known: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> None:
+        if self.agents is not None:
+            raise InputError(
+                f"the records belong to {len(known)} agents already; leave --agents out"
+            )
+        if persons is not None:
+            problems.check_at_agents(persons.most_agents(known), self.agents_per_person)
+
+    def _shares(self, units: int, what: str) -> tuple[int, ...]:
+        """Return how many units each agent has, where these are dealt out."""
+        agents = self.default if self.agents is None else self.agents
+        checks.at_least("agents", agents, 1)
+        if agents > units:
+            raise InputError(
+                f"{agents} agents cannot share {units} {what}; ask for at most {units}"
+            )
+        least, more = divmod(units, agents)
+        return tuple(least + (agent < more) for agent in range(agents))
+
+
+def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> tuple[int, ...]:
+    """Return how many records each agent has, or places of persons."""
+    if persons is None:
+        return tuple(len(rows) for rows in owners)
+    return tuple(persons.places_of(rows) for rows in owners)
 
 
 @dataclass(frozen=True)
@@ -49,22 +162,15 @@ class Local:
 class DividedData:
     """Records, divided into training and test parts and among agents.
 
-    Attributes
-    ----------
-    parts
-        Training and test records; the test part of a table may be empty.
-    owners
-        The training rows of each agent.
-    features
-        The feature map that the rows of the parts went through, if any.
-    features_name
-        Its name, as in a proposal; a learned centre is not in it.
-    held_out
-        The rows of each agent that are held out, none of them in `owners`; empty for none.
-    persons
-        Whose training row each is, and the places of a person; None where records are protected.
-    local
-        Set where the rows are those of this process's agents alone (`local_part`).
+    - `parts`: Training and test records; the test part of a table may be empty.
+    - `owners`: The training rows of each agent.
+    - `features`: The feature map that the rows of the parts went through, if any.
+    - `features_name`: Its name, as in a proposal; a learned centre is not in it.
+    - `held_out`: The rows of each agent that are held out, none of them in `owners`; empty for
+      none.
+    - `persons`: Whose training row each is, and the places of a person; None where records are
+      protected.
+    - `local`: Set where the rows are those of this process's agents alone (`local_part`).
     """
 
     dataset: Dataset | Table
@@ -77,7 +183,7 @@ class DividedData:
     local: Local | None = None
 
     def __post_init__(self) -> None:
-        check_held_out(self.owners, self.held_out, self.persons)
+        problems.check_held_out(self.owners, self.held_out, self.persons)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,10 +224,8 @@ class DividedData:
 
     def evaluated(self) -> Shards:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
-        rows, targets = self.parts.train_features, self.parts.train_targets
-        some = [part for part in self.held_out if len(part)]
-        some = Parts(some, origin_of(self.held_out))
-        return self._pack(rows, targets, some, "float64", self.held_out_counts)
+        some = Parts([part for part in self.held_out if len(part)], origin_of(self.held_out))
+        return self._pack(self.parts.train_features, some, "float64", self.held_out_counts)
 
     @cached_property
     def test(self) -> Shards:
@@ -138,7 +242,7 @@ class DividedData:
         rows = self.parts.train_features
         if centre:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._pack(rows, self.parts.train_targets, self.owners, precision, self.counts)
+        return self._pack(rows, self.owners, precision, self.counts)
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
@@ -152,16 +256,15 @@ class DividedData:
     def _pack(
         self,
         rows: HostArray,
-        targets: HostArray,
         owners: Sequence[HostArray],
         precision: Precision,
         counts: tuple[int, ...],
     ) -> Shards:
-        """Return rows as those of agents with these counts, of whom some may be elsewhere."""
+        """Return training rows as those of agents with these counts, some of them elsewhere."""
         local = self.local
         packed = pack(
             rows,
-            targets,
+            self.parts.train_targets,
             owners,
             record_norm=self._record_norm,
             precision=precision,
@@ -169,7 +272,7 @@ class DividedData:
             persons=self.persons,
             longest=0 if local is None else max(counts),
         )
-        return packed if local is None else spread_local(packed, counts, local.devices)
+        return packed if local is None else problems.spread_local(packed, counts, local.devices)
 
     @property
     def _record_norm(self) -> float:
@@ -195,27 +298,27 @@ def divide_records(
     The draw is a new secret one if None. Divisions of the same records that are compared or add up
     share one.
     """
-    name = division.features
+    draw, name, x = Draw.secret() if draw is None else draw, division.features, dataset.features
     feature_map = None if name is None else feature_map_named(name, inputs_for(dataset))
-    draw = Draw.secret() if draw is None else draw
-    parts = parts_of(dataset, division.split_seed, feature_map, draw)
-    persons = dataset.persons if isinstance(dataset, Table) else None
-    rows = division.rows(dataset.owners, persons, len(parts.train_targets), draw)
-    owners = rows.owners
+    if feature_map is not None:
+        # only features of published records are kept on disk
+        published = isinstance(dataset, Dataset) and dataset.public
+        x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
+    parts = _parts_of(dataset, x, division.split_seed, draw)
+    numbers = dataset.persons if isinstance(dataset, Table) else None
+    owners, held, persons = division.rows(dataset.owners, numbers, len(parts.train_targets), draw)
     if _has_drawn_test(dataset) and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
-    return DividedData(dataset, parts, owners, feature_map, name, rows.held_out, rows.persons)
+    return DividedData(dataset, parts, owners, feature_map, name, held, persons)
 
 
-def parts_of(
-    dataset: Dataset | Table, split_seed: int, feature_map: FeatureMap | None, draw: Draw
-) -> Split:
+def _parts_of(dataset: Dataset | Table, x: HostArray, split_seed: int, draw: Draw) -> Split:
     """Return training and test rows, as they are learned from.
 
     **Guarantee.** Which records of a private data set are for testing alone is up to the draw: by a
     public seed on row numbers, one replaced record could move others from one part to the other.
     """
-    x, y, cut = _features(dataset, feature_map), dataset.targets, dataset.train_rows
+    y, cut = dataset.targets, dataset.train_rows
     if isinstance(dataset, Dataset) and dataset.owners is None:
         if not _has_drawn_test(dataset) or not draw.is_secret:
             return split(dataset, seed=split_seed, rows=x)
@@ -226,19 +329,9 @@ def parts_of(
 
 def _has_drawn_test(dataset: Dataset | Table) -> bool:
     """Whether private records are drawn for testing, where nobody said which are trained on."""
-    if isinstance(dataset, Table):
+    if isinstance(dataset, Table) or dataset.owners is not None:
         return False
-    return not (dataset.public or dataset.fixed_test) and dataset.owners is None
-
-
-def _features(dataset: Dataset | Table, feature_map: FeatureMap | None) -> HostArray:
-    """Return the rows that are learned from; only those of published records are kept on disk."""
-    if feature_map is None:
-        return dataset.features
-    published = isinstance(dataset, Dataset) and dataset.public
-    if published and feature_map.costly:
-        return applied(feature_map, dataset.features)
-    return feature_map.apply(dataset.features)
+    return not (dataset.public or dataset.fixed_test)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -315,11 +408,13 @@ def local_part(data: DividedData, devices: Devices) -> DividedData:
 
 def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
     """Return a data set of as many rows, all zeros that take no memory: for its public facts."""
-    empty = np.broadcast_to(np.zeros((), dataset.features.dtype), dataset.features.shape)
+    empty, none = (
+        np.broadcast_to(np.zeros((), cells.dtype), cells.shape)
+        for cells in (dataset.features, dataset.targets)
+    )
     if isinstance(dataset, Dataset):
         return replace(dataset, features=empty)
-    targets = np.broadcast_to(np.zeros((), dataset.targets.dtype), dataset.targets.shape)
-    return replace(dataset, features=empty, targets=targets, persons=None)
+    return replace(dataset, features=empty, targets=none, persons=None)
 
 
 def proposal_of_files(
@@ -370,16 +465,21 @@ def check_known(
 
     Counts are of records, or places of persons, with those that are held out.
     """
-    if _apart_from_form(facts) != _apart_from_form(proposal.data):
+    planned, rows = proposal.data, proposal.budget.rows_per_person
+    if _apart_from_form(facts) != _apart_from_form(planned):
         raise InputError(
-            f"the proposal is for {proposal.data.name!r} with {proposal.data.columns} encoded "
-            f"columns, and its facts differ from those of {facts.name!r} with {facts.columns}; "
-            "name the data it was made for"
+            f"the proposal is for {planned.name!r} with {planned.columns} encoded columns, and its "
+            f"facts differ from those of {facts.name!r} with {facts.columns}; name the data it was "
+            "made for"
         )
-    if rows_per_person != proposal.budget.rows_per_person:
+    if rows_per_person != rows:
+        wanted, given = (
+            "records" if places is None else f"persons with {places} places each"
+            for places in (rows, rows_per_person)
+        )
         raise InputError(
-            f"the proposal protects {_unit(proposal.budget.rows_per_person)}, and the data are "
-            f"read for {_unit(rows_per_person)}; add or leave out --person-column, or propose again"
+            f"the proposal protects {wanted}, and the data are read for {given}; add or leave out "
+            "--person-column, or propose again"
         )
     if counts != proposal.all_counts:
         raise InputError(
@@ -387,11 +487,6 @@ def check_known(
             f"records in all, the data have {len(counts)} with {sum(counts)}, or "
             "share them otherwise; propose again"
         )
-
-
-def _unit(rows_per_person: int | None) -> str:
-    """Return what is protected, in words."""
-    return "records" if rows_per_person is None else f"persons with {rows_per_person} places each"
 
 
 def _apart_from_form(facts: DataFacts) -> DataFacts:

@@ -1,4 +1,4 @@
-"""One private training run, from a proposal to its model, certificate and metrics.
+"""One private training run, from a proposal to its model, certificate, metrics and model file.
 
 Model, certificate and trace are handed over before anything else is computed. What follows may
 fail without losing them.
@@ -6,54 +6,252 @@ fail without losing them.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
+import pandas as pd
 
+import taciturn
+from taciturn import engine, evaluation, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import (
-    ChargedTo,
-    Plan,
-    Run,
-    check_chargeable,
-    reserve,
-    returned_on_error,
-    run,
-)
-from taciturn.engine.running import check_devices
-from taciturn.errors import InputError
-from taciturn.evaluation import check_covered, evaluation_plan, with_evaluation
-from taciturn.features import AroundCentre
-from taciturn.privacy import delta_warning
-from taciturn.problems import Devices, Draw, origin_of
+from taciturn.engine import Plan, Run, run
+from taciturn.engine.running import check_devices, summary_lines
+from taciturn.errors import InputError, reason
+from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
+from taciturn.features import AroundCentre, FeatureMap
+from taciturn.privacy import Certificate, delta_warning
+from taciturn.problems import Draw, Origin, Shards, origin_of
 from taciturn.problems.memory import give_back
-from taciturn.proposal import (
-    Proposal,
-    Request,
-    StructureRequest,
-    centre_warning,
-)
+from taciturn.proposal import Proposal, labels_of
 from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.proposal.request import Request, StructureRequest, centre_warning
 from taciturn.tables import Table
-from taciturn.training.assessment import UNMEASURED
+from taciturn.training.assessment import (
+    UNMEASURED,
+    Assessment,
+    Metrics,
+    curves_on_test,
+    measure,
+    on_training,
+    optimum,
+)
 from taciturn.training.data import (
     DividedData,
+    Division,
     check_data,
     divide_records,
     inputs_for,
     proposal_for,
+    target_scale,
 )
-from taciturn.training.division import Division
-from taciturn.training.measuring import Attempts, measure_training
-from taciturn.training.result import Training
 from taciturn.typing import HostArray
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Steps after a release, and a line for each that failed: what was released stands.
+
+    - `report`: Called with each line as it comes; None for nobody.
+    - `failures`: Those of steps that read no private record but through the door, for the report.
+    - `private`: Those of other steps: that they failed may follow from records, without noise.
+    """
+
+    report: Callable[[str], None] | None = None
+    failures: list[str] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
+
+    def attempt(
+        self, what: str, step: Callable[[], T], otherwise: T, *, private: bool = False
+    ) -> T:
+        """Return what a step returns, or `otherwise` if it raises; an interrupt passes."""
+        try:
+            return step()
+        except Exception as error:
+            line = f"{what} failed: {reason(error)}. The model and its certificate stand"
+        (self.private if private else self.failures).append(line)
+        if self.report is not None:
+            with suppress(Exception):  # a failing report must not lose the run either
+                self.report(line)
+        return otherwise
+
+
+@dataclass(frozen=True, repr=False)
+class Training:
+    """A finished training run, or what it has released so far.
+
+    - `features`: The feature map that the model is linear in, if any.
+    - `plan`: With the certificate of the run by itself.
+    - `models`: The trace: the released model after every round, `(T, ...)`.
+    - `metrics`: Those on training records are computed for published data sets, and on request.
+    - `curves`: `test_error` and `test_loss` of the released model after every round, `(T,)` each;
+      empty where there are no test records.
+    - `nonprivate`: The optimum of the same records without privacy; None if it was not computed.
+    - `seconds`: Wall time of planning, running and measuring, without the non-private optimum.
+    - `warnings`: What was said before a record was read.
+    - `charged`: Where the run was charged; None if nowhere.
+    - `failures`: A line for each later step that failed; what it would have given is missing.
+    - `private_failures`: Such lines of steps that read private records without noise: not for
+      publication.
+    - `covering`: The certificate of training and evaluation together, known before either; None
+      without an evaluation.
+    - `evaluation`: What held-out records were asked; None if nothing was, or it failed.
+    - `choice`: The certificate of all trainings that this one was picked from, and of the choice;
+      None if it was the only one.
+    """
+
+    proposal: Proposal
+    dataset: Dataset | Table
+    features: FeatureMap | None
+    plan: Plan
+    model: HostArray
+    models: HostArray
+    metrics: Metrics
+    curves: dict[str, HostArray]
+    nonprivate: Metrics | None
+    seconds: float
+    warnings: tuple[str, ...]
+    charged: engine.Charged | None = None
+    failures: tuple[str, ...] = ()
+    private_failures: tuple[str, ...] = ()
+    covering: Certificate | None = None
+    evaluation: Evaluated | None = None
+    choice: Certificate | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
+        # an evaluation that failed may have answered: it is covered all the same
+        return self.choice or self.covering or self.plan.certificate
+
+    @property
+    def private_score(self) -> PrivateScore | None:
+        """How good the model is, by noised counts of held-out records; None without any."""
+        return None if self.evaluation is None else self.evaluation.score
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """How well the model does on the test records; None where that may not be shown."""
+        return self.metrics.assessment if self.shows_test else None
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings, and those about the test records where these may be shown."""
+        return (*self.warnings, *(() if self.assessment is None else self.assessment.warnings))
+
+    @property
+    def shows_test(self) -> bool:
+        """Whether test metrics may be shown: the test records are published or declared public."""
+        declared = self.dataset.public or isinstance(self.dataset, Table)
+        return declared and not math.isnan(self.metrics.test_error)
+
+    def __repr__(self) -> str:
+        proposal = self.proposal
+        error = f"{self.metrics.test_error:.4g}" if self.shows_test else "not shown"
+        return "\n".join(
+            [
+                f"Training on {self.dataset.title}: {proposal.units_text}, "
+                f"{len(proposal.counts)} agents",
+                f"  {proposal.method.name}, {proposal.rounds} rounds; loss {proposal.clipped_loss}",
+                *summary_lines(self.certificate, self.model),
+                f"  test error: {error}; to_frame() for its curves",
+                f"  charged to: {'nothing' if self.charged is None else self.charged.account}",
+            ]
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return test error and test loss after every round, one row a round.
+
+        Without columns where the test records are not public, or there are none.
+        """
+        index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
+        return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
+
+
+def released(training: Training) -> models.Model:
+    """Return the model of a training: of a table in its units, of a data set as it is loaded.
+
+    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
+    test records that are public.
+    """
+    dataset, proposal, features = training.dataset, training.proposal, training.features
+    assessment, score = training.assessment, training.private_score
+    if isinstance(dataset, Table):
+        terms = table_model_terms(proposal, features, training.model)
+    else:
+        rows = training.model.reshape(len(training.model), -1).tolist()
+        names = dataset.feature_names if features is None else features.names
+        columns = zip(names, rows, strict=True)
+        terms = tuple(models.Term(name, None, tuple(row)) for name, row in columns)
+    return model_of(
+        proposal,
+        terms,
+        training.certificate,
+        features=features,
+        data=dataset.name,
+        assessment=None if assessment is None else assessment.to_dict(),
+        private_score=None if score is None else score.to_dict(),
+    )
+
+
+def table_model_terms(
+    proposal: Proposal, features: FeatureMap | None, weights: HostArray
+) -> tuple[models.Term, ...]:
+    """Return the terms of released weights of a proposal for a table, in the user's units.
+
+    `features` is the map that the weights are linear in, with a centre that the run released.
+    """
+    if proposal.data.table is None:
+        raise InputError("the proposal is for no table, so its model has no columns; name a table")
+    bounds = proposal.data.table.bounds
+    if features is None:
+        return models.table_terms(bounds, weights)
+    return models.feature_terms(bounds, features, weights)
+
+
+def model_of(
+    proposal: Proposal,
+    terms: tuple[models.Term, ...],
+    certificate: Certificate,
+    *,
+    features: FeatureMap | None,
+    data: str,
+    **measured: Any,
+) -> models.Model:
+    """Return a released model with its certificate, of the data set or file called `data`.
+
+    `measured` are `assessment` and `private_score` as plain values, where there are any.
+    """
+    table = proposal.data.table
+    bounds = None if table is None else table.bounds
+    centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+    return models.Model(
+        data=data,
+        task=proposal.data.task,
+        loss=str(proposal.loss),
+        clip=proposal.clip,
+        class_weights=proposal.class_weights,
+        target="label" if bounds is None else bounds.target_name,
+        labels=labels_of(proposal.data),
+        bounds=bounds,
+        features=proposal.data.features,
+        centre=centre,
+        terms=terms,
+        certificate=certificate.to_dict(),
+        statement=tuple(certificate.lines()),
+        taciturn_version=taciturn.__version__,
+        **measured,
+    )
 
 
 def train(  # noqa: PLR0913 - what is run, and who is told what
@@ -66,36 +264,25 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     report: Callable[[Any], None] | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
-    account: ChargedTo | None = None,
+    account: engine.ChargedTo | None = None,
     release: Callable[[Training], None] | None = None,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
-    Parameters
-    ----------
-    reference
-        Whether to compute the non-private optimum of the same records too, where the data set is
-        published or oracle metrics are asked for.
-    oracle
-        Whether to compute metrics on private records: without noise, outside the certificate. Those
-        on published data sets are always computed.
-    seed
-        Of the noise; None for the operating system's entropy. With a seed the certificate says
-        "reproduction, not private".
-    report
-        Called with the number of finished rounds.
-    warn
-        Called with each warning before a record is read, and with a line for each later step that
-        failed.
-    account
-        What the run is charged to before its door opens, or a reservation for this plan; None
-        charges it nowhere.
-    release
-        Called with the training, without metrics or evaluation, once its account is closed and
-        before anything else is computed. In the first process alone.
+    - `reference`: Whether to compute the non-private optimum of the same records too, where the
+      data set is published or oracle metrics are asked for.
+    - `oracle`: Whether to compute metrics on private records: without noise, outside the
+      certificate. Those on published data sets are always computed.
+    - `seed`: Of the noise; None for the operating system's entropy. With a seed the certificate
+      says "reproduction, not private".
+    - `report`: Called with the number of finished rounds.
+    - `warn`: Called with each warning before a record is read, and with a line for each later step
+      that failed.
+    - `account`: What the run is charged to before its door opens, or a reservation for this plan;
+      None charges it nowhere.
+    - `release`: Called with the training, without metrics or evaluation, once its account is closed
+      and before anything else is computed. In the first process alone.
 
-    Notes
-    -----
     Among several processes (`local_part`) all call this together, the first one alone with an
     account; the curves are computed there.
 
@@ -112,19 +299,29 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         )
     began = time.perf_counter()
     plan = proposal.plan(methods)
-    last = evaluation_plan(proposal, plan) if proposal.asks else None
-    warnings = _warn_before(proposal, plan, methods, warn)
-    devices = _devices_for(data, plan, reference=reference)
+    last = evaluation.evaluation_plan(proposal, plan) if proposal.asks else None
+    warnings = (
+        *warnings_of(proposal),
+        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
+        *centre_warning(proposal, plan),
+    )
+    if warn is not None:
+        for warning in warnings:
+            warn(warning)
+    devices = None if data.local is None else data.local.devices
+    if devices is not None:
+        check_devices(plan.program, devices, serial=False)
+        if reference:
+            raise InputError("the optimum without privacy is computed in one process; leave it out")
     if isinstance(account, Account):
         account = _begin_reservation(account, data, proposal, plan, seed)
-    keep = frozenset({"models", "publics"} if proposal.centre else {"models"})
     shards = data.shards(proposal.precision, centre=proposal.centre)
     finished = run(
         plan,
         shards,
         runtime="simulate",
         seed=seed,
-        keep=keep,
+        keep=frozenset({"models", "publics"} if proposal.centre else {"models"}),
         report=report,
         account=account,
         devices=devices,
@@ -137,7 +334,7 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     attempts.attempt("returning memory", give_back, None)
     rows = None if proposal.centre else shards
     del shards  # around a centre, before others take their place
-    training = measure_training(
+    training = _measured(
         training,
         data,
         rows,
@@ -148,11 +345,8 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         oracle=oracle,
         curves=first,
     )
-    return dataclasses.replace(
-        training,
-        failures=tuple(attempts.failures),
-        private_failures=tuple(attempts.private),
-    )
+    failures, private = tuple(attempts.failures), tuple(attempts.private)
+    return replace(training, failures=failures, private_failures=private)
 
 
 def _training_of(
@@ -167,19 +361,23 @@ def _training_of(
 
     `last` is the plan of the evaluation, if there is one.
     """
-    features = data.features
+    features, algorithm = data.features, finished.plan.program.algorithm
     if proposal.centre:
-        features = AroundCentre(inputs_for(data.dataset), features, _centre_of(finished))
+        assert isinstance(algorithm, Centred)
+        public = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], finished.trace.publics)
+        centre = np.asarray(jax.jit(Centred.centre)(algorithm, public), np.float64)
+        # without the place of the constant
+        features = AroundCentre(inputs_for(data.dataset), features, centre[:-1])
     stated = (*data.dataset.conditions, *proposal.conditions)
     certificate = finished.certificate.under(stated, conditional=proposal.conditional)
     covering = None
     if last is not None:
-        covering = with_evaluation(proposal, certificate, last.certificate)
+        covering = evaluation.with_evaluation(proposal, certificate, last.certificate)
     return Training(
         proposal=proposal,
         dataset=data.dataset,
         features=features,
-        plan=dataclasses.replace(finished.plan, certificate=certificate),
+        plan=replace(finished.plan, certificate=certificate),
         model=finished.model,
         models=np.asarray(finished.trace.models),
         metrics=UNMEASURED,
@@ -192,50 +390,120 @@ def _training_of(
     )
 
 
-def _centre_of(finished: Run) -> HostArray:
-    """Return the centre that a run released, without the place of the constant."""
-    algorithm, publics = finished.plan.program.algorithm, finished.trace.publics
-    assert isinstance(algorithm, Centred)
-    last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], publics)
-    return np.asarray(jax.jit(Centred.centre)(algorithm, last), np.float64)[:-1]
+def _measured(  # noqa: PLR0913 - a release, its records, and what is computed of both
+    training: Training,
+    data: DividedData,
+    shards: Shards | None,
+    attempts: Attempts,
+    *,
+    trained_on: Origin | None,
+    seed: int | None,
+    reference: bool,
+    oracle: bool,
+    curves: bool,
+) -> Training:
+    """Return a training with its evaluation and metrics; what fails has a line in `attempts`.
 
+    `shards` were trained on, records of the origin `trained_on`; they are None around a centre,
+    where they are packed anew if need be. `curves` says whether this process computes them.
 
-def _devices_for(data: DividedData, plan: Plan, *, reference: bool) -> Devices | None:
-    """Return the devices that agents are divided among, if they are, once they suit the plan."""
-    if data.local is None:
-        return None
-    check_devices(plan.program, data.local.devices, serial=False)
-    if reference:
-        raise InputError("the optimum without privacy is computed in one process; leave it out")
-    return data.local.devices
+    **Guarantee.** Training records are read, without noise, only where the data set is published or
+    oracle metrics are asked for; held-out records through the door of their one question.
+    """
+    began, proposal, model = time.perf_counter(), training.proposal, training.model
+    problem, public = proposal.problem, data.dataset.public
+    opened = public or oracle
 
+    def finished(**found: Any) -> Training:
+        seconds = training.seconds + time.perf_counter() - began
+        return replace(training, **found, seconds=seconds)
 
-def _warn_before(
-    proposal: Proposal,
-    plan: Plan,
-    methods: Mapping[str, Method],
-    warn: Callable[[str], None] | None,
-) -> tuple[str, ...]:
-    """Return the warnings of a proposal, each handed to `warn`."""
-    warnings = (
-        *warnings_of(proposal),
-        *risk_warning(proposal, known_forecast(proposal, plan, methods)),
-        *centre_warning(proposal, plan),
+    if proposal.centre:
+        if not (opened or proposal.asks):  # test rows alone
+            data = _without_training_rows(data)
+        assert isinstance(training.features, AroundCentre)
+        place = partial(data.around, training.features.centre)
+        around = attempts.attempt("placing rows around the centre", place, None)
+        if around is None:
+            return finished()
+        data = around
+    answered = _evaluate(training, data, attempts, trained_on, seed) if proposal.asks else None
+    metrics = attempts.attempt(
+        "measuring on the test records", lambda: measure(problem, data, None, model), UNMEASURED
     )
-    if warn is not None:
-        for warning in warnings:
-            warn(warning)
-    return warnings
+    drawn = training.curves
+    if curves:
+        drawn = attempts.attempt(
+            "the curves on the test records",
+            lambda: curves_on_test(problem, data, training.models),
+            drawn,
+        )
+    if opened:
+        error, loss = attempts.attempt(
+            "measuring on the training records",
+            lambda: on_training(problem, data, shards or data.shards(proposal.precision), model),
+            (math.nan, math.nan),
+            private=not public,
+        )
+        metrics = replace(metrics, train_error=error, train_loss=loss)
+    measured = finished(evaluation=answered, metrics=metrics, curves=drawn)
+    if not (reference and opened):
+        return measured
+    nonprivate = attempts.attempt(
+        "the optimum without privacy", lambda: optimum(problem, data), None, private=not public
+    )
+    return replace(measured, nonprivate=nonprivate)
+
+
+def _evaluate(
+    training: Training,
+    data: DividedData,
+    attempts: Attempts,
+    trained_on: Origin | None,
+    seed: int | None,
+) -> Evaluated | None:
+    """Return what held-out records say of a model that was released; None where that failed."""
+    proposal = training.proposal
+    answered = attempts.attempt(
+        "the private evaluation",
+        lambda: ask_held_out(
+            proposal,
+            training.plan,
+            training.model,
+            data.evaluated(),
+            trained_on=trained_on,
+            seed=seed,
+            devices=None if data.local is None else data.local.devices,
+        ),
+        None,
+    )
+    if answered is None:
+        return None
+
+    def score() -> PrivateScore:
+        unit = target_scale(data.dataset)[0]
+        scale = evaluation.score_units(proposal, labels_of(proposal.data), unit)
+        return score_of_totals(proposal, answered.plan, answered.totals, scale)
+
+    what = "the figures of the private evaluation"
+    return replace(answered, score=attempts.attempt(what, score, None))
+
+
+def _without_training_rows(data: DividedData) -> DividedData:
+    rows, targets = data.parts.train_features[:0], data.parts.train_targets[:0]
+    parts = data.parts._replace(train_features=rows, train_targets=targets)
+    owners = (np.zeros(0, np.int64),) * len(data.owners)
+    return replace(data, parts=parts, owners=owners, held_out=(), persons=None)
 
 
 def _begin_reservation(
     account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
 ) -> Reservation:
     """Return the reservation for a training, after which records may be read."""
-    check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
+    engine.check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
     bound = account.for_table(data.dataset.columns)
     reservation = reserved(bound, proposal, plan, seed=seed, what=data.dataset.title)
-    with returned_on_error(reservation):
+    with engine.returned_on_error(reservation):
         reservation.begin()
     return reservation
 
@@ -247,8 +515,8 @@ def reserved(
 
     An evaluation is paid for with the training (`taciturn.evaluation.check_covered`).
     """
-    check_covered(proposal, plan)
-    return reserve(
+    evaluation.check_covered(proposal, plan)
+    return engine.reserve(
         account,
         plan,
         seed=seed,
@@ -276,16 +544,11 @@ def train_on(
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     """Return the warnings that a proposal deserves: about delta and bounds."""
-    table = proposal.data.table
     unit = "persons" if proposal.budget.unit == "person" else "records"
     units = proposal.records // (proposal.budget.rows_per_person or 1)
-    return (
-        *delta_warning(proposal.budget.delta, units, unit),
-        *((_FILLED_IN,) if table is not None and table.source == "data" else ()),
+    filled_in = (
+        "the certificate is conditional: the bounds file was filled in from the records; put "
+        'public ranges and lists in their place and write source = "public"'
     )
-
-
-_FILLED_IN = (
-    "the certificate is conditional: the bounds file was filled in from the records; put "
-    'public ranges and lists in their place and write source = "public"'
-)
+    stated = (filled_in,) if proposal.conditional else ()
+    return (*delta_warning(proposal.budget.delta, units, unit), *stated)

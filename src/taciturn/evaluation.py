@@ -1,0 +1,748 @@
+r"""A private answer to "how good is it?": one last question to records that were held out.
+
+First its plan, its answer, its charge and the certificate of both runs; then its figures, with
+intervals, from noised counts or sums.
+
+Every figure of labels comes from one joint count of label, prediction and bin of the score.
+Intervals are for shares and means of which both the noise and the sample are uncertain.
+
+Let x be the noised counts of d cells: the records of each cell, and independent noise of variance v
+(known, public) in every one. Their number n is public, so that the sum of the noises is known, too.
+What is left when it is spread evenly,
+
+    x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
+
+is the best linear unbiased estimate of the counts. It halves the noise of a sum over half of the
+cells. `Counts` is that estimate.
+
+**Shares.** Let r be the probability that a record which falls in the cells b falls in a, a part
+of b, and N = a'x, M = b'x. Given how many records fall in b, N - r M has mean 0 and the variance
+
+    V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
+
+the last term of the sample, in which M stands for the true number. The interval is the set of r
+with (N - r M)^2 <= z^2 V(r): where b are all cells and there is no noise, Wilson's interval; where
+only noise is left, Fieller's for a ratio. It is solved as a quadratic inequality, and is all of
+[0, 1] where that has no bounded solution, as for a label of which noise hides whether it occurs.
+
+**Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
+v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
+noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+
+**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
+the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
+f (1 - f) being at least 0 and squares being convex,
+
+    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
+
+with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals reach their level, and more where rows of a person
+differ. To count rows as if each were of another person would fall short of it.
+
+**The AUC.** It is the chance that a record of the second class has a higher score than one of the
+first, equal scores counting one half. With p_i records of the second class and q_i of the first in
+bin i, of P and Q in all, pairs in different bins are decided, and those in one bin may all be
+either way round, so that the AUC of these records lies between
+
+    L = sum_i p_i sum_{j < i} q_j / (P Q),        L + sum_i p_i q_i / (P Q).
+
+Both are smooth functions of the counts x. With g the gradient at their estimate, noise gives either
+the variance v (|g|^2 - (sum g)^2 / d), and the sample, whose counts are multinomial, the variance
+sum_k x_k g_k^2 (sum_k x_k g_k is 0, for neither changes with the number of records). The interval
+reaches from the lower limit less z standard deviations to the upper one and z more: it covers the
+AUC of the scores at least at its level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from taciturn.algorithms import EvaluateModel
+from taciturn.budget.charge import Charge, Events
+from taciturn.engine import Plan, charge_of, plan, run
+from taciturn.errors import InputError, PrivacyError
+from taciturn.oracles import Tally
+from taciturn.privacy import Certificate, GaussianAnswer, Messages
+from taciturn.privacy.mechanisms import LEAST_SCALE
+from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
+from taciturn.proposal import Proposal
+from taciturn.typing import HostArray
+
+LEVEL = 0.95
+QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
+MOST_NAMED = 12  # classes whose recall is written out
+_FEWEST = 3  # of either class, in standard deviations of the noise, for an AUC
+# mu is charged to accounts in nine digits, rounded up
+_ALIKE, _ROUNDED = 1.001, 1 + 1e-8
+LIKELY = 0.1
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A private evaluation: its plan, and the sum of all agents' noised answers.
+
+    The certificate is that of training and evaluation together; the score is None where it could
+    not be computed.
+    """
+
+    score: PrivateScore | None
+    plan: Plan
+    certificate: Certificate
+    totals: Float[HostArray, "S"]
+
+
+def evaluation_plan(
+    proposal: Proposal,
+    training: Plan,
+    weights: Float[HostArray, "..."] | None = None,
+    *,
+    record_norm: float | None = None,
+) -> Plan:
+    """Return the plan of a proposal's evaluation: one question, on the terms of the training.
+
+    The weights are those of the released model, or zeros, where only noise and costs matter; the
+    record norm is that of its rows, or of the proposal.
+
+    **Guarantee.** That of `taciturn.plan`, with a ledger of its own. Where nothing of the training
+    is credited to summation, nothing of the evaluation is: one observer sees both. Where both have
+    a mu, that of the evaluation is at most that of the agent with the least in training, if the two
+    are within a thousandth: a lattice of its own would otherwise make it larger in the last digits.
+    """
+    evaluation = proposal.evaluation
+    assert evaluation is not None
+    shape = proposal.facts.shape if weights is None else weights.shape
+    model = np.zeros(shape) if weights is None else np.asarray(weights, np.float64)
+    question = proposal.question
+    norm = proposal.data.row_norm if record_norm is None else record_norm
+    held = tuple(count for count in evaluation.counts if count)
+    facts = facts_from(
+        proposal.problem,
+        held,
+        features=shape[0],
+        record_norm=norm,
+        clip=proposal.clip,
+        dealt=proposal.dealt,
+    )
+    terms = proposal.budget.terms
+    if not training.program.summed:
+        terms = dataclasses.replace(terms, observer=Messages())
+    answers = question.answer_shape(shape)[0]
+    algorithm = EvaluateModel(jnp.asarray(model), answers)
+    network = None
+    if training.network is not None and len(held) > 1:
+        network = training.network.among(evaluation.agents)
+    asked = partial(
+        plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
+    )
+    planned = asked()
+    mu, least = planned.certificate.mu, min(training.certificate.per_agent_mu or (0.0,))
+    if mu is None or not (math.isfinite(mu) and least > 0):
+        return planned
+    excess = _ROUNDED * mu / least
+    if not 1 < excess <= _ALIKE:
+        return planned
+    return asked(multiplier=planned.multiplier * excess * _ROUNDED)
+
+
+def noise_variance(planned: Plan) -> float:
+    """Return the variance of the noise in one number of the sum of all agents' answers."""
+    return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
+
+
+def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
+    proposal: Proposal,
+    training: Plan,
+    weights: Float[HostArray, "..."],
+    shards: Shards,
+    *,
+    trained_on: Origin | None,
+    seed: int | None,
+    devices: Devices | None = None,
+) -> Evaluated:
+    """Return the answers of the records that were held out of a model's run, without a score.
+
+    A `PrivacyError` if these are not as many records as the proposal holds out, or were not held
+    out of those that were trained on.
+
+    - `training`: The plan of the run that released the model, with the certificate of that run.
+    - `shards`: The held-out records of the agents that hold some out; persons in their places.
+    - `trained_on`: The origin of the records of the training (`Run.origin`), none of which is
+      asked.
+    - `seed`: As for the training; with one both are reproductions.
+
+    **Guarantee.** That of `taciturn.run` for one question, and of `of_disjoint_parts` for training
+    and evaluation together, whose rows are compared (`taciturn.problems.check_origins`).
+    """
+    evaluation = proposal.evaluation
+    assert evaluation is not None
+    check_origins(trained_on, shards.origin)
+    if shards.counts != tuple(evaluation.counts[agent] for agent in evaluation.agents):
+        raise PrivacyError("the records are not those that the proposal holds out; divide anew")
+    planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
+    finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed), devices=devices)
+    totals = np.asarray(finished.model, np.float64) * len(shards.counts)
+    both = with_evaluation(proposal, training.certificate, finished.certificate)
+    return Evaluated(None, planned, both, totals)
+
+
+def score_of_totals(
+    proposal: Proposal, planned: Plan, totals: Float[HostArray, "S"], scale: Scale
+) -> PrivateScore:
+    """Return the score by the sum of all agents' noised answers to the plan of an evaluation."""
+    evaluation, rows = proposal.evaluation, proposal.budget.rows_per_person
+    assert evaluation is not None
+    units, variance = sum(evaluation.counts) // (rows or 1), noise_variance(planned)
+    question = proposal.question
+    if isinstance(question, Tally):
+        score = score_of_labels(question, totals, units, variance, scale)
+    else:
+        score = score_of_numbers(totals, units, variance, scale.unit)
+    return score if rows is None else dataclasses.replace(score, unit="person")
+
+
+def with_evaluation(
+    proposal: Proposal, training: Certificate, evaluation: Certificate
+) -> Certificate:
+    """Return the certificate of a training together with the evaluation of its proposal.
+
+    **Guarantee.** That of `of_disjoint_parts`, with the parts of `taciturn.problems.hold_out`.
+    """
+    asked, rows = proposal.evaluation, proposal.budget.rows_per_person
+    assert asked is not None
+    unit = "record" if rows is None else "person"
+    condition = (
+        f"{asked.share:g} of each agent's {unit}s, chosen by a draw that sees none of them, were "
+        "held out of the training and asked about its model: which they are stays secret, and "
+        f"each {unit} is in one of the two, so both together cost it no more than the larger"
+    )
+    return of_disjoint_parts(training, evaluation, asked.agents, condition, dealt=proposal.dealt)
+
+
+def of_disjoint_parts(
+    training: Certificate,
+    evaluation: Certificate,
+    answering: Sequence[int],
+    condition: str,
+    *,
+    dealt: bool = False,
+) -> Certificate:
+    r"""Return the certificate of two runs, each record being in the data of one of them only.
+
+    A `PrivacyError` if the two are about other neighbours, observers or deltas.
+
+    - `answering`: The agents of the second run, which asks held-out records, by their numbers in
+      the first.
+    - `condition`: What says which record is in which part.
+    - `dealt`: Whether records were dealt to the agents at random: whoever has a record may be one
+      who answers, so that the dearest agent's figures are every agent's.
+
+    **Guarantee.** Both promise (epsilon, delta), and so do both together; the mu of both
+    together is the larger of the two, and not the root of the sum of their squares.
+
+    Let part(j) in {T, E} be where record j is, by a secret draw that sees no record. Its law does
+    not depend on the order of the file, so neighbouring data sets can be compared draw by draw
+    (`taciturn.problems.Draw`): they then have the same parts but for what record r says, and a
+    bound that holds for every draw holds for the mixture. Write M(D_T) for the law of all that
+    the first run lets an observer see, and N_m(D_E) for that of the second, which may depend on
+    what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    M(dm | D_T) N_m(dn | D_E).
+
+    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
+    post-processing of m, and every bound for M holds.
+
+    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
+    S_m,
+
+        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
+                 = e^eps P(S | D') + delta,
+
+    where every N_m is (eps, delta)-private: the certificate of the second run holds at every query.
+    The same holds for the trade-off function of a test, and so for mu: given m, which carries
+    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
+    is no better than G_mu(a), which is convex.
+
+    *Persons.* The same with r a person at one agent: all rows of a person are in one part
+    (`taciturn.problems.hold_out`). A person at several agents is refused, since each of them
+    divides its own.
+
+    Adaptive choice of the second run's question is therefore harmless, as long as the first
+    reads no record of E: not for its centre, nor for any of several candidates.
+    """
+    same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
+    if training.agents_per_person not in {None, 1}:
+        raise PrivacyError("a person is at several agents, who divide their rows on their own")
+    different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]
+    if different:
+        raise PrivacyError(
+            f"training and evaluation differ in their {different[0]}; plan both on the same terms"
+        )
+    if evaluation.observer not in {training.observer, "messages"}:
+        raise PrivacyError("the evaluation was certified for a weaker observer; plan it again")
+    agents = list(answering)
+    epsilons = np.array(training.per_agent_epsilon)
+    epsilons[agents] = np.maximum(epsilons[agents], evaluation.per_agent_epsilon)
+    sizes = None
+    if training.per_agent_mu is not None and evaluation.per_agent_mu is not None:
+        sizes = np.array(training.per_agent_mu)
+        sizes[agents] = np.maximum(sizes[agents], evaluation.per_agent_mu)
+    if dealt:
+        epsilons[:] = np.max(epsilons)
+        sizes = None if sizes is None else np.full_like(sizes, np.max(sizes))
+    arithmetic, other = training.arithmetic, evaluation.arithmetic
+    if other not in {arithmetic, ""}:
+        arithmetic = f"{arithmetic}; of the evaluation, it {other}"
+    return dataclasses.replace(
+        training,
+        epsilon=max(training.epsilon, evaluation.epsilon),
+        mu=None if sizes is None else float(np.max(sizes)),
+        per_agent_epsilon=tuple(epsilons.tolist()),
+        per_agent_mu=None if sizes is None else tuple(sizes.tolist()),
+        reproduction=training.reproduction or evaluation.reproduction,
+        attacker_tpr=max(training.attacker_tpr, evaluation.attacker_tpr),
+        conditions=(*training.conditions, condition),
+        conditional=training.conditional or evaluation.conditional,
+        arithmetic=arithmetic,
+    )
+
+
+def evaluation_seed(seed: int | None) -> int | None:
+    """Return a seed whose noise has nothing to do with that of the training."""
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+
+
+def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
+    """Return the units in which the score is reported: class labels, or half the target's range."""
+    return Scale(labels, proposal.clipped_loss.log_odds, unit)
+
+
+def check_covered(proposal: Proposal, training: Plan) -> None:
+    """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
+
+    **Guarantee.** A record is in one of the two parts (`of_disjoint_parts`), so what the two runs
+    reveal of it is at most the larger of their costs, agent by agent: the charge of the training,
+    if no answer of the evaluation has less noise than all of the agent's answers in training
+    together.
+    """
+    evaluation = proposal.evaluation
+    if evaluation is None or not evaluation.asked:
+        return
+    first, last = charge_of(training), charge_of(evaluation_plan(proposal, training))
+    pairs = [(first.messages, last.messages)]
+    if last.summed is not None:
+        pairs.append((first.summed or (), last.summed))
+    covered = all(
+        len(charged) > max(evaluation.agents)
+        and all(
+            _multiplier(charged[agent]) <= _multiplier(events)
+            for agent, events in zip(evaluation.agents, asked, strict=True)
+        )
+        for charged, asked in pairs
+    )
+    # an account counts the numbers that are released, on lattices of at least this fineness
+    if not (covered and last.values <= first.values and last.least_scale >= LEAST_SCALE):
+        raise InputError(
+            "the account is charged for the training, and the evaluation needs more than that; "
+            "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
+            "each of them"
+        )
+
+
+def larger_of(training: Charge, evaluation: Charge) -> Charge:
+    """Return the charge of one agent's training together with its evaluation.
+
+    **Guarantee.** As for `check_covered`: the larger of both costs, taken for each observer, for
+    how many numbers are released and for how fine their lattice is. An `InputError` if one of the
+    two is more than single Gaussian answers.
+    """
+    summed = None  # an observer of sums is then charged as one of messages
+    if training.summed is not None and evaluation.summed is not None:
+        summed = _larger(training.summed, evaluation.summed)
+    return dataclasses.replace(
+        training,
+        messages=_larger(training.messages, evaluation.messages),
+        summed=summed,
+        values=max(training.values, evaluation.values),
+        least_scale=min(training.least_scale, evaluation.least_scale),
+    )
+
+
+def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
+    return tuple(min(both, key=_multiplier) for both in zip(one, other, strict=True))
+
+
+def _multiplier(events: Events) -> float:
+    """Return the multiplier of a single Gaussian answer; infinite without any."""
+    if not events:
+        return math.inf
+    (event, count), *others = events
+    if others or count != 1 or not isinstance(event, GaussianAnswer):
+        raise InputError(
+            "an account holds a training together with its evaluation where all noise is Gaussian "
+            "and nothing is sampled; leave --evaluate or --account out"
+        )
+    return event.multiplier
+
+
+@dataclass(frozen=True)
+class Width:
+    """Half-widths of the interval of an error, before anything is asked.
+
+    Of labels the error is the fraction of wrong ones, of numbers the mean absolute error in units
+    of half the target's range; `records` are held out, `trained` trained on, persons or records.
+
+    - `noise`: Of noise alone; `most` and `likely` are of noise and sample.
+    - `likely`: At an error of 10 %; None for numbers.
+    - `most`: At an error of 1/2, where it is largest.
+    """
+
+    records: int
+    trained: int
+    noise: float
+    likely: float | None
+    most: float
+    unit: Literal["record", "person"] = "record"
+
+    def lines(self) -> list[str]:
+        """Return the widths as sentences."""
+        of, unit, at = "of the mean absolute error", " of half the target's range", ""
+        if self.likely is not None:
+            of, unit, at = "of the error", "", f", {self.likely:.2%} at an error of {LIKELY:.0%}"
+        return [
+            f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
+            f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
+            f"{at}; noise alone {self.noise:.2%}"
+        ]
+
+
+def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
+    r"""Return the widths for a proposal; None if it holds nothing out.
+
+    With n records held out, k of d cells wrong and noise of variance v in each cell,
+
+    .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
+
+    at an error of e; of numbers v / n^2 in place of the first
+    term; `planned` is the plan of the training.
+    """
+    evaluation = proposal.evaluation
+    if evaluation is None:
+        return None
+    rows = proposal.budget.rows_per_person
+    records = sum(evaluation.counts) // (rows or 1)
+    variance = noise_variance(evaluation_plan(proposal, planned)) / records**2
+    question = proposal.question
+    if isinstance(question, Tally):
+        cells = math.prod(question.shape)
+        wrong = cells * (1 - 1 / question.classes)
+        variance *= wrong * (1 - wrong / cells)
+
+    def half(error: float) -> float:
+        return QUANTILE * math.sqrt(variance + error * (1 - error) / records)
+
+    return Width(
+        records=records,
+        trained=proposal.units,
+        noise=half(0.0),
+        likely=half(LIKELY) if isinstance(question, Tally) else None,
+        most=half(0.5),
+        unit="record" if rows is None else "person",
+    )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its interval at the confidence level `LEVEL`."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def mapped(self, increasing: Callable[[float], float]) -> Interval:
+        """Return the interval of an increasing function of the number."""
+        return Interval(*map(increasing, (self.estimate, self.low, self.high)))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noised counts of d cells, adjusted to their known total.
+
+    `variance` is that of the noise of one cell before it was adjusted.
+    """
+
+    values: Float[HostArray, " d"]
+    total: int
+    variance: float
+
+    @classmethod
+    def of(cls, noised: Float[HostArray, " d"], total: int, variance: float) -> Counts:
+        """Return noised counts, adjusted to their total."""
+        spread = (total - float(np.sum(noised))) / len(noised)
+        return cls(np.asarray(noised, np.float64) + spread, total, variance)
+
+    def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
+        """Return the covariance that noise gives to two weighted sums of the counts."""
+        shared = float(np.sum(one) * np.sum(other)) / len(self.values)
+        return self.variance * (float(one @ other) - shared)
+
+
+def ratio_interval(
+    counts: Counts, part: Bool[HostArray, " d"], whole: Bool[HostArray, " d"]
+) -> Interval | None:
+    """Return the share of the records in the cells `whole` that are in the cells `part`.
+
+    None where noise hides whether there is any record in `whole`.
+    """
+    a, b = part.astype(np.float64), whole.astype(np.float64)
+    number, among = float(a @ counts.values), float(b @ counts.values)
+    noise_a, noise_ab, noise_b = counts.noise(a, a), counts.noise(a, b), counts.noise(b, b)
+    z2 = QUANTILE**2
+    if among <= 0 or among**2 <= z2 * noise_b:
+        return None
+    # second * r^2 + first * r + constant <= 0
+    second = among**2 - z2 * (noise_b - among)
+    first = -2 * number * among + 2 * z2 * noise_ab - z2 * among
+    constant = number**2 - z2 * noise_a
+    estimate = min(max(number / among, 0.0), 1.0)
+    inside = first**2 - 4 * second * constant
+    if second <= 0 or inside < 0:
+        return Interval(estimate, 0.0, 1.0)
+    root = math.sqrt(inside)
+    return _within(estimate, (-first - root) / (2 * second), (-first + root) / (2 * second))
+
+
+def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
+    """Return the mean of numbers in [0, 1] from noised sums of them and of their squares."""
+    mean = total / records
+    inside = min(max(mean, 0.0), 1.0)
+    spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))
+    half = QUANTILE * math.sqrt(variance / records**2 + spread / records)
+    return _within(inside, mean - half, mean + half)
+
+
+def _within(estimate: float, low: float, high: float) -> Interval:
+    """Return the interval of a number that is known to lie in [0, 1]."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    return Interval(estimate, min(low, estimate), max(high, estimate))
+
+
+class Scale(NamedTuple):
+    """The units of a score: class labels, None for numbers, or half the target's range.
+
+    `probabilities` says whether scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`).
+    """
+
+    labels: tuple[str, ...] | None
+    probabilities: bool
+    unit: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Records whose predicted probability lies in [low, high].
+
+    `share` of them belong to the second of two classes, or are recognised, of several classes; None
+    where noise hides whether there are any.
+    """
+
+    low: float
+    high: float
+    share: Interval | None
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    r"""How good a model is, by noised counts of records that were held out.
+
+    Every interval is of the figure for the population that the records are a sample of, at the
+    confidence level 95 %, one figure at a time.
+
+    - `records`: n, how many records, or persons, were held out.
+    - `noise`: Standard deviation of the noise of one number of the sum of all agents' answers.
+    - `error`: The fraction of wrong labels.
+    - `baseline`, `baseline_error`: The commonest label by the noised counts, and the error of
+      always answering it.
+    - `confusion`: Records by label (rows) and prediction (columns); noised, so some may be
+      negative.
+    - `calibration`: By bin of the predicted probability; None for scores that are no log-odds.
+    - `auc`, `auc_limits`: Of two classes: the middle of the limits with an interval that covers
+      both, and the limits themselves, between which the AUC of the scores lies that are known by
+      their bin only.
+    - `absolute`, `root_square`: Of numbers, in the user's units: the mean absolute error and the
+      root of the mean squared error, errors above half the range counted as half the range.
+    - `unit`: "person" where persons were held out: each counts once, with the mean over its rows.
+
+    **Guarantee.** Post-processing of one noised answer, which is in the certificate.
+    """
+
+    records: int
+    noise: float
+    error: Interval | None = None
+    baseline: str | None = None
+    baseline_error: Interval | None = None
+    recall: tuple[tuple[str, Interval | None], ...] | None = None
+    confusion: tuple[tuple[float, ...], ...] | None = None
+    calibration: tuple[Bin, ...] | None = None
+    auc: Interval | None = None
+    auc_limits: tuple[float, float] | None = None
+    absolute: Interval | None = None
+    root_square: Interval | None = None
+    unit: Literal["record", "person"] = "record"
+
+    @property
+    def head(self) -> str:
+        """What the figures are, as a sentence."""
+        each = ", each counting once" if self.unit == "person" else ""
+        return (
+            f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
+            f"{LEVEL:.0%} intervals, for noise and sample; each holds for one figure by itself, "
+            f"among the {self.unit}s that those held out are a sample of):"
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the figures as names and texts, the most important first."""
+        if self.absolute is not None and self.root_square is not None:
+            pairs = {"mean absolute": self.absolute, "root-mean-square": self.root_square}
+            return [
+                (f"{name} error", f"{value.estimate:.4g} ({value.low:.4g} to {value.high:.4g})")
+                for name, value in pairs.items()
+            ]
+        found = [("error", percent(self.error))]
+        found.append((f"always answering {self.baseline!r}", percent(self.baseline_error)))
+        if self.auc is not None and self.auc_limits is not None:
+            low, high = self.auc_limits
+            between = f"{low:.3f} to {high:.3f} by its bins"
+            found.append(("AUC", f"{between} ({self.auc.low:.3f} to {self.auc.high:.3f})"))
+        recalls = sorted(self.recall or (), key=lambda of: 2.0 if of[1] is None else of[1].estimate)
+        return found + [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
+
+    def lines(self) -> list[str]:
+        """Return the figures as sentences."""
+        return [self.head, *(f"  {name}: {text}" for name, text in self.rows())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-safe values, with the sentences."""
+        values = dataclasses.asdict(self)
+        values["recall"] = None if self.recall is None else dict(values["recall"])
+        return {**values, "level": LEVEL, "statement": self.lines()}
+
+
+def percent(share: Interval | None) -> str:
+    """Return a share with its interval, in per cent."""
+    if share is None:
+        return "hidden by the noise"
+    return f"{share.estimate:.2%} ({share.low:.2%} to {share.high:.2%})"
+
+
+def score_of_labels(
+    question: Tally, totals: Float[HostArray, " d"], records: int, variance: float, scale: Scale
+) -> PrivateScore:
+    """Return the score from the counts of a `Tally`, each with noise of that variance."""
+    names = scale.labels
+    assert names is not None
+    counts = Counts.of(totals, records, variance)
+    label, guess, place = tally_axes(question)
+    every, classes = np.ones(len(label), bool), range(len(names))
+    commonest = int(np.argmax([float(np.sum(counts.values[label == k])) for k in classes]))
+    auc = _auc(counts, label, place) if question.classes == 2 else None
+    return PrivateScore(
+        records=records,
+        noise=math.sqrt(variance),
+        error=ratio_interval(counts, label != guess, every),
+        baseline=names[commonest],
+        baseline_error=ratio_interval(counts, label != commonest, every),
+        recall=tuple(
+            (name, ratio_interval(counts, (label == k) & (guess == k), label == k))
+            for k, name in enumerate(names)
+        ),
+        confusion=tuple(
+            tuple(float(np.sum(counts.values[(label == k) & (guess == j)])) for j in classes)
+            for k in classes
+        ),
+        calibration=_calibration(question, counts) if scale.probabilities else None,
+        auc=auc and auc[0],
+        auc_limits=auc and auc[1],
+    )
+
+
+def tally_axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
+    """Return label, prediction and bin of every cell of the counts."""
+    where = np.indices(question.shape).reshape(len(question.shape), -1)
+    if question.classes == 2:
+        label, place = where
+        return label, (place >= question.bins // 2).astype(int), place
+    label, guess, place = where
+    return label, guess, place
+
+
+def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
+    label, guess, place = tally_axes(question)
+    least = 0.0 if question.classes == 2 else 1 / question.classes
+    right = label == 1 if question.classes == 2 else label == guess
+    ends = least + (1 - least) * np.arange(question.bins + 1) / question.bins
+
+    def observed(here: Bool[HostArray, " d"]) -> Interval | None:
+        return ratio_interval(counts, right & here, here)
+
+    return tuple(
+        Bin(float(ends[k]), float(ends[k + 1]), observed(place == k)) for k in range(question.bins)
+    )
+
+
+def _auc(
+    counts: Counts, label: HostArray, place: HostArray
+) -> tuple[Interval, tuple[float, float]] | None:
+    """Return the AUC with its limits; None where noise hides that there are both classes."""
+    second, first = counts.values[label == 1], counts.values[label == 0]
+    of_label = (label == 1).astype(np.float64)
+    fewest = _FEWEST * math.sqrt(counts.noise(of_label, of_label))
+    if min(float(np.sum(second)), float(np.sum(first))) <= max(fewest, 0.0):
+        return None
+    ends = []
+    for ties, side in ((0.0, -1), (1.0, 1)):
+        area, of_second, of_first = _area(second, first, ties)
+        gradient = np.where(label == 1, of_second[place], of_first[place])
+        sample = float(np.sum(np.maximum(counts.values, 0) * gradient**2))
+        spread = math.sqrt(counts.noise(gradient, gradient) + sample)
+        ends.append((min(max(area, 0.0), 1.0), area + side * QUANTILE * spread))
+    (lower, low), (upper, high) = ends
+    upper = max(lower, upper)
+    middle = (lower + upper) / 2
+    interval = Interval(middle, min(max(low, 0.0), lower), max(min(high, 1.0), upper))
+    return interval, (lower, upper)
+
+
+def _area(
+    second: Float[HostArray, " B"], first: Float[HostArray, " B"], ties: float
+) -> tuple[float, HostArray, HostArray]:
+    """Return the AUC with pairs in one bin counted `ties`, and its derivatives by the counts."""
+    whole, others = float(np.sum(second)), float(np.sum(first))
+    below = np.cumsum(first) - first + ties * first
+    above = np.cumsum(second[::-1])[::-1] - second + ties * second
+    area = float(second @ below) / (whole * others)
+    return area, (below / others - area) / whole, (above / whole - area) / others
+
+
+def score_of_numbers(
+    totals: Float[HostArray, "3"], records: int, variance: float, unit: float
+) -> PrivateScore:
+    """Return the score from noised sums of `ClippedErrors`; `unit` is half the target's range."""
+    first, second, fourth = (float(total) for total in totals)
+    absolute = mean_interval(first, second, records, variance)
+    squared = mean_interval(second, fourth, records, variance)
+    return PrivateScore(
+        records=records,
+        noise=math.sqrt(variance),
+        absolute=absolute.mapped(lambda error: unit * error),
+        root_square=squared.mapped(lambda error: unit * math.sqrt(error)),
+    )

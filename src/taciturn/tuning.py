@@ -1,0 +1,617 @@
+"""A private choice among trainings: candidates share a budget, and held-out records pick one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from pydantic import model_validator
+
+from taciturn import checks, privacy
+from taciturn.budget import Account, Charge, Purpose, Reservation
+from taciturn.datasets import Dataset
+from taciturn.engine import Charged, Plan, charge_of_ledger, check_chargeable, returned_on_error
+from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
+from taciturn.evaluation import tally_axes
+from taciturn.features import AroundCentre
+from taciturn.noise import Label, Stream, exponential_choice
+from taciturn.oracles import ClippedErrors, Point, Tally
+from taciturn.privacy import Certificate, Ledger
+from taciturn.privacy.drawn import pays_for_tests
+from taciturn.problems import Draw, Shard, Shards, check_at_one_agent, held_out_counts
+from taciturn.problems.shards import for_exact_sums
+from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
+from taciturn.proposal.forecast import known_forecast
+from taciturn.proposal.request import Request, StructureRequest, propose
+from taciturn.tables import Table
+from taciturn.training import DividedData, Division, Training, divide_records, train
+from taciturn.typing import Array, HostArray
+
+FEWEST, MOST_CANDIDATES = 2, 32
+# of a candidate's mu: what joining their ledgers may round up
+_MARGIN = 1e-5
+_SURE, _DRAWS = 0.95, 4000
+
+
+class Candidate(Part):
+    """A candidate: what it is called, and its training at its share of the budget."""
+
+    name: str
+    proposal: Proposal
+
+
+class TuneProposal(Document):
+    """Everything public about a choice among trainings: frozen, checked, and data only.
+
+    All candidates are trained on the same records. Others, which are held out of all trainings,
+    say which candidate is best (`choose`).
+
+    Candidates are trained in their order, and of several that are chosen equally often the first
+    wins. They may differ in features, problem, method and rounds, and in nothing else. The budget
+    is that of trainings and choice together.
+    """
+
+    FORMAT: ClassVar[str] = "taciturn.tune"
+    VERSION: ClassVar[int] = 1
+
+    candidates: tuple[Candidate, ...]
+    evaluation: Evaluation
+    budget: Budget
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TuneProposal:
+        names = {candidate.name for candidate in self.candidates}
+        if not FEWEST <= len(self.candidates) <= MOST_CANDIDATES:
+            raise InputError(
+                f"there are {len(self.candidates)} candidates; give {FEWEST} to {MOST_CANDIDATES}, "
+                "since each of them adds to the noise of all"
+            )
+        if len(names) < len(self.candidates):
+            raise InputError("two candidates have the same name; let each differ from the others")
+        if math.isinf(self.budget.epsilon):
+            raise InputError("a choice is planned for a finite epsilon; give one")
+        if self.budget.unit not in {"record", "person"}:
+            raise InputError("a choice protects records or persons; change the unit")
+        check_at_one_agent(self.budget.agents_per_person)
+        for candidate in self.candidates:
+            self._check(candidate.proposal)
+        if self.evaluation.asked:
+            raise InputError("the records that choose are asked nothing else; say so")
+        first = self.candidates[0].proposal
+        first.question  # noqa: B018 - checked
+        self.evaluation.check_share(first.counts, self.budget.rows_per_person)
+        return self
+
+    def _check(self, proposal: Proposal) -> None:
+        budget, first = proposal.budget, self.candidates[0].proposal
+        if proposal.evaluation != self.evaluation:
+            raise InputError("a candidate holds out other records than those that choose here")
+        if budget.model_copy(update={"epsilon": self.budget.epsilon}) != self.budget:
+            raise InputError("a candidate has other terms than the choice; make them the same")
+        if not budget.epsilon <= self.budget.epsilon:
+            raise InputError(
+                f"a candidate has epsilon {budget.epsilon:g}, and all together "
+                f"{self.budget.epsilon:g}"
+            )
+        # candidates may differ in features
+        facts, others = (
+            (one.data.model_copy(update={"features": None}), one.counts, one.split_seed)
+            for one in (proposal, first)
+        )
+        if facts != others:
+            raise InputError(
+                "the candidates are for different records or divide them otherwise; give them the "
+                "same data, agents and split seed"
+            )
+        if proposal.conditional:
+            raise InputError(
+                "a candidate's public facts are read off the records; state what was public "
+                "beforehand"
+            )
+
+    @property
+    def units_held_out(self) -> tuple[int, ...]:
+        """How many records or persons of each agent choose."""
+        rows = self.budget.rows_per_person or 1
+        return tuple(count // rows for count in self.evaluation.counts)
+
+
+def propose_choice(
+    facts: Sequence[DataFacts],
+    counts: Sequence[int],
+    requests: Sequence[tuple[str, Request, StructureRequest]],
+    *,
+    share: float,
+    dealt: bool = False,
+) -> TuneProposal:
+    r"""Return the proposal of a choice among named requests on the same terms.
+
+    Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
+    have mu (`taciturn.privacy.joined`). The facts are those with each candidate's features; the
+    rest is as for `taciturn.proposal.propose`.
+
+    - `requests`: A name for each candidate, and its request with the whole budget.
+    - `share`: Of each agent's records or persons, to choose by.
+    """
+    if len(requests) < FEWEST:
+        raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
+    _, first, _ = requests[0]
+    mu = privacy.mu_of(checks.positive("epsilon", first.epsilon), first.delta)
+    each = privacy.epsilon_of(first.delta, mu / math.sqrt(len(requests)) * (1 - _MARGIN))
+    held = held_out_counts(counts, share, rows_per_person=first.rows_per_person)
+    kept = [count - out for count, out in zip(counts, held, strict=True)]
+    evaluation = Evaluation(share=float(share), counts=held, asked=False)
+    candidates = []
+    for (name, request, structure), about in zip(requests, facts, strict=True):
+        alone = replace(request, epsilon=each, evaluate=None)
+        proposal = propose(about, kept, alone, structure.structure(about.names), dealt=dealt)
+        proposal = proposal.model_copy(update={"evaluation": evaluation})
+        candidates.append(Candidate(name=name, proposal=proposal))
+    return TuneProposal(candidates=tuple(candidates), evaluation=evaluation, budget=first.budget)
+
+
+@dataclass(frozen=True, eq=False)
+class TunePlan:
+    """What a choice among trainings will do and cost.
+
+    The ledger is that of all trainings in order, the rate that of every agent's choice
+    (`taciturn.noise.exponential_choice`); certificate, charge and purpose are of all together.
+    """
+
+    plans: tuple[Plan, ...]
+    ledger: Ledger
+    rate: float
+    certificate: Certificate
+    charge: Charge
+    purpose: Purpose
+
+
+def plan_choice(proposal: TuneProposal) -> TunePlan:
+    r"""Return the plan of a choice, derived from its proposal alone.
+
+    An `InputError` if there is no plan for a candidate, or its answers have no mu; a `PrivacyError`
+    if all together would cost more than the budget.
+
+    **Guarantee.** A record is trained on or chooses, by a secret draw that all candidates share
+    (`taciturn.problems.hold_out`).
+
+    *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
+    those that are not picked: the answers are those of one ledger (`taciturn.privacy.joined`), and
+    the choice, made by others, is post-processing.
+
+    *Chooses.* All that the trainings let an observer see has the same law with any other record in
+    its place. Given it, the record's agent makes one choice: a number of errors, a sum of terms in
+    [0, 1], one for each of its records or persons, by candidate. That is `mu_of_choice` at its
+    rate, which is made at most the mu of the agent with the least in the trainings.
+
+    So both together cost the larger of the two (`taciturn.evaluation.of_disjoint_parts`), which is
+    that of the trainings. Theorems on private tuning with a random number of trainings (Papernot
+    and Steinke 2022; Koskela, Redberg and Wang 2024) need those that are not picked to stay hidden.
+    Here every message may be read, so they do not apply.
+    """
+    terms = proposal.budget.terms
+    for candidate in proposal.candidates:  # before noise is computed for them
+        _, oracles = candidate.proposal.composition()
+        if not all(oracle.sampling.rate == 1 and oracle.noise.adds for oracle in oracles):
+            raise InputError(
+                f"the answers of {candidate.proposal.method.name} have no mu, and candidates share "
+                "a budget in mu; leave out methods that sample records or have noise inside an "
+                "objective"
+            )
+    plans = tuple(candidate.proposal.plan() for candidate in proposal.candidates)
+    summed = all(plan.program.summed for plan in plans)
+    if not summed and any(plan.program.summed for plan in plans):
+        raise InputError(
+            "secure aggregation is credited in some of the candidates and not in all; say "
+            "--observer messages, or leave out those where it is not"
+        )
+    ledger, dealt = privacy.joined([plan.ledger for plan in plans]), plans[0].spec.dealt
+    certificate = _certificate_of(proposal, ledger, summed=summed, dealt=dealt)
+    assert certificate.per_agent_mu is not None
+    least = min(certificate.per_agent_mu)
+    if not least > 0:
+        raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
+    relation = terms.adjacency.relation
+    rate = privacy.rate_of_choice(least, relation)
+    if privacy.mu_of_choice(rate, relation) > least:
+        raise PrivacyError("the choice would cost more than the trainings; plan it anew")
+    purpose = Purpose(
+        what=f"a choice among {len(plans)} candidates",
+        proposal=proposal.digest,
+        plan=hashlib.sha256("".join(plan.digest for plan in plans).encode()).hexdigest(),
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        mu=certificate.mu,
+        rounds=sum(plan.rounds for plan in plans),
+    )
+    charge = charge_of_ledger(ledger, terms, summed=summed, dealt=dealt)
+    return TunePlan(plans, ledger, rate, certificate, charge, purpose)
+
+
+def _certificate_of(
+    proposal: TuneProposal, ledger: Ledger, *, summed: bool, dealt: bool
+) -> Certificate:
+    """Return the certificate of all trainings and the choice, once it is within the budget."""
+    terms, share = proposal.budget.terms, proposal.evaluation.share
+    observer = terms.observer if summed else privacy.Messages()
+    together = privacy.certify(
+        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
+    )
+    if not together.epsilon <= terms.epsilon * (1 + 1e-9):
+        raise PrivacyError(
+            f"the trainings would spend epsilon {together.epsilon:g}; the budget is "
+            f"{terms.epsilon:g}"
+        )
+    if not pays_for_tests(ledger, epsilon=together.epsilon, delta=together.delta):
+        raise InputError(
+            f"epsilon {together.epsilon:g} is too large for the noise of all trainings to be "
+            "tested within their delta; ask for an epsilon below 20"
+        )
+    unit = "person" if proposal.budget.unit == "person" else "record"
+    condition = (
+        f"{len(proposal.candidates)} candidates were trained on the same {unit}s, and "
+        f"{share:g} of each agent's {unit}s, by a draw that sees none of them, "
+        "were held out of all trainings and chose: which they are stays secret, and "
+        f"each {unit} is in one of the two, so both together cost it no more than the "
+        "larger"
+    )
+    arithmetic = f"{together.arithmetic}; the choice is drawn exactly"
+    conditions = (*together.conditions, condition)
+    return replace(together, conditions=conditions, arithmetic=arithmetic)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What picking costs.
+
+    - `noise`: How much more each candidate has than if it were trained by itself: sqrt(k).
+    - `multipliers`: Noise over sensitivity of each candidate's answers.
+    - `risks`: What theory estimates of each one's excess risk; None where it does not.
+    - `alone`: The same for the default, trained by itself on all records with the whole budget.
+    - `chooses`, `trained`: How many records, or persons, choose, and are trained on.
+    - `gap`: The share of errors by which a candidate must be better than all others to be picked in
+      19 of 20 choices; None if no gap is enough. It counts the noise of the choice alone, and not
+      which records happen to be held out.
+    """
+
+    candidates: int
+    noise: float
+    multipliers: tuple[float, ...]
+    risks: tuple[float | None, ...]
+    alone: float | None
+    chooses: int
+    trained: int
+    gap: float | None
+
+    def lines(self, names: tuple[str, ...]) -> list[str]:
+        """Return the price as sentences."""
+        estimates = [
+            "" if risk is None else f", estimated excess risk {risk:.3g}"
+            for risk in (*self.risks, self.alone)
+        ]
+        rows = [
+            f"  {name}: noise multiplier {multiplier:.4g}{estimate}"
+            for name, multiplier, estimate in zip(
+                names, self.multipliers, estimates[:-1], strict=True
+            )
+        ]
+        resolution = (
+            f"The noise of the choice hides which candidate is best: {self.chooses:,} held out "
+            "are too few for this budget"
+        )
+        if self.gap is not None:
+            resolution = (
+                f"{self.chooses:,} are held out to choose: a candidate that is better than all "
+                f"others by {self.gap:.2%} is picked in 19 of 20 choices; smaller differences are "
+                "left to chance"
+            )
+        return [
+            f"{self.candidates} candidates share the budget, so that each has {self.noise:.3g} "
+            "times the noise that it would have by itself:",
+            *rows,
+            f"  the default by itself, at the whole budget{estimates[-1] or ': no estimate'}",
+            resolution,
+        ]
+
+
+def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -> Price:
+    """Return what picking costs beside training `default` alone, before a record is read."""
+    proposals = [candidate.proposal for candidate in proposal.candidates]
+    forecasts = [known_forecast(*pair) for pair in zip(proposals, plan.plans, strict=True)]
+    alone = None
+    if default is not None:
+        with contextlib.suppress(InputError):  # a default that does not suit this budget
+            alone = known_forecast(default, default.plan())
+    units = proposal.units_held_out
+    *risks, risk_alone = (None if one is None else one.rule for one in (*forecasts, alone))
+    return Price(
+        candidates=len(proposals),
+        noise=math.sqrt(len(proposals)),
+        multipliers=tuple(planned.multiplier for planned in plan.plans),
+        risks=tuple(risks),
+        alone=risk_alone,
+        chooses=sum(units),
+        trained=proposals[0].units,
+        gap=_gap_of(units, len(proposals), plan.rate),
+    )
+
+
+def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | None:
+    """Return the least gap at which a candidate wins in 19 of 20 choices, all others being alike.
+
+    Computed from as many made choices with a fixed seed, to a thousandth of a gap of 1.
+    """
+    low, high = 0.0, 1.0
+    if _wins(high, units, candidates, rate) < _SURE:
+        return None
+    while high - low > 1e-3 * high and high > 1e-5:
+        middle = (low + high) / 2
+        enough = _wins(middle, units, candidates, rate) >= _SURE
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _wins(gap: float, units: tuple[int, ...], candidates: int, rate: float) -> float:
+    """Return how often the last candidate wins that is better by the gap at every agent."""
+    some = np.array([count for count in units if count], np.float64)
+    draw_of_others = np.random.default_rng(1)
+    draw = np.random.default_rng(0).random((_DRAWS, len(some)))
+    each = np.exp(-rate * gap * some)  # of one of the others, over that of the best
+    best = 1 / (1 + (candidates - 1) * each)
+    # another one is as likely as the next, wherever the draw falls above `best`
+    rest = draw_of_others.integers(0, candidates - 1, draw.shape)
+    picks = np.where(draw < best, candidates - 1, rest)
+    votes = np.zeros((_DRAWS, candidates))
+    np.add.at(votes, (np.arange(_DRAWS)[:, None], picks), some)
+    return float(np.mean(np.argmax(votes, axis=1) == candidates - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A choice among trainings, with its price if that was computed.
+
+    - `training`: Of the candidate that was picked, under the certificate of everything together.
+    - `picked`: The number of that candidate.
+    - `picks`: The candidate that each agent with held-out records picked.
+    """
+
+    proposal: TuneProposal
+    plan: TunePlan
+    training: Training
+    picked: int
+    picks: tuple[int, ...]
+    price: Price | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of all trainings and the choice."""
+        return self.training.certificate
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the candidates."""
+        return tuple(candidate.name for candidate in self.proposal.candidates)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was chosen among what, as JSON-safe values."""
+        return {
+            "candidates": self.names,
+            "picked": self.names[self.picked],
+            "picks": self.picks,
+            "held_out": self.proposal.units_held_out,
+            "proposal": self.proposal.model_dump(mode="json"),
+            "digest": self.proposal.digest,
+            "price": None if self.price is None else dataclasses.asdict(self.price),
+        }
+
+
+def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
+    dataset: Dataset | Table,
+    proposal: TuneProposal,
+    *,
+    agents: int | None = None,
+    seed: int | None = None,
+    account: Account | Reservation | None = None,
+    price: Price | None = None,
+    report: Callable[[int], None] | None = None,
+    release: Callable[[int, Training], None] | None = None,
+) -> Tuned:
+    """Return the training that held-out records pick, with the price, and what all of it cost.
+
+    A `TaciturnError` if no candidate can be picked, although all are trained, charged and released.
+
+    - `seed`: Of all noise; None for the operating system's entropy. With one it is a reproduction.
+    - `account`: Charged once for everything, before a record is read; or a reservation for it.
+    - `report`: Called with the number of trainings that are finished.
+    - `release`: Called with the number of each candidate, from 0, and its training as soon as its
+      run has ended, under the certificate of everything.
+
+    **Guarantee.** That of `plan_choice`: all candidates are trained on the rows that are kept, the
+    rows that are held out are read once, for the choice, and what is released is a function of the
+    trainings' messages and the picks.
+    """
+    plan = plan_choice(proposal)
+    if isinstance(account, Account):
+        account = account.for_table(dataset.columns)
+    reservation = _reserve(account, plan, seed)
+    charged: Charged | None = None
+    try:
+        data = _divide(dataset, proposal, agents, seed)
+        trainings: list[Training] = []
+        for number, candidate in enumerate(proposal.candidates):
+            one, each, kept = candidate.proposal, seed, None
+            if seed is not None:  # noise that is drawn twice is none
+                each = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+            if release is not None:
+                kept = partial(_release, release, number, tuple(trainings), plan)
+            records = data[one.data.features]
+            trainings.append(train(records, one, reference=False, seed=each, release=kept))
+            if report is not None:
+                report(number + 1)
+        picks, best = told_anew(
+            lambda: _pick(proposal, trainings, data, plan.rate, seed),
+            Exception,
+            lambda error: TaciturnError(
+                f"no candidate was picked: {reason(error)}. All of them are trained and charged, "
+                "and what each released stands"
+            ),
+        )
+        if reservation is not None:
+            after = reservation.close(released=True)
+            charged = Charged(reservation.account, reservation.run, reservation.before, after)
+    finally:
+        if reservation is not None:  # nothing, where it is closed
+            reservation.close(released=False)
+    return Tuned(proposal, plan, _certified(trainings, best, plan, charged), best, picks, price)
+
+
+def _reserve(
+    account: Account | Reservation | None, plan: TunePlan, seed: int | None
+) -> Reservation | None:
+    """Return an open reservation for a whole choice, before a record is read; None without one."""
+    if account is None:
+        return None
+    check_chargeable(seed=seed, conditional=False)
+    if isinstance(account, Reservation):
+        account.use(plan.charge)
+        return account
+    reservation = account.reserve(plan.charge, plan.purpose)
+    with returned_on_error(reservation):
+        reservation.use(plan.charge)
+    return reservation
+
+
+def _divide(
+    dataset: Dataset | Table, proposal: TuneProposal, agents: int | None, seed: int | None
+) -> Mapping[str | None, DividedData]:
+    """Return the records, divided by one draw, with the features of each candidate."""
+    first = proposal.candidates[0].proposal
+    draw = Draw.for_noise(seed, first.split_seed)
+    division = Division.of_proposal(first, owned=dataset.owners is not None)
+    if agents is not None:
+        division = replace(division, agents=agents)
+    names = dict.fromkeys(one.proposal.data.features for one in proposal.candidates)
+    data = {n: divide_records(dataset, replace(division, features=n), draw) for n in names}
+    for one in data.values():
+        if one.counts != first.counts or one.held_out_counts != proposal.evaluation.counts:
+            raise InputError(
+                "the proposal is for other numbers of records, or shares them otherwise; propose "
+                "again"
+            )
+    return data
+
+
+def _release(
+    release: Callable[[int, Training], None],
+    number: int,
+    earlier: tuple[Training, ...],
+    plan: TunePlan,
+    training: Training,
+) -> None:
+    """Hand over a candidate that was trained after others."""
+    release(number, _certified((*earlier, training), len(earlier), plan, None))
+
+
+def _pick(
+    proposal: TuneProposal,
+    trainings: Sequence[Training],
+    data: Mapping[str | None, DividedData],
+    rate: float,
+    seed: int | None,
+) -> tuple[tuple[int, ...], int]:
+    """Return what each agent with held-out records picks, and what all of them pick."""
+    costs = []
+    for training in trainings:
+        records, features = data[training.proposal.data.features], training.features
+        if isinstance(features, AroundCentre):  # rows as the model takes them
+            records = records.around(features.centre)
+        costs.append(errors_of(training.proposal.question, training.model, records.evaluated()))
+    stream = Stream.fresh()
+    if seed is not None:
+        stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())
+    picks = choose(costs, rate, stream)
+    units = [count for count in proposal.units_held_out if count]
+    return picks, picked(picks, units, len(trainings))
+
+
+def _certified(
+    trainings: Sequence[Training], best: int, plan: TunePlan, charged: Charged | None
+) -> Training:
+    """Return the training that was picked with the certificate of everything.
+
+    It holds under the conditions of all trainings: those that lost asked the same records. The plan
+    stays that of the winner's proposal, by which anyone derives it again.
+    """
+    certificates = [training.plan.certificate for training in trainings]
+    reproduction = certificates[best].reproduction
+    stated = (text for one in (*certificates, plan.certificate) for text in one.conditions)
+    certificate = replace(
+        plan.certificate,
+        conditions=tuple(dict.fromkeys(stated)),
+        reproduction=reproduction,
+        attacker_tpr=1.0 if reproduction else plan.certificate.attacker_tpr,
+        conditional=any(one.conditional for one in certificates),
+    )
+    return replace(trainings[best], choice=certificate, charged=charged)
+
+
+def errors_of(
+    question: Tally | ClippedErrors, model: Float[HostArray, "D *K"], shards: Shards
+) -> tuple[Fraction, ...]:
+    """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
+
+    **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
+    (`taciturn.oracles.Tally`, `taciturn.oracles.ClippedErrors`).
+    """
+    query = Point(jnp.asarray(model, jnp.float64))
+    stacked = for_exact_sums(shards)
+    counts = jnp.asarray(shards.counts, jnp.float64)
+    values = np.asarray(_answers(question, query, stacked, counts), np.float64)
+    if isinstance(question, Tally):
+        label, guess, _ = tally_axes(question)
+        return tuple(sum(map(Fraction, row[label != guess]), Fraction(0)) for row in values)
+    return tuple(Fraction(float(row[0])) for row in values)
+
+
+@jax.jit
+def _answers(question: Tally | ClippedErrors, query: Point, stacked: Shard, counts: Array) -> Array:
+    """Return the answers of all agents without noise."""
+    answers: Array = jax.vmap(lambda shard, count: question.exact(shard, count, query))(
+        stacked, counts
+    )
+    return answers
+
+
+def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
+    """Return every agent's pick by the exponential mechanism on its errors, by candidate.
+
+    **Guarantee.** A record is in the errors of one agent. What that agent says is private by
+    `taciturn.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
+    record.
+    """
+    stream.claim()
+    agents = len(costs[0])
+    return tuple(
+        exponential_choice(stream, Label(0, agent, 0), [of[agent] for of in costs], rate)
+        for agent in range(agents)
+    )
+
+
+def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:
+    """Return the candidate with the most picks, each weighed by how many records its agent asked.
+
+    The weights are public; of several with as many the first wins.
+    """
+    votes = np.bincount(np.asarray(picks), np.asarray(units, np.float64), candidates)
+    return int(np.argmax(votes))
