@@ -1,39 +1,35 @@
-"""The records that an estimator is given: their owners and encoded targets."""
+"""The records that an estimator is given: their owners, and encoded rows and targets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 
-from taciturn import checks
+from taciturn import checks, problems
 from taciturn.errors import InputError
 from taciturn.estimators.ranges import Ranges
-from taciturn.features import FeatureMap, feature_map_named, usage
-from taciturn.problems import Draw, Persons, numbered, partition_by, random_partition
+from taciturn.features import FeatureMap
+from taciturn.problems import Draw, Persons, Shards
 from taciturn.proposal import DataFacts, Named
 from taciturn.tables import INTERCEPT, Form
 from taciturn.tables.identity import canonical
 from taciturn.typing import HostArray, Task
 
+Rows = Sequence[Int[HostArray, "_m"]]  # of each agent
+
 
 def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
     """Return whose row each row is; None where rows are protected one by one.
 
-    The draw chooses the K = `rows_per_person` rows of a person that count.
+    The draw chooses the K = `rows_per_person` rows of a person that count. No `InputError`, such as
+    where only labels or only K are given, quotes a label.
 
-    Raises
-    ------
-    InputError
-        If only labels or only K are given, K is not a whole number of at least 1, or there is not
-        one label for every row; no label is quoted.
-
-    Notes
-    -----
     **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
     a program that reads a column in parts may hold one label as a number and as text.
     """
@@ -55,7 +51,7 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Pers
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
     same = {label: canonical(label, Form()) for label in set(text)}
-    return Persons(numbered(map(same.__getitem__, text)), most, draw)
+    return Persons(problems.numbered(map(same.__getitem__, text)), most, draw)
 
 
 def owned_rows(
@@ -65,11 +61,7 @@ def owned_rows(
 
     `agents` is None for one agent who holds all rows; a whole number A to deal rows, or persons
     if given, out by the draw; or one label per row that names its owner, compared as text.
-
-    Raises
-    ------
-    InputError
-        If A is not from 1 to the number of rows, or the labels do not name an owner for every row.
+    `InputError` if A is not from 1 to the number of rows, or a row has no label.
 
     Examples
     --------
@@ -81,7 +73,7 @@ def owned_rows(
     if np.ndim(agents) == 0:
         if persons is not None:
             return persons.deal(checks.at_least("agents", agents, 1), draw)
-        return random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
+        return problems.random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
     labels = np.asarray(agents)
     if labels.shape != (rows,):
         raise InputError(
@@ -90,18 +82,26 @@ def owned_rows(
         )
     if pd.isna(labels).any():
         raise InputError("a row has no owner in agents; give every row a label")
-    return partition_by(labels.astype(str))
+    return problems.partition_by(labels.astype(str))
+
+
+def divided(
+    parts: Rows, share: float | None, persons: Persons | None, *, draw: Draw
+) -> tuple[Rows, Rows]:
+    """Return the rows of each agent to fit to, and those held out of agents that hold some out."""
+    if share is None:
+        return parts, ()
+    share = checks.positive("evaluate", share)
+    kept, held = problems.hold_out(parts, share, draw=draw, persons=persons)
+    held_out = [part for part in held if len(part)]
+    return kept, problems.Parts(held_out, problems.origin_of(held))
 
 
 class Targets(NamedTuple):
     """How targets are encoded, and the map from encoded scores to the user's units.
 
-    Attributes
-    ----------
-    scale, offset
-        A score z of the encoded problem is `offset + scale * z` in the user's units.
-    labels
-        The classes in the order of the scores, sorted; None for a regression.
+    - `scale`, `offset`: a score z of the encoded problem is `offset + scale * z` in those units;
+    - `labels`: the classes in the order of the scores, sorted; None for a regression.
     """
 
     loss: Named
@@ -128,15 +128,11 @@ class Targets(NamedTuple):
 class Coefficients(NamedTuple):
     """What the scores of a row are made of: one, or K.
 
-    Attributes
-    ----------
-    slopes
-        (k, K), per unit of a column; with a feature map (F, K), per feature but the constant.
-    missing
-        (k, K): what a missing cell adds, 0 where the column has no indicator. With a feature map
-        (F, K) zeros, since the indicators are among the features.
-    intercepts
-        (K,).
+    - `slopes`: (k, K), per unit of a column; with a feature map (F, K), per feature but the
+      constant;
+    - `missing`: (k, K), what a missing cell adds, 0 where the column has no indicator; with a
+      feature map (F, K) zeros, since the indicators are among the features;
+    - `intercepts`: (K,).
     """
 
     slopes: Float[HostArray, "F *K"]
@@ -176,7 +172,7 @@ class Encoding:
         a weight w is w / h per unit and moves the intercept by -w c / h.
         """
         if self.features is not None:
-            constant = self._constant(self.features)
+            constant = self.features.names.index(INTERCEPT)
             slopes = np.delete(weights, constant, axis=0)
             return Coefficients(slopes, np.zeros_like(slopes), weights[constant])
         ranges, columns = self.ranges, len(self.ranges.minimum)
@@ -191,26 +187,52 @@ class Encoding:
         """Return the scores of rows, with cells clipped, and filled in, as in `rows`."""
         slopes, missing, intercepts = model
         if self.features is not None:
-            mapped = np.delete(self.rows(cells), self._constant(self.features), axis=1)
-            scores: HostArray = mapped @ slopes + intercepts
+            constant = self.features.names.index(INTERCEPT)
+            scores: HostArray = np.delete(self.rows(cells), constant, axis=1) @ slopes + intercepts
             return scores
         holes = np.isnan(cells)
         inside = np.where(holes, self.ranges.middle, self.ranges.clipped(cells))
         scores = inside @ slopes + intercepts
         return scores + holes @ missing if holes.any() else scores
 
-    @staticmethod
-    def _constant(features: FeatureMap) -> int:
-        return features.names.index(INTERCEPT)
 
+class Division(NamedTuple):
+    """Which rows each agent trains on and which it holds out; a function of no cell.
 
-def feature_map_for(named: Any, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
-    """Return the feature map that an estimator names, for rows with these ranges; None for none.
-
-    Raises `InputError` if there is no such map, or it does not suit the columns.
+    - `counts`: records of each agent, those held out included; with persons, K places for each;
+    - `dealt`: whether a secret draw dealt the rows out.
     """
-    if named is None:
-        return None
-    if not isinstance(named, str):
-        raise InputError(f"features is {named!r}; write {usage()}, or None")
-    return feature_map_named(named, ranges.inputs(names))
+
+    parts: Rows
+    held: Rows
+    counts: list[int]
+    dealt: bool
+    persons: Persons | None
+
+    @classmethod
+    def of(cls, estimator: Any, rows: int, agents: Any, persons: Any) -> Division:
+        """Return the division of so many rows by the settings of an estimator."""
+        draw = Draw.for_noise(estimator.random_state, estimator.split_seed)
+        people = persons_of(persons, rows, estimator.rows_per_person, draw)
+        everyone = owned_rows(agents, rows, people, draw=draw)
+        if people is not None:
+            problems.check_at_agents(people.most_agents(everyone), estimator.agents_per_person)
+        parts, held = divided(everyone, estimator.evaluate, people, draw=draw)
+        problems.check_held_out(parts, held, people)
+        counts = [len(part) if people is None else people.places_of(part) for part in everyone]
+        return cls(parts, held, counts, problems.origin_of(everyone).dealt, people)
+
+    def pack(
+        self, encoding: Encoding, rows: Float[HostArray, "N k"], values: Num[HostArray, "N"]
+    ) -> tuple[Shards, Shards | None]:
+        """Return the records that are trained on, and those held out, if any."""
+        packed = partial(
+            problems.pack,
+            encoding.rows(rows),
+            values,
+            record_norm=encoding.record_norm,
+            precision="float64",
+            enforce="clip",
+            persons=self.persons,
+        )
+        return packed(self.parts), packed(self.held) if self.held else None
