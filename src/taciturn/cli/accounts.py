@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from taciturn.algorithms import Method
-from taciturn.budget import Account, Reservation, State, salted
+from taciturn.budget import Account, Reservation, salted
 from taciturn.cli.console import error_line
 from taciturn.engine import returned_on_error
 from taciturn.engine.processes import Processes
@@ -60,12 +60,7 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     if not charges:
         return None
     account = Account(name, folder, None, None, *map(bool, another))
-    _warn_of_last(account.state())
-    return account
-
-
-def _warn_of_last(state: State) -> None:
-    """Print what the last run was charged, if it has not ended."""
+    state = account.state()
     for run in state.charged[-1:]:
         if run.status == "opened":
             error_line(
@@ -74,18 +69,15 @@ def _warn_of_last(state: State) -> None:
                 f"{cost_text(state, run)}",
                 kind="warning: ",
             )
+    return account
 
 
 def confirmed(account: Account, files: Iterable[Path]) -> tuple[Account, list[bytes]]:
     """Return the account for runs that read these files, and the digests of the files.
 
     If the account was charged for a table with other columns, or another account for one of the
-    files, the user is asked; where nobody can answer, the run is refused.
-
-    Raises
-    ------
-    AccountError
-        If it was, and neither an option nor the user says that this is meant.
+    files, and no option says that this is meant, the user is asked; where nobody can answer, or the
+    answer is no, an `AccountError` refuses the run.
     """
     contents = [_digest(file) for file in files]
     if _is_meant(account.check_table):
@@ -131,7 +123,11 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     check_known(facts, division.counts(files), proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
     if processes.count > 1:
-        _check_alike(processes, files, proposal)
+        check_all_hold_out(() if proposal.evaluation is None else proposal.evaluation.counts)
+        columns = [list(table.columns) for table in files.tables.values()]
+        processes.agree({"proposal": proposal.digest, "columns": columns})
+        read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
+        processes.agree_on_records("files", [_digest(file).hex() for file in read])
         check_devices(plan.program, Devices(), serial=False)
     if account is not None:
         account, contents = confirmed(account.for_table(files.columns), files.tables)
@@ -151,15 +147,6 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
             reservation.close(released=False)
         raise
     return records, reservation
-
-
-def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:
-    """Raise `InputError` unless all processes have these files and this proposal, and can ask."""
-    check_all_hold_out(() if proposal.evaluation is None else proposal.evaluation.counts)
-    columns = [list(table.columns) for table in files.tables.values()]
-    processes.agree({"proposal": proposal.digest, "columns": columns})
-    read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
-    processes.agree_on_records("files", [_digest(file).hex() for file in read])
 
 
 def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:

@@ -17,7 +17,7 @@ from taciturn.audit import (
     fault_named,
 )
 from taciturn.audit import audit as attacked
-from taciturn.cli.console import Json, emit, interruptible, one_of, table, takes
+from taciturn.cli.console import Json, emit, first_given, interruptible, one_of, table, takes
 from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
 from taciturn.privacy import Adjacency, relation_named
@@ -58,8 +58,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
 def audit(
     *,
     algorithm: Annotated[
-        str,
-        typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class."),
+        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class.")
     ],
     json: Json = False,
     **given: Any,
@@ -71,7 +70,15 @@ def audit(
     a lower bound on epsilon.
     """
     given["centre"] = given["centre"] or None
-    options = _Options(algorithm, {k: value for k, value in given.items() if value is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    options = _Options(
+        algorithm=algorithm,
+        given=given,
+        of_method={name: value for name, value in given.items() if name not in _OPTIONS},
+        fault=given.get("fault"),
+        relation=given.get("relation", "replace_one"),
+        rate=given.get("sampling_rate", _RATE),
+    )
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
@@ -83,37 +90,20 @@ def audit(
 
 @dataclass(frozen=True)
 class _Options:
-    """The algorithm, and the options that were given by name."""
+    """The algorithm, and the options that were given by name; of the algorithm, and by default."""
 
     algorithm: str
     given: dict[str, Any]
-
-    @property
-    def of_method(self) -> dict[str, Value]:
-        """Options of the algorithm."""
-        return {name: value for name, value in self.given.items() if name not in _OPTIONS}
-
-    @property
-    def fault(self) -> str | None:
-        """The planted fault."""
-        return self.given.get("fault")
-
-    @property
-    def relation(self) -> str:
-        """The neighbouring relation."""
-        return str(self.given.get("relation", "replace_one"))
-
-    @property
-    def rate(self) -> float:
-        """The sampling rate."""
-        return float(self.given.get("sampling_rate", _RATE))
+    of_method: dict[str, Value]
+    fault: str | None
+    relation: str
+    rate: float
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
-        for name in names:
-            if name in self.given:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} is given with {self.algorithm}; {why}")
+        option = first_given(self.given, names)
+        if option:
+            raise InputError(f"{option} is given with {self.algorithm}; {why}")
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:
@@ -135,6 +125,7 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(options: _Options) -> EpsilonBound:
+    given = options.given
     options.refuse(("centre",), "noise inside an objective has none")
     options.refuse(
         ("mu", "relation", *_PERSON),
@@ -144,35 +135,36 @@ def _inside_objective(options: _Options) -> EpsilonBound:
     if options.fault is not None:
         one_of("--fault", options.fault, ("halved-noise",))
     return audit_perturbed(
-        epsilon=options.given.get("epsilon", 4.0),
-        runs=options.given.get("runs", 4000),
-        seed=options.given.get("seed"),
+        epsilon=given.get("epsilon", 4.0),
+        runs=given.get("runs", 4000),
+        seed=given.get("seed"),
         fault=None if options.fault is None else "halved-noise",
     )
 
 
 def _on_all_records(options: _Options) -> AuditReport:
+    name, given = options.algorithm, options.given
     options.refuse(
         ("epsilon", "relation"),
         f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
     )
     if options.fault == _BATCH_FAULT:
         raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
-    name = options.algorithm
     return attacked(
         factory_named(name) if ":" in name else name,
-        mu=options.given.get("mu", 1.5),
-        runs=options.given.get("runs", 1000),
-        seed=options.given.get("seed"),
+        mu=given.get("mu", 1.5),
+        runs=given.get("runs", 1000),
+        seed=given.get("seed"),
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
-        rows_per_person=options.given.get("rows_per_person"),
-        agents_per_person=options.given.get("agents_per_person", 1),
-        centre="centre" in options.given,
+        rows_per_person=given.get("rows_per_person"),
+        agents_per_person=given.get("agents_per_person", 1),
+        centre="centre" in given,
     )
 
 
 def _on_batches(options: _Options) -> EpsilonBound:
+    given = options.given
     options.refuse(("mu",), "answers on batches have none, so give --epsilon")
     options.refuse(_PERSON, "answers on batches are accounted for one record")
     options.refuse(("centre",), "rows around a centre are audited for answers on all records")
@@ -183,9 +175,9 @@ def _on_batches(options: _Options) -> EpsilonBound:
     return audit_sampled(
         Adjacency(relation_named(one_of("--relation", options.relation, _RELATIONS)), "record"),
         rate=options.rate,
-        epsilon=options.given.get("epsilon", 2.0),
-        runs=options.given.get("runs", 4000),
-        seed=options.given.get("seed"),
+        epsilon=given.get("epsilon", 2.0),
+        runs=given.get("runs", 4000),
+        seed=given.get("seed"),
         fault=None if options.fault is None else "full-batch",
     )
 
@@ -193,10 +185,9 @@ def _on_batches(options: _Options) -> EpsilonBound:
 def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, Any]:
     if isinstance(report, AuditReport):
         return report.to_dict()
-    settings: dict[str, Any] = {"relation": options.relation}
-    if not METHODS[options.algorithm].inside:
-        settings["sampling_rate"] = options.rate
-    return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
+    rate = {} if METHODS[options.algorithm].inside else {"sampling_rate": options.rate}
+    head = {"algorithm": options.algorithm, "fault": options.fault, "relation": options.relation}
+    return {**head, **rate, **report.to_dict()}
 
 
 def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:

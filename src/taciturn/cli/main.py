@@ -52,7 +52,12 @@ def keep_programs() -> None:
 def _folder() -> Path:
     """Return the folder of the programs for this kind of processor, made if need be."""
     place = Path(os.environ.get(FOLDER) or _user_cache() / "taciturn" / "programs")
-    kept = place / f"taciturn-programs-{_processor()}"
+    # a name that differs where a program might not run: JAX's own names say no more
+    features = f"{platform.machine()} {platform.processor()}"
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    kept = place / f"taciturn-programs-{hashlib.sha256(features.encode()).hexdigest()[:16]}"
     place.parent.mkdir(parents=True, exist_ok=True)
     for folder in (place, kept):
         folder.mkdir(mode=0o700, exist_ok=True)  # whatever a umask lets others do
@@ -74,15 +79,6 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _processor() -> str:
-    """Return a name that differs where a program might not run: JAX's own names say no more."""
-    features = f"{platform.machine()} {platform.processor()}"
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return hashlib.sha256(features.encode()).hexdigest()[:16]
-
-
 ENTRY_POINTS = "taciturn.commands"
 
 
@@ -102,24 +98,24 @@ class Command:
         """Return the function."""
         module, _, name = self.function.partition(":")
         with _without_collection():
-            loaded = importlib.import_module(module)
-        function: Callable[..., Any] | typer.Typer = getattr(loaded, name)
-        return function
+            loaded: Callable[..., Any] | typer.Typer = getattr(
+                importlib.import_module(module), name
+            )
+        return loaded
 
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
     """Import without the garbage collector, which finds nothing in modules and takes a sixth."""
-    if not gc.isenabled():
-        yield
-        return
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # once a process: modules stay to its end
-            gc.freeze()
-        gc.enable()
+        if enabled:
+            if not gc.get_freeze_count():  # once a process: modules stay to its end
+                gc.freeze()
+            gc.enable()
 
 
 _SUMMARIES = {
@@ -198,20 +194,12 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
     )
     app.callback()(_top)
     for other, command in known.items():
-        if other == name:
-            _add(app, name, command)
+        loaded = command.load() if other == name else _not_loaded
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, help=command.summary)
         else:
-            app.command(other, help=command.summary)(_not_loaded)
+            app.command(other, help=None if other == name else command.summary)(loaded)
     return app
-
-
-def _add(app: typer.Typer, name: str, command: Command) -> None:
-    """Add a command to the application, or one with commands of its own."""
-    loaded = command.load()
-    if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=name, help=command.summary)
-    else:
-        app.command(name)(loaded)
 
 
 def _not_loaded() -> None:

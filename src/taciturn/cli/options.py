@@ -6,15 +6,16 @@ the user wrote is `module:Class` in place of a name.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Literal
 
 from taciturn import checks
@@ -41,7 +42,7 @@ from taciturn.proposal import (
     Request,
     StructureRequest,
 )
-from taciturn.training import DEFAULT_AGENTS
+from taciturn.training import DEFAULT_AGENTS, Division
 
 
 def _methods_help() -> str:
@@ -126,8 +127,15 @@ class RunOptions:
 
     request: Request
     structure: StructureRequest
+    features: str | None
     agents: int | None
     default_agents: int
+
+    def division(self) -> Division:
+        """Return how records are to be divided."""
+        return Division.of_request(
+            self.request, self.agents, default=self.default_agents, features=self.features
+        )
 
 
 def method_options(
@@ -138,25 +146,18 @@ def method_options(
     The text names those of `methods` that have it, with the default, which the command may change.
     """
     options = {one.name: one for method in METHODS.values() for one in method.options}
-    texts = {name: _by_default(name, methods, defaults) for name in options}
-    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
-
-
-def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str, Value]) -> str:
-    """Return the methods that have an option, with its default, as a sentence."""
-    having: dict[str, list[str]] = {}
+    having: dict[str, dict[str, list[str]]] = {name: {} for name in options}
     for title, method in methods.items():
         for option in method.options:
-            if option.name == name:
-                default = defaults.get(name, option.default)
-                text = f"{default:g}" if isinstance(default, float) else str(default)
-                if callable(default):
-                    text = "derived from public facts"
-                having.setdefault(text, []).append(title)
-    if not having:
-        return "Only of methods that this command does not take."
-    parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
-    return f"Of {'; '.join(parts)}."
+            default = defaults.get(option.name, option.default)
+            text = f"{default:g}" if isinstance(default, float) else str(default)
+            text = "derived from public facts" if callable(default) else text
+            having[option.name].setdefault(text, []).append(title)
+    texts = dict.fromkeys(options, "Only of methods that this command does not take.")
+    for name, found in having.items():
+        parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in found.items())
+        texts[name] = f"Of {'; '.join(parts)}." if found else texts[name]
+    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
 
 
 def rounds_help() -> str:
@@ -225,6 +226,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     return RunOptions(
         request=request,
         structure=structure,
+        features=given.get("features"),  # taciturn plan has them of the data
         agents=given["agents"],
         default_agents=DEFAULT_AGENTS if structure.name is None else 1,
     )
@@ -239,10 +241,9 @@ def _by_label(option: str, given: list[str] | None) -> dict[str, float] | None:
         label, sign, number = text.rpartition("=")  # a label may have an equals sign, too
         if label in numbers:
             raise InputError(f"--{option} is given twice for {label!r}; give it once")
-        try:
+        numbers[label] = math.nan
+        with suppress(ValueError):
             numbers[label] = float(number) if sign else math.nan
-        except ValueError:
-            numbers[label] = math.nan
         if math.isnan(numbers[label]):
             raise InputError(
                 f"--{option} is {text!r}; give a label and a number, as in --{option} yes=0.5"
@@ -254,34 +255,34 @@ def methods_with(name: str) -> Mapping[str, Method]:
     """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
         return METHODS
-    target, factory = _attribute(name), factory_named(name)
-    stated = getattr(target, "network", None)  # of a function, whose result is not known yet
+    target, factory = _imported(name), factory_named(name)
+    # of a function it is stated, for its result is not known yet
+    stated = getattr(target, "network", None)
     network: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
     if isinstance(target, type) and issubclass(target, RelayAlgorithm):
         network = "relay"
     elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
         network = "gossip"
-    method = Method(
-        build=lambda setting: _composition(factory, setting),
-        summary="a method of your own",
-        network=network,
-    )
+
+    def build(setting: Setting) -> Composition:
+        result = factory(setting.problem)
+        if isinstance(result, Composition):
+            return result
+        return Composition(result, (Gradient(setting.problem.loss, setting.clip),))
+
+    method = Method(build=build, summary="a method of your own", network=network)
     return MappingProxyType({**METHODS, name: method})
 
 
 def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     """Return the function or class that `module:Class` names, which builds an algorithm.
 
-    Any exception that it raises becomes an `InputError` of one line.
-
-    Raises
-    ------
-    InputError
-        If the module cannot be imported, or holds nothing of that name that can be called.
+    `InputError` if the module cannot be imported, or holds nothing of that name that can be called,
+    and in place of any exception that the function raises.
     """
-    target = _attribute(name)
+    target = _imported(name)
 
-    @functools.wraps(target, updated=())
+    @wraps(target, updated=())
     def factory(problem: Problem) -> Algorithm | Composition:
         try:
             result = target(problem)
@@ -300,24 +301,15 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     return factory
 
 
-def _attribute(name: str) -> Callable[[Problem], Any]:
+def _imported(name: str) -> Callable[[Problem], Any]:
+    """Return what `module:name` names; modules of the working folder count, as for python -m."""
     module, _, attribute = name.partition(":")
-    target: Callable[[Problem], Any] | None = getattr(_imported(name, module), attribute, None)
-    if not callable(target):
-        raise InputError(
-            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
-            "makes an algorithm of a problem"
-        )
-    return target
-
-
-def _imported(name: str, module: str) -> ModuleType:
-    if os.getcwd() not in sys.path:  # as python -m does
+    if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
         raise InputError(f"algorithm {name!r}: {module!r} is no name of a module")
     try:
-        return importlib.import_module(module)
+        target = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise InputError(
             f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
@@ -326,17 +318,14 @@ def _imported(name: str, module: str) -> ModuleType:
         raise InputError(
             f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
         ) from error
+    if not callable(target):
+        raise InputError(
+            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
+            "makes an algorithm of a problem"
+        )
+    found: Callable[[Problem], Any] = target
+    return found
 
 
 def _in_a_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _composition(
-    factory: Callable[[Problem], Algorithm | Composition], setting: Setting
-) -> Composition:
-    """Return the algorithm that the factory builds, with the library's gradient as its question."""
-    result = factory(setting.problem)
-    if isinstance(result, Composition):
-        return result
-    return Composition(result, (Gradient(setting.problem.loss, setting.clip),))

@@ -132,22 +132,16 @@ def _print_figures(training: Training) -> None:
 
 
 def _where(certificate: Path | None) -> list[str]:
+    """Return where the report is, and that earlier certificates stand beside its own."""
     if certificate is None:
         return ["No report was written; --out DIR writes one"]
-    out = certificate.parent
-    page = out / "report.html"
-    found = [f"Report: {page}"] if page.exists() else []
-    return [*found, f"Model: {out / 'model.json'}", *_kept(certificate)]
-
-
-def _kept(certificate: Path) -> list[str]:
-    """Return where the certificate is, and that earlier ones stand beside it."""
-    earlier = len(numbered(certificate.parent)) - 1
-    line = f"Certificate: {certificate}"
-    if not earlier:
-        return [line]
-    others = "that of an earlier run is" if earlier == 1 else f"those of {earlier} earlier runs are"
-    return [f"{line}; {others} kept beside it, and losses on the same records add up"]
+    out, earlier = certificate.parent, len(numbered(certificate.parent)) - 1
+    page, line = out / "report.html", f"Certificate: {certificate}"
+    if earlier:
+        those = "that of an earlier run is"
+        those = those if earlier == 1 else f"those of {earlier} earlier runs are"
+        line += f"; {those} kept beside it, and losses on the same records add up"
+    return [*([f"Report: {page}"] if page.exists() else []), f"Model: {out / 'model.json'}", line]
 
 
 def _measured(training: Training) -> list[str]:
