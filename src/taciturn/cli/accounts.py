@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from taciturn import training
 from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation, salted
 from taciturn.cli.console import error_line
@@ -22,23 +23,9 @@ from taciturn.problems import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
 from taciturn.report.accounts import cost_text
 from taciturn.tables import Files, Report, table_of
-from taciturn.training import (
-    DividedData,
-    Division,
-    check_all_hold_out,
-    check_data,
-    check_known,
-    divide_records,
-    local_part,
-    reserved,
-    storage_precision,
-)
 
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "account": (
-        str,
-        "The account to charge, by name (taciturn budget open). [default: none]",
-    ),
+    "account": (str, "The account to charge, by name (taciturn budget open). [default: none]"),
     "accounts": (Path, "The folder of accounts. [default: in the user's data folder]"),
     "another_table": (bool, "Charge --account though its runs read a table with other columns."),
     "another_account": (bool, "Charge --account though another was charged for a file."),
@@ -110,7 +97,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     processes: Processes = Processes(),  # noqa: B008 - frozen
     *,
     seed: int | None = None,
-) -> tuple[DividedData, Reservation | None]:
+) -> tuple[training.DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
     Public facts and counts are compared with the proposal first. The charge stays, whatever the
@@ -118,12 +105,14 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     keeps the rows of its own agents, by the draw of the first.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
-    division = Division.of_proposal(proposal, owned=files.owners is not None)
+    division = training.Division.of_proposal(proposal, owned=files.owners is not None)
     rows = proposal.budget.rows_per_person
-    check_known(facts, division.counts(files), proposal, rows_per_person=rows)
+    training.check_known(facts, division.counts(files), proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
     if processes.count > 1:
-        check_all_hold_out(() if proposal.evaluation is None else proposal.evaluation.counts)
+        training.check_all_hold_out(
+            () if proposal.evaluation is None else proposal.evaluation.counts
+        )
         columns = [list(table.columns) for table in files.tables.values()]
         processes.agree({"proposal": proposal.digest, "columns": columns})
         read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
@@ -131,17 +120,19 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
         check_devices(plan.program, Devices(), serial=False)
     if account is not None:
         account, contents = confirmed(account.for_table(files.columns), files.tables)
-        reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
+        reservation = training.reserved(
+            account, proposal, plan, seed=None, what=files.source.path.name
+        )
         begun(reservation, contents)
     try:
         processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
-        precision = storage_precision(proposal, files.source)
+        precision = training.storage_precision(proposal, files.source)
         draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
         table = table_of(files, precision=precision, report=report)
-        records = divide_records(table, division, draw)
+        records = training.divide_records(table, division, draw)
         if processes.count > 1:
-            records = local_part(records, Devices())
-        check_data(records, proposal)
+            records = training.local_part(records, Devices())
+        training.check_data(records, proposal)
     except BaseException:
         if reservation is not None:
             reservation.close(released=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -41,10 +42,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "halved-noise.",
     ),
     "mu": (float, "Budget of the plan. [default: 1.5]"),
-    "epsilon": (
-        float,
-        f"Budget at delta 1e-5 for {_SAMPLED} [default: 2] and {_INSIDE} [default: 4].",
-    ),
+    "epsilon": (float, f"At delta 1e-5: for {_SAMPLED} [default: 2], for {_INSIDE} [default: 4]."),
     "relation": (str, f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
     "rows_per_person": (int, "Attack a person with so many rows, and not a record; with --mu."),
     "agents_per_person": (int, "With --rows-per-person: at how many agents. [default: 1]"),
@@ -99,18 +97,22 @@ class _Options:
     relation: str
     rate: float
 
-    def refuse(self, names: tuple[str, ...], why: str) -> None:
+    def refuse(self, names: Iterable[str], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
         option = first_given(self.given, names)
         if option:
             raise InputError(f"{option} is given with {self.algorithm}; {why}")
+
+    def chosen(self, **usual: Any) -> dict[str, Any]:
+        """Return the options of these names, as they are given or as usual."""
+        return {name: self.given.get(name, value) for name, value in usual.items()}
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:
     if "seed" in options.given:
         check_seed("seed", options.given["seed"])
     if ":" in options.algorithm:
-        options.refuse(tuple(options.of_method), "a method of your own has no options here")
+        options.refuse(options.of_method, "a method of your own has no options here")
         return _on_all_records(options)
     method = method_named(options.algorithm)
     checked_options(options.algorithm, method, options.of_method)
@@ -125,25 +127,20 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
 
 
 def _inside_objective(options: _Options) -> EpsilonBound:
-    given = options.given
     options.refuse(("centre",), "noise inside an objective has none")
     options.refuse(
         ("mu", "relation", *_PERSON),
         "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
     )
-    options.refuse(tuple(options.of_method), "this attack sets the options itself, so leave it out")
+    options.refuse(options.of_method, "this attack sets the options itself, so leave it out")
     if options.fault is not None:
         one_of("--fault", options.fault, ("halved-noise",))
-    return audit_perturbed(
-        epsilon=given.get("epsilon", 4.0),
-        runs=given.get("runs", 4000),
-        seed=given.get("seed"),
-        fault=None if options.fault is None else "halved-noise",
-    )
+    fault: Literal["halved-noise"] | None = None if options.fault is None else "halved-noise"
+    return audit_perturbed(**options.chosen(epsilon=4.0, runs=4000, seed=None), fault=fault)
 
 
 def _on_all_records(options: _Options) -> AuditReport:
-    name, given = options.algorithm, options.given
+    name = options.algorithm
     options.refuse(
         ("epsilon", "relation"),
         f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
@@ -152,19 +149,14 @@ def _on_all_records(options: _Options) -> AuditReport:
         raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
     return attacked(
         factory_named(name) if ":" in name else name,
-        mu=given.get("mu", 1.5),
-        runs=given.get("runs", 1000),
-        seed=given.get("seed"),
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
-        rows_per_person=given.get("rows_per_person"),
-        agents_per_person=given.get("agents_per_person", 1),
-        centre="centre" in given,
+        centre="centre" in options.given,
+        **options.chosen(mu=1.5, runs=1000, seed=None, rows_per_person=None, agents_per_person=1),
     )
 
 
 def _on_batches(options: _Options) -> EpsilonBound:
-    given = options.given
     options.refuse(("mu",), "answers on batches have none, so give --epsilon")
     options.refuse(_PERSON, "answers on batches are accounted for one record")
     options.refuse(("centre",), "rows around a centre are audited for answers on all records")
@@ -175,9 +167,7 @@ def _on_batches(options: _Options) -> EpsilonBound:
     return audit_sampled(
         Adjacency(relation_named(one_of("--relation", options.relation, _RELATIONS)), "record"),
         rate=options.rate,
-        epsilon=given.get("epsilon", 2.0),
-        runs=given.get("runs", 4000),
-        seed=given.get("seed"),
+        **options.chosen(epsilon=2.0, runs=4000, seed=None),
         fault=None if options.fault is None else "full-batch",
     )
 

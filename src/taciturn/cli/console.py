@@ -216,10 +216,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "target": (str, "Tables: the column to predict."),
     "bounds": (Path, "Tables: TOML file of public facts; see taciturn bounds."),
     "agent_column": (str, "Tables: the column that says whose record a row is."),
-    "person_column": (
-        str,
-        "Tables: the column that says which person a row is about, with --rows-per-person.",
-    ),
+    "person_column": (str, "Tables: the column of persons, with --rows-per-person."),
     "test": (Path, "Tables: a file of test records, which are public."),
     **FORM_OPTIONS,
 }

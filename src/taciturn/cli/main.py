@@ -135,16 +135,13 @@ BUILT_IN = tuple(
     Command(name, summary, f"taciturn.cli.{name}:{name}") for name, summary in _SUMMARIES.items()
 )
 
-# commands that have another name now
-RENAMED: Mapping[str, str] = {"account": "cost"}
-# what a package that is not installed would add
-ELSEWHERE: Mapping[str, str] = {
-    "claims": "papers",
-    "reproduce": "papers",
-    "attack": "papers",
-    "grid": "power",
-    "study": "federation",
-    "site": "federation",
+# for commands that have another name now, or come with a package that is not installed
+_CLONE = "it comes with taciturn-{0}: in a clone, pip install -e {0}"
+_HINTS: Mapping[str, str] = {
+    "account": "it is called cost now, and taciturn budget keeps accounts of what is spent",
+    **dict.fromkeys(("claims", "reproduce", "attack"), _CLONE.format("papers")),
+    **dict.fromkeys(("study", "site"), _CLONE.format("federation")),
+    "grid": _CLONE.format("power"),
 }
 
 
@@ -225,20 +222,12 @@ def _top(
 def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
     """Return what a user of a command is told of an error."""
     if isinstance(error, TyperException):
-        return f"{error.format_message().rstrip('.')}{_hint(known, name)}"
+        hint = _HINTS.get(name, "see taciturn --help")
+        hint = f"see taciturn {name} --help" if name in known else hint
+        return f"{error.format_message().rstrip('.')}; {hint}"
     if isinstance(error, MemoryError):
         return "this needs more memory than there is; ask for fewer rounds, runs or agents"
     if isinstance(error, OSError):  # most often of a disk or a standard output that is full
         where = f" ({error.filename})" if error.filename else ""
         return f"the system could not read or write{where}: {error.strerror or error}"
     return str(error)
-
-
-def _hint(known: Mapping[str, Command], name: str) -> str:
-    if name in RENAMED and name not in known:
-        new = RENAMED[name]
-        return f"; it is called {new} now, and taciturn budget keeps accounts of what is spent"
-    if name in ELSEWHERE and name not in known:
-        folder = ELSEWHERE[name]
-        return f"; it comes with taciturn-{folder}: in a clone, pip install -e {folder}"
-    return f"; see taciturn {name} --help" if name in known else "; see taciturn --help"

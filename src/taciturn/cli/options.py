@@ -18,30 +18,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from taciturn import checks
-from taciturn.algorithms import (
-    METHODS,
-    Algorithm,
-    Composition,
-    GossipAlgorithm,
-    Method,
-    RelayAlgorithm,
-    Setting,
-    Value,
-)
+from taciturn import algorithms, checks, proposal
+from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Setting, Value
 from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
 from taciturn.oracles import Gradient
 from taciturn.privacy import Observer, Sum, observer_named
 from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
-from taciturn.proposal import (
-    DEFAULT_NETWORK,
-    DEFAULT_REGULARISER,
-    Named,
-    NetworkRequest,
-    Request,
-    StructureRequest,
-)
+from taciturn.proposal import Named, Request, StructureRequest
 from taciturn.training import DEFAULT_AGENTS, Division
 
 
@@ -63,31 +47,15 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "agents": (int, f"Number of agents. [default: {DEFAULT_AGENTS}; 1 with --structure]"),
     "features": (str, f"Public feature map: {feature_usage()}. [default: the columns]"),
     "centre": (bool, "Learn a private centre of the rows first. [default: where that pays]"),
-    "evaluate": (
-        float,
-        "Share of each agent's records, or persons, as in 0.1, that is held out and scores the "
-        "model privately.",
-    ),
+    "evaluate": (float, "Share of each agent's records, or persons, held out to score the model."),
     "loss": (str, f"{usage(LOSSES)}. [default: by the target]"),
-    "class_weight": (
-        list[str],
-        "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1 for each label]",
-    ),
-    "prior": (
-        list[str],
-        "LABEL=SHARE, public, once for each label: weights by which labels count alike.",
-    ),
-    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {DEFAULT_REGULARISER}]"),
+    "class_weight": (list[str], "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1]"),
+    "prior": (list[str], "LABEL=SHARE, public, for each label: weights by which all count alike."),
+    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {proposal.DEFAULT_REGULARISER}]"),
     "constraint": (str, f"{usage(CONSTRAINTS)}. [default: none]"),
     "clip": (float, "Bound on a record's coefficient. [default: by the loss]"),
-    "rows_per_person": (
-        int,
-        "Protect persons, not single records: the most rows of one that count. Public.",
-    ),
-    "agents_per_person": (
-        int,
-        "With --rows-per-person: the most agents who have rows of a person. Public. [default: 1]",
-    ),
+    "rows_per_person": (int, "To protect persons: the most rows of one that count. Public."),
+    "agents_per_person": (int, "The most agents who have rows of a person. Public. [default: 1]"),
     "observer": (
         str,
         "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
@@ -95,8 +63,7 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     ),
     "colluders": (
         int,
-        "With --observer sum: the most participants who tell the observer what they know. "
-        "[default: 1]",
+        "With --observer sum: the most agents who tell it all they know. [default: 1]",
     ),
     "relation": (str, "replace_one or zero_out. [default: replace_one]"),
     "algorithm": (str, _methods_help()),
@@ -106,18 +73,12 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         str,
         "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
         "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        f"--algorithm names gossip or a relay [default for these: {DEFAULT_NETWORK}].",
+        f"--algorithm names gossip or a relay [default for these: {proposal.DEFAULT_NETWORK}].",
     ),
     "walk": (str, "On a relay: cyclic or random. [default: cyclic]"),
     "cap": (int, "On a relay: the most answers of an agent."),
-    "exchanges": (
-        int,
-        "In gossip: exchanges of messages per question; more cost no privacy. [default: 1]",
-    ),
-    "split_seed": (
-        int,
-        "Of the split of published data; with --seed also of who owns what. [default: 0]",
-    ),
+    "exchanges": (int, "In gossip: per question; more cost no privacy. [default: 1]"),
+    "split_seed": (int, "Of the split of published data; with --seed of owners too. [default: 0]"),
 }
 
 
@@ -172,7 +133,10 @@ def all_options() -> dict[str, tuple[Any, str]]:
     return {**_RUN, **method_options()}
 
 
-_AS_GIVEN = ("relation", "split_seed", "rows_per_person", "agents_per_person")
+_AS_GIVEN = (
+    "epsilon", "delta", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
+    "agents_per_person",
+)  # fmt: skip
 
 
 def _observer(name: str | None, colluders: int | None) -> Observer:
@@ -200,17 +164,13 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     names = ("loss", "regulariser", "constraint")
     parts: dict[str, Any] = {k: Named.parse(k, given[k]) for k in names if given[k] is not None}
     request = Request(
-        epsilon=given["epsilon"],
-        delta=given["delta"],
         algorithm=algorithm,
         class_weight=_by_label("class-weight", given["class_weight"]),
         prior=_by_label("prior", given["prior"]),
-        clip=given["clip"],
         rounds=rounds,
         centre=given["centre"],
-        evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=NetworkRequest(
+        network=proposal.NetworkRequest(
             **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
         ),
         methods=methods,
@@ -259,9 +219,9 @@ def methods_with(name: str) -> Mapping[str, Method]:
     # of a function it is stated, for its result is not known yet
     stated = getattr(target, "network", None)
     network: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
-    if isinstance(target, type) and issubclass(target, RelayAlgorithm):
+    if isinstance(target, type) and issubclass(target, algorithms.RelayAlgorithm):
         network = "relay"
-    elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
+    elif isinstance(target, type) and issubclass(target, algorithms.GossipAlgorithm):
         network = "gossip"
 
     def build(setting: Setting) -> Composition:

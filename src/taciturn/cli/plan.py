@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -70,57 +70,55 @@ def plan(
             "give the one that taciturn train shall run"
         )
     answer = console.interruptible(lambda: _answer(stated, given, numbers))
+    values = _values(answer)
     if out is not None:
         write_text(answer.proposal.to_json() + "\n", out)
     if json:
-        console.emit(strict({**answer.to_dict(), "out": None if out is None else str(out)}))
+        console.emit(strict({**values, "out": None if out is None else str(out)}))
     else:
-        typer.echo(_sentences(answer, out))
+        typer.echo(_sentences(answer, values, out))
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     proposal: Proposal
-    floor: float
+    plan: Plan
     forecasts: Sequence[forecast.Forecast]
     best: forecast.Forecast | None
-    centre: str | None
-    planned: Plan
     width: Width | None
-    warnings: tuple[str, ...]
 
-    @property
-    def gradient_bound(self) -> float:
-        """The largest gradient of a record, on the rows that the method asks about."""
-        return proposal.facts_of_method(self.proposal.facts, self.proposal.centre).gradient_bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; None where no prediction is known."""
-        facts, budget = self.proposal.facts, self.proposal.budget
-        return {
-            **counted(self.proposal),
-            "agents": facts.agents,
-            "coordinates": facts.dimension,
-            "loss": str(self.proposal.clipped_loss),
-            "clip": self.proposal.clip,
-            "centre": self.centre,
-            **proposal.network_values(self.proposal, self.planned),
-            "class_weights": self.proposal.class_weights,
-            "record_norm": facts.record_norm,
-            "gradient_bound": self.gradient_bound,
-            **{k: getattr(budget, k) for k in _BUDGET},
-            "rounds": self.proposal.rounds,
-            "floor": self.floor,
-            "risk_of_zero": forecast.risk_of_zero(self.proposal),
-            "worse_than_zero": forecast.worse_than_zero(
-                self.proposal, self.best or self.forecasts[0]
-            ),
-            "forecasts": [asdict(one) for one in self.forecasts],
-            "recommended": None if self.best is None else asdict(self.best),
-            "evaluation": None if self.width is None else asdict(self.width),
-            "proposal": self.proposal.digest,
-            "warnings": self.warnings,
-        }
+def _values(answer: _Answer) -> dict[str, Any]:
+    """Return plain values; None where no prediction is known."""
+    planned, plan, forecasts, best, width = answer
+    facts, budget = planned.facts, planned.budget
+    # the largest gradient of a record on the rows that the method asks about
+    gradient = proposal.facts_of_method(facts, planned.centre).gradient_bound
+    return {
+        **counted(planned),
+        "agents": facts.agents,
+        "coordinates": facts.dimension,
+        "loss": str(planned.clipped_loss),
+        "clip": planned.clip,
+        "centre": proposal.centre_text(planned, plan),
+        **proposal.network_values(planned, plan),
+        "class_weights": planned.class_weights,
+        "record_norm": facts.record_norm,
+        "gradient_bound": gradient,
+        **{k: getattr(budget, k) for k in _BUDGET},
+        "rounds": planned.rounds,
+        "floor": forecast.floor(facts, budget.epsilon, units=planned.units),
+        "risk_of_zero": forecast.risk_of_zero(planned),
+        "worse_than_zero": forecast.worse_than_zero(planned, best or forecasts[0]),
+        "forecasts": [asdict(one) for one in forecasts],
+        "recommended": None if best is None else asdict(best),
+        "evaluation": None if width is None else asdict(width),
+        "proposal": planned.digest,
+        "warnings": (
+            *warnings_of(planned),
+            *forecast.risk_warning(planned, best or forecasts[0]),
+            *proposal.centre_warning(planned, plan),
+        ),
+    }
 
 
 def _answer(
@@ -160,20 +158,7 @@ def _answer(
             forecasts.append(forecast.forecast(compared, request.methods))
     plan = planned.plan(request.methods)
     best = forecast.recommended(one for one in forecasts if one.algorithm == names[0])
-    return _Answer(
-        proposal=planned,
-        floor=forecast.floor(planned.facts, request.epsilon, units=planned.units),
-        forecasts=forecasts,
-        best=best,
-        centre=proposal.centre_text(planned, plan),
-        planned=plan,
-        width=expected_width(planned, plan),
-        warnings=(
-            *warnings_of(planned),
-            *forecast.risk_warning(planned, best or forecasts[0]),
-            *proposal.centre_warning(planned, plan),
-        ),
-    )
+    return _Answer(planned, plan, forecasts, best, expected_width(planned, plan))
 
 
 def _rounds(
@@ -209,19 +194,19 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted(set(numbers)))
 
 
-def _sentences(answer: _Answer, out: Path | None) -> str:
+def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None) -> str:
     planned, facts, budget = answer.proposal, answer.proposal.facts, answer.proposal.budget
     mu = next((one.mu for one in answer.forecasts if one.mu is not None), None)
-    weights, zero = planned.weights_text, forecast.risk_of_zero(planned)
+    weights, zero = planned.weights_text, values["risk_of_zero"]
     at = "of" if budget.unit == "record" else "at"
     total = "" if mu is None else f" (mu = {mu:.4f})"
-    rows = proposal.network_rows(planned, answer.planned)
+    rows = proposal.network_rows(planned, answer.plan)
     lines = [
         f"{planned.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
-        f"record norm {facts.record_norm:g}, record gradient at most {answer.gradient_bound:g}",
+        f"record norm {facts.record_norm:g}, record gradient at most {values['gradient_bound']:g}",
         f"Loss: {planned.clipped_loss}",
         *([f"Class weights: {weights}"] if weights is not None else []),
-        *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
+        *([f"Rows: {values['centre']}"] if values["centre"] is not None else []),
         *(f"{name.capitalize()}: {what}" for name, what in rows),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
@@ -231,14 +216,14 @@ def _sentences(answer: _Answer, out: Path | None) -> str:
         "",
         *_LEGEND,
         "",
-        f"Worst case: on some data no private method does better than about {answer.floor:.3g}",
+        f"Worst case: on some data no private method does better than about {values['floor']:.3g}",
         "        (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its constant)",
     ]
     if zero is not None:
         lines.append(f"Model 0: its risk is at most {zero:.3g}, without looking at a record")
     lines.append(_advice(planned, answer.best))
     lines += answer.width.lines() if answer.width is not None else []
-    lines += [f"Warning: {warning}" for warning in answer.warnings]
+    lines += [f"Warning: {warning}" for warning in values["warnings"]]
     if out is not None:
         lines.append(f"Proposal: {out} ({planned.method.name}, {planned.rounds} rounds)")
     return "\n".join(lines)

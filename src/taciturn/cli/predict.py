@@ -29,8 +29,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
         Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
     ],
     keep: Annotated[
-        list[str] | None,
-        typer.Option(help="A column to print before the prediction; may be repeated."),
+        list[str] | None, typer.Option(help="A column to print too; may be repeated.")
     ] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")

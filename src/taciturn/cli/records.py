@@ -7,21 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from taciturn import checks
+from taciturn import checks, tables
 from taciturn.cli.console import first_given
 from taciturn.cli.outcome import Output
 from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
 from taciturn.problems import LOSSES, usage
 from taciturn.proposal import DataFacts, Named
-from taciturn.tables import (
-    SUFFIXES,
-    Bounds,
-    Source,
-    is_spreadsheet,
-    read_bounds,
-    refuse_spreadsheet,
-)
 
 
 def is_table(data: str) -> bool:
@@ -29,7 +21,7 @@ def is_table(data: str) -> bool:
     if data in FACTS:
         return False
     path = Path(data)
-    named = path.suffix.lower() in SUFFIXES or is_spreadsheet(path)
+    named = path.suffix.lower() in tables.SUFFIXES or tables.is_spreadsheet(path)
     return len(path.parts) != 1 or named or os.path.exists(path)
 
 
@@ -62,15 +54,15 @@ def check_output(output: Output, *, public: bool, name: str) -> None:
         )
 
 
-def source_of(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
+def source_of(data: str, options: dict[str, Any], known: tables.Bounds | None) -> tables.Source:
     """Return what is said of a table; its target, unless bounds are known, must be named."""
-    refuse_spreadsheet(Path(data))
+    tables.refuse_spreadsheet(Path(data))
     target = options["target"] if known is None else known.target_name
     if target is None:
         raise InputError(
             f"no target is given; name the column to predict: --target COL, for {data}"
         )
-    return Source(path=Path(data), **{**options, "target": target})
+    return tables.Source(path=Path(data), **{**options, "target": target})
 
 
 def _refuse(options: Mapping[str, Any], names: Iterable[str], why: str) -> None:
@@ -85,13 +77,13 @@ def data_facts(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
         return _of_data_set(options, options["data"])
     if options["bounds"] is not None:
         _refuse(options, ("columns", "classes", "record_norm"), "follows from the bounds file")
-        return DataFacts.of(read_bounds(options["bounds"]), options["features"])
+        return DataFacts.of(tables.read_bounds(options["bounds"]), options["features"])
     return _of_numbers(options, loss)
 
 
 def _of_data_set(options: Mapping[str, Any], name: str) -> DataFacts:
     if name not in FACTS:
-        refuse_spreadsheet(Path(name))
+        tables.refuse_spreadsheet(Path(name))
         hint = "give --bounds FILE and --records, since planning reads no record"
         if not is_table(name):
             hint = f"there are: {', '.join(FACTS)}"

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from taciturn import training
 from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation
 from taciturn.cli import cluster, console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
 from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
-from taciturn.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
+from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import check_output, is_table, loaded, source_of
 from taciturn.datasets import FACTS
@@ -26,17 +27,7 @@ from taciturn.problems import Devices, Draw
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
 from taciturn.tables import read_files
-from taciturn.training import (
-    DividedData,
-    Division,
-    Training,
-    check_data,
-    divide_records,
-    local_part,
-    proposal_for,
-    proposal_of_files,
-    training,
-)
+from taciturn.training import DividedData, Division, Training
 
 
 def _printable(text: str) -> str:
@@ -76,8 +67,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         bool, typer.Option("--reference", help="Compute the non-private optimum of large data too.")
     ] = False,
     oracle_metrics: Annotated[
-        bool,
-        typer.Option("--oracle-metrics", help="Tables: write metrics on private records."),
+        bool, typer.Option("--oracle-metrics", help="Tables: write metrics on private records.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -107,8 +97,8 @@ def train(  # noqa: PLR0913 - one parameter per option
         keeper = Keeper(output if processes.first else replace(output, out=None))
         trained = _trained(prepared, keeper, seed=seed, shown=shown)
     finally:
-        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
-            prepared.account.close(released=False)
+        if prepared.reservation is not None:  # nothing, where the run has closed it
+            prepared.reservation.close(released=False)
     try:
         if processes.first:
             deliver(trained, keeper)
@@ -124,7 +114,7 @@ class Prepared:
     records: DividedData
     proposal: Proposal
     methods: Mapping[str, Method]
-    account: Account | Reservation | None = None
+    reservation: Reservation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +147,21 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
         proposal = Proposal.from_json(console.read_text(asked.proposal))
         _refuse_options(asked.tables, given, proposal)
         methods = methods_with(proposal.method.name)
-    if is_table(asked.data):
-        return _of_files(asked, proposal, options, methods, account)
+    if is_table(asked.data):  # counted, proposed, charged, then read
+        check_output(output, public=False, name=asked.data)
+        table = None if proposal is None else proposal.data.table
+        known = None if table is None else table.bounds
+        files = read_files(source_of(asked.data, asked.tables, known), known, output.reading)
+        if options is not None:
+            division = options.division()
+            proposal = training.proposal_of_files(
+                files, division, options.request, options.structure
+            )
+        assert proposal is not None
+        records, reservation = charged_records(
+            files, proposal, methods, account, output.reading, processes, seed=asked.seed
+        )
+        return Prepared(records, proposal, methods, reservation)
     dataset = loaded(asked.data, asked.tables, output)
     if options is not None:
         division = options.division()
@@ -167,44 +170,20 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
         division = Division.of_proposal(proposal, owned=dataset.owners is not None)
     # the draw is the same in every process of the run
     draw = processes.share_draw(Draw.for_noise(asked.seed, division.split_seed))
-    records = divide_records(dataset, division, draw)
+    records = training.divide_records(dataset, division, draw)
     if options is not None:
-        proposal = proposal_for(records, options.request, options.structure)
+        proposal = training.proposal_for(records, options.request, options.structure)
     assert proposal is not None
-    check_data(records, proposal)
+    training.check_data(records, proposal)
     if processes.count > 1:
         processes.agree({"proposal": proposal.digest})
-        records = local_part(records, Devices())
+        records = training.local_part(records, Devices())
     return Prepared(records, proposal, methods)
-
-
-def _of_files(
-    asked: _Asked,
-    proposal: Proposal | None,
-    options: RunOptions | None,
-    methods: Mapping[str, Method],
-    account: Account | None,
-) -> Prepared:
-    """Return the records of a table: counted, proposed, charged, then read."""
-    reading = asked.output.reading
-    check_output(asked.output, public=False, name=asked.data)
-    known = None if proposal is None or proposal.data.table is None else proposal.data.table.bounds
-    files = read_files(source_of(asked.data, asked.tables, known), known, reading)
-    if options is not None:
-        division = options.division()
-        proposal = proposal_of_files(files, division, options.request, options.structure)
-    assert proposal is not None
-    records, reservation = charged_records(
-        files, proposal, methods, account, reading, asked.processes, seed=asked.seed
-    )
-    return Prepared(records, proposal, methods, reservation)
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
     """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
 
-    Notes
-    -----
     **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
     the user names the same one.
     """
@@ -233,7 +212,7 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     with console.bar(prepared.proposal.rounds, shown=shown) as report:
         return console.interruptible(
-            lambda: training.train(
+            lambda: training.training.train(
                 prepared.records,
                 prepared.proposal,
                 reference=reference,
@@ -242,7 +221,7 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
                 report=report,
                 methods=prepared.methods,
                 warn=warned,
-                account=prepared.account,
+                account=prepared.reservation,
                 release=keeper.keep,
             )
         )

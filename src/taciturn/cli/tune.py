@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from taciturn import tuning
 from taciturn.budget import Account, Reservation
 from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
@@ -30,16 +31,6 @@ from taciturn.proposal import DataFacts, check_seed, propose
 from taciturn.report import check_out, save_released
 from taciturn.tables import Files, read_files, table_of
 from taciturn.training import Attempts, Training, data_facts, divide
-from taciturn.tuning import (
-    MOST_CANDIDATES,
-    Price,
-    Tuned,
-    TuneProposal,
-    plan_choice,
-    price_of,
-    propose_choice,
-)
-from taciturn.tuning import tune as tuned
 
 # what all candidates share, for they are chosen among within one budget, on the same records
 _SHARED = frozenset({
@@ -79,10 +70,10 @@ def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
             raise InputError(
                 f"{file}: {name} is no list; give its values in brackets, as in {name} = [...]"
             )
-    if math.prod(map(len, values.values())) > MOST_CANDIDATES:
+    if math.prod(map(len, values.values())) > tuning.MOST_CANDIDATES:
         raise InputError(
-            f"{file} has more than {MOST_CANDIDATES} combinations; give fewer values, since each "
-            "candidate adds to the noise of all"
+            f"{file} has more than {tuning.MOST_CANDIDATES} combinations; give fewer values, since "
+            "each candidate adds to the noise of all"
         )
     combinations = itertools.product(*values.values())
     return [dict(zip(values, chosen, strict=True)) for chosen in combinations]
@@ -128,11 +119,7 @@ def name_of(options: Mapping[str, Any]) -> str:
 SHARE = 0.2
 _OPTIONS = {
     **all_options(),
-    "evaluate": (
-        float,
-        "Share of each agent's records, or persons, that is held out of all trainings and picks. "
-        f"[default: {SHARE:g}]",
-    ),
+    "evaluate": (float, f"Share of each agent's records held out to pick. [default: {SHARE:g}]"),
     "rounds": (int, rounds_help()),
     **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
@@ -199,8 +186,8 @@ def tune(  # noqa: PLR0913 - one parameter per option
 class Prepared:
     """A proposal with its price, and what it will be run on; nothing is spent yet."""
 
-    proposal: TuneProposal
-    price: Price
+    proposal: tuning.TuneProposal
+    price: tuning.Price
     dataset: Dataset | None
     files: Files | None
     account: Account | None
@@ -241,19 +228,19 @@ def _prepared(
         (name_of(options), run.request, run.structure)
         for options, run in zip(candidates, others, strict=True)
     ]
-    proposal = propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
+    proposal = tuning.propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
     alone = None
     with suppress(InputError):  # the default alone need not suit the records
         alone = propose(facts[0], counts, request, dealt=dealt)
-    price = price_of(proposal, plan_choice(proposal), alone)
+    price = tuning.price_of(proposal, tuning.plan_choice(proposal), alone)
     return Prepared(proposal, price, dataset, files, account)
 
 
-def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Tuned:
+def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> tuning.Tuned:
     payer: Account | Reservation | None = prepared.account
     proposal, files = prepared.proposal, prepared.files
     if files is not None and prepared.account is not None:
-        planned = plan_choice(proposal)
+        planned = tuning.plan_choice(proposal)
         account, contents = confirmed(prepared.account.for_table(files.columns), files.tables)
         payer = account.reserve(planned.charge, planned.purpose)
         begun(payer, contents)
@@ -263,7 +250,7 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
         agents = len(proposal.candidates[0].proposal.counts) if dataset.owners is None else None
         with console.bar(len(proposal.candidates), shown=shown) as report:
             return console.interruptible(
-                lambda: tuned(
+                lambda: tuning.tune(
                     dataset,
                     proposal,
                     agents=agents,
@@ -286,7 +273,7 @@ def _keep_candidate(output: Output, number: int, training: Training) -> None:
         save_released(training, folder, force=output.force)
 
 
-def _lines(found: Tuned, prepared: Prepared) -> list[str]:
+def _lines(found: tuning.Tuned, prepared: Prepared) -> list[str]:
     """Return what was picked, and what is known of whether it was worth its price."""
     names, price = found.names, prepared.price
     votes = [found.picks.count(place) for place in range(len(names))]

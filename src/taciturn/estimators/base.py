@@ -20,9 +20,9 @@ from taciturn.algorithms import METHODS
 from taciturn.budget import Account
 from taciturn.engine import Plan, Run, check_chargeable, run
 from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators.charged import account_of, charged_fit, names_of, scored, shape_of
+from taciturn.estimators import records
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from taciturn.estimators.records import Coefficients, Division, Encoding, Targets
+from taciturn.estimators.records import Division, Encoding, Targets
 from taciturn.estimators.validation import (
     RowsLike,
     column_names,
@@ -137,37 +137,32 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         missing, at one more weight and no more noise per answer.
     features
         A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
-    relation
-        The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
-    observer
-        What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
-        which trusts secure aggregation.
+    relation, observer
+        The neighbouring relation, "replace_one", or "zero_out", which needs less noise; and what an
+        attacker sees: "messages", every message of every agent, or "sum", only their sum, which
+        trusts secure aggregation.
     rows_per_person, agents_per_person
         To protect persons (see `fit`) and not single rows: the most rows of a person that count,
         and the most agents who have rows of one. Public.
-    algorithm, rounds
-        The method, see `taciturn.algorithms.METHODS`, and its number of rounds.
+    algorithm, rounds, options
+        The method, see `taciturn.algorithms.METHODS`, its number of rounds, and further options of
+        it by name.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
-    options
-        Further options of the algorithm by name.
     evaluate
         The share of each agent's rows, as in 0.1, that is held out and scores the model
         (`private_score_`). It costs those rows and no further budget.
-    l2
-        Weight of the regulariser.
-    clip
-        Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
-        start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
-        robust loss is minimised (`taciturn.problems.ClippedLoss`).
-    split_seed
-        With `random_state`: the public seed that deals rows to agents and holds rows out. Without
-        `random_state` a secret draw does both.
-    random_state
-        None draws the noise from the operating system. A whole number makes the fit repeatable, and
-        its certificate says "reproduction, not private".
+    l2, clip
+        Weight of the regulariser; and public bound on the norm of a record's coefficient dl/dz,
+        None for its largest value at the start (`default_clip`), and no bound where epsilon is
+        infinite. Below `Loss.lipschitz` a robust loss is minimised
+        (`taciturn.problems.ClippedLoss`).
+    random_state, split_seed
+        None draws the noise from the operating system, and a secret draw deals rows to agents and
+        holds rows out. A whole number makes the fit repeatable, by the public `split_seed`, and its
+        certificate says "reproduction, not private".
     account
         The account that every fit is charged to: its name, or a `taciturn.budget.Account`. It needs
         bounds, and labels or the range of the target, and no `random_state`. The charge precedes
@@ -263,18 +258,14 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
         `InputError` if epsilon or delta is not set, a setting is out of range, or the data do not
         suit it; `AccountError`, which says how many fits were charged to the account, if it has no
-        room for this one.
+        room for this one. Warnings:
 
-        Warns
-        -----
-        PublicFactsWarning
-            If bounds, labels or the range of the target are read off the records.
-        PrivacyWarning
-            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as
-            behind a `StandardScaler` (a function of the records without noise, for their holder).
-        UtilityWarning
-            If the evaluation fails, or the excess risk to expect, from public facts alone, is above
-            that of the model 0 (see `taciturn plan`).
+        - `PublicFactsWarning`: bounds, labels or the range of the target are read off the records;
+        - `PrivacyWarning`: delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine
+          digits, as behind a `StandardScaler` (a function of the records without noise, for their
+          holder);
+        - `UtilityWarning`: the evaluation fails, or the excess risk to expect, from public facts
+          alone, is above that of the model 0 (see `taciturn plan`).
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -285,15 +276,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta = checks.delta(self.delta)
         seed = self.random_state
         seed = None if seed is None else checks.at_least("random_state", seed, 0)
-        account = account_of(self.account, seed)
+        account = records.account_of(self.account, seed)
         if account is None:
             rows, answers = self._read(X, y)
             design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
         else:  # charge before the first cell is read
-            design = self._design(X, shape_of(X), names_of(X), agents, persons)
+            design = self._design(X, records.shape_of(X), records.names_of(X), agents, persons)
         proposed, plan = design.proposal, design.proposal.plan()
         last = evaluation_plan(proposed, plan).certificate if proposed.asks else None
-        with charged_fit(account, proposed, X) as reservation:
+        with records.charged_fit(account, proposed, X) as reservation:
             if account is not None:
                 rows, answers = self._read(X, y)
             messages: list[tuple[type[Warning], str]] = [
@@ -311,7 +302,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
         plan = self._keep(finished, design)
         self.loss_ = proposed.clipped_loss
-        score = scored(proposed, plan, last, finished, held, design.targets, seed)
+        score = records.scored(proposed, plan, last, finished, held, design.targets, seed)
         self.private_score_, self.certificate_, failed = score
         messages += [(UtilityWarning, failed)] if failed else []
         for category, text in messages:  # a filter may raise them, and the fit is paid for by now
@@ -388,34 +379,26 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         check_is_fitted(self, "coef_")
         missing = bool(self.indicators_ or self.filled_)
         rows = validated(self, X, missing=missing, reset=False, accept_sparse="csr")
-        return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
-
-    def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
         ranges = Ranges(*self.bounds_, self.indicators_, self.filled_)
-        ranges.check_filled(rows, column_names(self))
-        slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
-        model = Coefficients(slopes, missing, np.asarray(self.intercept_))
-        return Encoding(ranges, self.feature_map_).scores(rows, model)
+        encoding = Encoding(ranges, self.feature_map_)
+        slopes, jumps = np.transpose(self.coef_), np.transpose(self.missing_coef_)
+        found = []
+        for part in pieces(rows):
+            ranges.check_filled(part, column_names(self))
+            found.append(encoding.scores(part, slopes, jumps, np.asarray(self.intercept_)))
+        return np.concatenate(found)
 
     def _request(self, targets: Targets) -> Request:
-        assert self.epsilon is not None
-        assert self.delta is not None
+        same = (
+            "epsilon", "delta", "observer", "relation", "rows_per_person", "agents_per_person",
+            "algorithm", "clip", "rounds", "evaluate", "split_seed",
+        )  # fmt: skip
         return Request(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            observer=self.observer,
-            relation=self.relation,
-            rows_per_person=self.rows_per_person,
-            agents_per_person=self.agents_per_person,
-            algorithm=self.algorithm,
+            **{name: getattr(self, name) for name in same},
             loss=targets.loss,
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
-            clip=self.clip,
-            rounds=self.rounds,
-            evaluate=self.evaluate,
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),
-            split_seed=self.split_seed,
             precision="float64",
         )
 

@@ -1,8 +1,10 @@
-"""The records that an estimator is given: their owners, and encoded rows and targets."""
+"""The records that a fit is given: their owners, encoded rows and targets, charge and score."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,12 +13,15 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from taciturn import checks, problems
-from taciturn.errors import InputError
+from taciturn import checks, evaluation, problems
+from taciturn.budget import Account, Reservation
+from taciturn.engine import Plan, Run, check_chargeable, reserve, returned_on_error
+from taciturn.errors import AccountError, InputError, reason
 from taciturn.estimators.ranges import Ranges
 from taciturn.features import FeatureMap
+from taciturn.privacy import Certificate
 from taciturn.problems import Draw, Persons, Shards
-from taciturn.proposal import DataFacts, Named
+from taciturn.proposal import DataFacts, Named, Proposal
 from taciturn.tables import INTERCEPT, Form
 from taciturn.tables.identity import canonical
 from taciturn.typing import HostArray, Task
@@ -125,21 +130,6 @@ class Targets(NamedTuple):
         )
 
 
-class Coefficients(NamedTuple):
-    """What the scores of a row are made of: one, or K.
-
-    - `slopes`: (k, K), per unit of a column; with a feature map (F, K), per feature but the
-      constant;
-    - `missing`: (k, K), what a missing cell adds, 0 where the column has no indicator; with a
-      feature map (F, K) zeros, since the indicators are among the features;
-    - `intercepts`: (K,).
-    """
-
-    slopes: Float[HostArray, "F *K"]
-    missing: Float[HostArray, "F *K"]
-    intercepts: Float[HostArray, "*K"]
-
-
 @dataclass(frozen=True, eq=False)
 class Encoding:
     """The ranges of the columns, and the public map that encoded rows go through, if any."""
@@ -165,27 +155,34 @@ class Encoding:
         encoded = self.ranges.encoded(cells)
         return encoded if self.features is None else self.features.apply(encoded)
 
-    def in_units(self, weights: Float[HostArray, "D K"]) -> Coefficients:
-        """Return the coefficients of a model whose weights are per entry of `rows`.
+    def in_units(
+        self, weights: Float[HostArray, "D K"]
+    ) -> tuple[Float[HostArray, "F K"], Float[HostArray, "F K"], Float[HostArray, "K"]]:
+        """Return slopes, jumps and intercepts of a model whose weights are per entry of `rows`.
 
         A column with range [a, b] is encoded as (x - c) / h, c its middle and h half its width. So
-        a weight w is w / h per unit and moves the intercept by -w c / h.
+        a weight w is w / h per unit and moves the intercept by -w c / h. A jump is what a missing
+        cell adds, 0 where the column has no indicator. With a feature map slopes are per feature
+        but the constant, and all jumps are 0, since the indicators are among the features.
         """
         if self.features is not None:
             constant = self.features.names.index(INTERCEPT)
             slopes = np.delete(weights, constant, axis=0)
-            return Coefficients(slopes, np.zeros_like(slopes), weights[constant])
+            return slopes, np.zeros_like(slopes), weights[constant]
         ranges, columns = self.ranges, len(self.ranges.minimum)
         slopes = weights[:columns] / (ranges.width[:, None] / 2)
         missing = np.zeros_like(slopes)
         missing[list(ranges.indicators)] = weights[columns:-1]
-        return Coefficients(slopes, missing, weights[-1] - ranges.middle @ slopes)
+        return slopes, missing, weights[-1] - ranges.middle @ slopes
 
     def scores(
-        self, cells: Float[HostArray, "N k"], model: Coefficients
+        self,
+        cells: Float[HostArray, "N k"],
+        slopes: Float[HostArray, "F *K"],
+        jumps: Float[HostArray, "F *K"],
+        intercepts: Float[HostArray, "*K"],
     ) -> Float[HostArray, "N *K"]:
         """Return the scores of rows, with cells clipped, and filled in, as in `rows`."""
-        slopes, missing, intercepts = model
         if self.features is not None:
             constant = self.features.names.index(INTERCEPT)
             scores: HostArray = np.delete(self.rows(cells), constant, axis=1) @ slopes + intercepts
@@ -193,7 +190,7 @@ class Encoding:
         holes = np.isnan(cells)
         inside = np.where(holes, self.ranges.middle, self.ranges.clipped(cells))
         scores = inside @ slopes + intercepts
-        return scores + holes @ missing if holes.any() else scores
+        return scores + holes @ jumps if holes.any() else scores
 
 
 class Division(NamedTuple):
@@ -236,3 +233,110 @@ class Division(NamedTuple):
             persons=self.persons,
         )
         return packed(self.parts), packed(self.held) if self.held else None
+
+
+def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
+    proposal: Proposal,
+    plan: Plan,
+    last: Certificate | None,
+    finished: Run,
+    held_out: Shards | None,
+    targets: Targets,
+    seed: int | None,
+) -> tuple[evaluation.PrivateScore | None, Certificate, str]:
+    """Return the private score of a fitted model, the certificate of both, and what failed.
+
+    `last` is the certificate of the evaluation alone. An evaluation that fails has no score; the
+    certificate covers it all the same, since it may have answered.
+    """
+    if last is None or held_out is None:
+        return None, plan.certificate, ""
+    both = evaluation.with_evaluation(proposal, plan.certificate, last)
+    try:
+        asked = evaluation.ask_held_out(
+            proposal, plan, finished.model, held_out, trained_on=finished.origin, seed=seed
+        )
+        labels = None if targets.labels is None else tuple(map(str, targets.labels.tolist()))
+        scale = evaluation.score_units(proposal, labels, targets.scale)
+        return evaluation.score_of_totals(proposal, asked.plan, asked.totals, scale), both, ""
+    except Exception as error:
+        line = (
+            f"the evaluation failed: {reason(error)}. The fitted model stands, and its certificate "
+            "covers the evaluation; private_score_ is None"
+        )
+        return None, both, line
+
+
+def shape_of(rows: Any) -> tuple[int, int]:
+    """Return the number of rows and columns, which is public; no cell is looked at."""
+    if hasattr(rows, "shape"):
+        shape = tuple(rows.shape)
+    else:
+        try:
+            shape = (len(rows), len(rows[0]))
+        except (TypeError, IndexError, KeyError) as error:
+            raise InputError("X must be a list of rows, an array or a data frame") from error
+    if len(shape) != 2 or min(shape) < 1:
+        raise InputError("X must have rows and columns, at least one of each")
+    return int(shape[0]), int(shape[1])
+
+
+def names_of(rows: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns as scikit-learn takes them; None if there are none."""
+    names = tuple(getattr(rows, "columns", ()))
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) and not all(texts):
+        raise InputError("some names of the columns of X are no text; name every column by a text")
+    return names if any(texts) else None
+
+
+def account_of(account: Account | str | None, seed: int | None) -> Account | None:
+    """Return the account that a fit charges; `InputError` if it is none, or the fit has a seed."""
+    if account is None:
+        return None
+    if not isinstance(account, Account | str):
+        raise InputError("account must be the name of an account, or a taciturn.budget.Account")
+    check_chargeable(seed=seed, conditional=False)
+    return Account(account) if isinstance(account, str) else account
+
+
+@contextmanager
+def charged_fit(
+    account: Account | None, proposal: Proposal, rows: Any
+) -> Iterator[Reservation | None]:
+    """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
+
+    The account is bound to the columns of `rows`; those without names are numbered. An
+    `AccountError`, if it has no room or was charged for other columns, says for how many fits it
+    was charged.
+    """
+    if account is None:
+        yield None
+        return
+    columns = names_of(rows) or tuple(f"x{k}" for k in range(shape_of(rows)[1]))
+    account, plan = account.for_table(columns), proposal.plan()
+    evaluation.check_covered(proposal, plan)
+    person = proposal.budget.unit == "person"
+    what = proposal.units_text if person else f"{proposal.units:,} rows"
+    try:
+        reservation = reserve(
+            account,
+            plan,
+            seed=None,
+            what=f"{proposal.method.name}, a fit of {what}",
+            proposal=proposal.digest,
+            conditional=proposal.conditional,
+        )
+    except AccountError as error:
+        runs = account.state().charged
+        own = sum(run.process == os.getpid() for run in runs)
+        raise AccountError(
+            f"{error}; {own} fits of this process were charged to it before, of {len(runs)} runs "
+            "in all"
+        ) from None
+    try:
+        with returned_on_error(reservation):
+            reservation.begin()
+        yield reservation
+    finally:
+        reservation.close(released=False)  # nothing, if the run has closed it
