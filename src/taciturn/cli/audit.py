@@ -224,7 +224,7 @@ def _layers(report: AuditReport) -> str:
         min(tests.p_values.items(), key=lambda item: item[1])
         for tests in (report.residuals, report.drawn)
     )
-    seen = {
+    saw = {
         "likelihood": f"mu is at least {report.likelihood.mu:.4g} "
         f"(confidence {report.likelihood.confidence:.0%}); claimed {report.claimed_mu:.4g}",
         "replay": f"answers moved by up to {report.replay.worst_ratio:.4g} of their bound; "
@@ -235,5 +235,5 @@ def _layers(report: AuditReport) -> str:
         "drawn": f"without a seed: least p-value {drawn[1]:.2g} ({drawn[0]}), "
         f"{len(report.drawn.p_values)} tests at level {report.drawn.level:g} in all",
     }
-    rows = [(layer, outcome, seen[layer]) for layer, outcome in report.layers.items()]
+    rows = [(layer, outcome, saw[layer]) for layer, outcome in report.layers.items()]
     return table([("layer", "outcome", "what it saw"), *rows])

@@ -31,9 +31,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
 @takes(_OPTIONS)
 def bounds(
     *,
-    data: Annotated[
-        Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder of them.")
-    ],
+    data: Annotated[Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     json: Json = False,
     **given: Any,

@@ -28,23 +28,14 @@ budget = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(help="The name of the account.", metavar="NAME")]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--accounts",
-        parser=path,
-        help="The folder of accounts. [default: in the user's data folder]",
-    ),
-]
+_FOLDER = "The folder of accounts. [default: in the user's data folder]"
+Folder = Annotated[Path | None, typer.Option("--accounts", parser=path, help=_FOLDER)]
 _CURVES: dict[str, tuple[Any, str]] = {
     "curves": (float, "Share for answers that are not Gaussian on all records. [default: 0]"),
     "order": (int, "Of their divergences. [default: by the share]"),
 }
 _TERMS: dict[str, tuple[Any, str]] = {
-    "relation": (
-        str,
-        "replace_one, zero_out, bounded_change:BETA or target_change:BETA. [default: replace_one]",
-    ),
+    "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
     "unit": (str, "record, agent or person. [default: record]"),
     "observer": (str, "messages, or sum, by secure aggregation on trust. [default: messages]"),
     "colluders": (int, "Of the observer sum: how many agents tell their noise. [default: 1]"),

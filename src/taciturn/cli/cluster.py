@@ -31,22 +31,19 @@ def join(given: dict[str, Any]) -> Processes:
     processes are, or they do not meet.
     """
     cluster, count, index = (given.pop(name) for name in OPTIONS)
-    if cluster is None:
-        if (count, index) != (None, None):
-            raise InputError(
-                "--processes and --process are for processes that meet at --cluster HOST:PORT; "
-                "mpirun, srun or a shell starts each of them, or leave them out"
-            )
-        return Processes()
-    if cluster == _AUTO:
-        if (count, index) != (None, None):
-            raise InputError(
-                "with --cluster auto the launcher says how many processes there are, and which is "
-                "which; leave --processes and --process out"
-            )
-    else:
+    if cluster not in {None, _AUTO}:
         _check_place(cluster, count, index)
-    if count == 1:
+    elif (count, index) != (None, None):
+        alone = (
+            "--processes and --process are for processes that meet at --cluster HOST:PORT; mpirun, "
+            "srun or a shell starts each of them, or leave them out"
+        )
+        launched = (
+            "with --cluster auto the launcher says how many processes there are, and which is "
+            "which; leave --processes and --process out"
+        )
+        raise InputError(alone if cluster is None else launched)
+    if cluster is None or count == 1:
         return Processes()
     # what libraries write to standard output goes where errors go, so that results stand alone
     results = os.dup(1)

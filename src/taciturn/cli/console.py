@@ -50,9 +50,8 @@ def say(text: str) -> None:
     try:
         typer.echo(text)
     except OSError as error:
-        error_line(
-            f"standard output takes nothing ({error.strerror}); the run goes on", kind="warning: "
-        )
+        line = f"standard output takes nothing ({error.strerror}); the run goes on"
+        error_line(line, kind="warning: ")
 
 
 def printable(text: str) -> str:
@@ -224,10 +223,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Of the noise: the run is then a reproduction, not private."),
-]
+Seed = Annotated[int | None, typer.Option(help="Of noise: a reproduction then, not private.")]
 
 
 def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:

@@ -10,15 +10,6 @@ import typer
 from taciturn import checks, privacy
 from taciturn.cli.console import Json, emit, one_of
 from taciturn.errors import InputError
-from taciturn.privacy import (
-    Event,
-    GaussianAnswer,
-    LaplaceAnswer,
-    Sampled,
-    gaussian_multiplier,
-    multiplier_for,
-    relation_named,
-)
 
 _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")
@@ -48,13 +39,13 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
         checks.fraction("sampling-rate", sampling_rate)
     if (multiplier is None) == (epsilon is None):
         raise InputError("give either --multiplier or --epsilon; the other one is computed")
-    answer = GaussianAnswer if mechanism == "gaussian" else LaplaceAnswer
+    answer = privacy.GaussianAnswer if mechanism == "gaussian" else privacy.LaplaceAnswer
 
-    def event(multiplier: float) -> Event:
+    def event(multiplier: float) -> privacy.Event:
         one = answer(multiplier)
-        return one if sampling_rate is None else Sampled(one, sampling_rate)
+        return one if sampling_rate is None else privacy.Sampled(one, sampling_rate)
 
-    known = relation_named(relation)
+    known = privacy.relation_named(relation)
     if multiplier is None:
         total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
         if total > _MOST_EPSILON:
@@ -62,9 +53,9 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
                 f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}"
             )
         if mechanism == "gaussian" and sampling_rate is None:
-            multiplier = gaussian_multiplier(total, delta, rounds)
+            multiplier = privacy.gaussian_multiplier(total, delta, rounds)
         else:
-            multiplier = multiplier_for(
+            multiplier = privacy.multiplier_for(
                 event, rounds=rounds, epsilon=total, delta=delta, relation=known
             )
     spent = privacy.account([(event(multiplier), rounds)], delta=delta, relation=known)

@@ -11,8 +11,8 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -51,7 +51,10 @@ def keep_programs() -> None:
 
 def _folder() -> Path:
     """Return the folder of the programs for this kind of processor, made if need be."""
-    place = Path(os.environ.get(FOLDER) or _user_cache() / "taciturn" / "programs")
+    mac = sys.platform == "darwin"
+    cache = None if mac else os.environ.get("XDG_CACHE_HOME")
+    usual = "Library/Caches" if mac else ".cache"  # of the home, if there is one
+    place = Path(os.environ.get(FOLDER) or Path(cache or Path.home() / usual, "taciturn/programs"))
     # a name that differs where a program might not run: JAX's own names say no more
     features = f"{platform.machine()} {platform.processor()}"
     with suppress(OSError):
@@ -73,12 +76,6 @@ def _folder() -> Path:
     return kept
 
 
-def _user_cache() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
 ENTRY_POINTS = "taciturn.commands"
 
 
@@ -95,27 +92,23 @@ class Command:
     function: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
-        """Return the function."""
+        """Return the function, imported without the garbage collector.
+
+        It finds nothing in modules, which stay to the end of the process, and takes a sixth.
+        """
         module, _, name = self.function.partition(":")
-        with _without_collection():
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
             loaded: Callable[..., Any] | typer.Typer = getattr(
                 importlib.import_module(module), name
             )
+        finally:
+            if enabled:
+                if not gc.get_freeze_count():  # once a process
+                    gc.freeze()
+                gc.enable()
         return loaded
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Import without the garbage collector, which finds nothing in modules and takes a sixth."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            if not gc.get_freeze_count():  # once a process: modules stay to its end
-                gc.freeze()
-            gc.enable()
 
 
 _SUMMARIES = {
@@ -191,16 +184,12 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
     )
     app.callback()(_top)
     for other, command in known.items():
-        loaded = command.load() if other == name else _not_loaded
+        loaded = command.load() if other == name else lambda: None
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, help=command.summary)
         else:
             app.command(other, help=None if other == name else command.summary)(loaded)
     return app
-
-
-def _not_loaded() -> None:
-    """Stand for a command that is not loaded."""
 
 
 def _show_version(requested: bool) -> bool:

@@ -12,17 +12,10 @@ from typing import Any
 
 import typer
 
+from taciturn import report
 from taciturn.cli.console import emit, error_line, printable
 from taciturn.errors import reason
-from taciturn.report import (
-    ORACLE,
-    charged_line,
-    error_name,
-    numbered,
-    results,
-    save,
-    save_released,
-)
+from taciturn.report import ORACLE, charged_line, error_name, numbered, results, save
 from taciturn.tables import Report
 from taciturn.training import Attempts, Metrics, Training
 
@@ -59,7 +52,7 @@ class Keeper:
     def keep(self, training: Training) -> None:
         """Write model, trace and certificate, if a report is asked for."""
         if self.folder is not None:
-            self.certificate = save_released(training, self.folder, force=self.output.force)
+            self.certificate = report.save_released(training, self.folder, force=self.output.force)
 
     def settle(self, training: Training) -> None:
         """Write it now where it could not be written before, if need be into another folder.

@@ -44,15 +44,12 @@ _FACTS: dict[str, tuple[Any, str]] = {
 def plan(
     *,
     data: Annotated[
-        str | None,
-        typer.Argument(help="A data set by name; for other records give public facts."),
+        str | None, typer.Argument(help="A data set by name; for others give public facts.")
     ] = None,
     rounds: Annotated[
         str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
     ] = None,
-    out: Annotated[
-        Path | None, path_option("A new file for the proposal, which taciturn train runs.")
-    ] = None,
+    out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
     force: Force = False,
     json: Json = False,
     **given: Any,

@@ -25,12 +25,8 @@ from taciturn.tables import Form, read_table
 def predict(  # noqa: PLR0913 - one parameter per option
     *,
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
-    data: Annotated[
-        Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
-    ],
-    keep: Annotated[
-        list[str] | None, typer.Option(help="A column to print too; may be repeated.")
-    ] = None,
+    data: Annotated[Path, typer.Argument(parser=path, help="A table with the same columns.")],
+    keep: Annotated[list[str] | None, typer.Option(help="A column to print, too; or more.")] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")
     ] = False,

@@ -60,7 +60,10 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
     heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
     rows = [["column", *heads]]
-    rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
+    for term in ranked:
+        name = "(intercept)" if term.column is None else term.column
+        name = name if term.value is None else encoded_name(name, term.value)
+        rows.append([name, *(f"{value:.5g}" for value in term.coefficient)])
     what = "per unit of the column, or for the category"
     if model.features is not None or model.centre is not None:
         what = f"per {_rows(model)}"
@@ -85,12 +88,6 @@ def _reach(model: Model, term: Term) -> float:
         return 1.0
     low, high = fact.ends
     return high - low
-
-
-def _name(term: Term) -> str:
-    if term.column is None:
-        return "(intercept)"
-    return term.column if term.value is None else encoded_name(term.column, term.value)
 
 
 def _preprocessing(model: Model) -> list[str]:

@@ -58,7 +58,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     proposal: Annotated[
-        Path | None, path_option("A file from taciturn plan --out, in place of its options.")
+        Path | None, path_option("Of taciturn plan --out; no options then.")
     ] = None,
     seed: Seed = None,
     out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
@@ -229,8 +229,8 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
 
 def _heading(prepared: Prepared, seed: int | None) -> str:
     proposal, dataset = prepared.proposal, prepared.records.dataset
-    agents = _plural(len(proposal.counts), "agent")
-    rounds = _plural(proposal.rounds, "round")
+    agents = f"{len(proposal.counts)} agent{'' if len(proposal.counts) == 1 else 's'}"
+    rounds = f"{proposal.rounds} round{'' if proposal.rounds == 1 else 's'}"
     if proposal.network is not None:
         tree = "the spanning tree of " if proposal.network.kind == "tree" else ""
         rounds += f" on {tree}{proposal.network.name}"
@@ -249,7 +249,3 @@ def _heading(prepared: Prepared, seed: int | None) -> str:
         f"{proposal.budget.relation}{by_seed}\n"
         f"Loss: {proposal.clipped_loss}"
     )
-
-
-def _plural(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

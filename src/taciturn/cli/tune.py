@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,12 +109,6 @@ def _of_kind(kind: Any, value: Any, what: str) -> Any:
     return value
 
 
-def name_of(options: Mapping[str, Any]) -> str:
-    """Return what a candidate is called: its options."""
-    parts = (f"{name.replace('_', '-')} {value}" for name, value in options.items())
-    return ", ".join(parts) or "default"
-
-
 SHARE = 0.2
 _OPTIONS = {
     **all_options(),
@@ -129,19 +122,13 @@ _OPTIONS = {
 @console.takes(_OPTIONS)
 def tune(  # noqa: PLR0913 - one parameter per option
     *,
-    data: Annotated[
-        str, typer.Argument(help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder.")
-    ],
-    candidates: Annotated[
-        Path, path_option("TOML: lists of options, or a table for each candidate.")
-    ],
+    data: Annotated[str, typer.Argument(help=f"{', '.join(FACTS)}; or a table's file or folder.")],
+    candidates: Annotated[Path, path_option("TOML: lists of options, or a table for each.")],
     seed: Seed = None,
-    out: Annotated[
-        Path | None, path_option("A new folder for the report of the picked one.")
-    ] = None,
+    out: Annotated[Path | None, path_option("A new folder for the picked one's report.")] = None,
     force: Force = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
+        bool, typer.Option("--plan", help="The cost alone; no record is read.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -162,10 +149,11 @@ def tune(  # noqa: PLR0913 - one parameter per option
     prepared = console.interruptible(
         lambda: _prepared(data, tables, given, options, output, account)
     )
+    names = tuple(candidate.name for candidate in prepared.proposal.candidates)
     if plan and json:
-        console.emit({"candidates": prepared.names, **dataclasses.asdict(prepared.price)})
+        console.emit({"candidates": names, **dataclasses.asdict(prepared.price)})
     if not json:
-        typer.echo("\n".join(map(console.printable, prepared.price.lines(prepared.names))))
+        typer.echo("\n".join(map(console.printable, prepared.price.lines(names))))
     if plan:
         return
     found = _run(prepared, output, seed=seed, shown=shown)
@@ -191,11 +179,6 @@ class Prepared:
     dataset: Dataset | None
     files: Files | None
     account: Account | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the candidates."""
-        return tuple(candidate.name for candidate in self.proposal.candidates)
 
 
 def _prepared(
@@ -224,10 +207,10 @@ def _prepared(
             dataset, default.agents, split_seed=request.split_seed, default=default.default_agents
         )
         counts, dealt = records.counts, records.dealt
-    requests = [
-        (name_of(options), run.request, run.structure)
-        for options, run in zip(candidates, others, strict=True)
-    ]
+    requests = []
+    for options, run in zip(candidates, others, strict=True):
+        name = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())
+        requests.append((name or "default", run.request, run.structure))
     proposal = tuning.propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
     alone = None
     with suppress(InputError):  # the default alone need not suit the records
@@ -237,6 +220,11 @@ def _prepared(
 
 
 def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> tuning.Tuned:
+    def keep(number: int, training: Training) -> None:  # before the next one is trained
+        if output.out is not None:
+            folder = output.out / "candidates" / str(number + 1)
+            save_released(training, folder, force=output.force)
+
     payer: Account | Reservation | None = prepared.account
     proposal, files = prepared.proposal, prepared.files
     if files is not None and prepared.account is not None:
@@ -258,19 +246,12 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
                     account=payer,
                     price=prepared.price,
                     report=report,
-                    release=partial(_keep_candidate, output),
+                    release=keep,
                 )
             )
     finally:
         if isinstance(payer, Reservation):  # nothing, where the choice has closed it
             payer.close(released=False)
-
-
-def _keep_candidate(output: Output, number: int, training: Training) -> None:
-    """Write what a candidate released, before the next one is trained."""
-    if output.out is not None:
-        folder = output.out / "candidates" / str(number + 1)
-        save_released(training, folder, force=output.force)
 
 
 def _lines(found: tuning.Tuned, prepared: Prepared) -> list[str]:

@@ -20,18 +20,10 @@ from taciturn.algorithms import METHODS
 from taciturn.budget import Account
 from taciturn.engine import Plan, Run, check_chargeable, run
 from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators import records
+from taciturn.estimators import records, validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from taciturn.estimators.records import Division, Encoding, Targets
-from taciturn.estimators.validation import (
-    RowsLike,
-    column_names,
-    dense,
-    leaves_out_zeros,
-    pieces,
-    scaling_warnings,
-    validated,
-)
+from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.privacy import delta_warning
@@ -49,16 +41,13 @@ _AS_THEY_ARE = (
 
 def _owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
     """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    known = ", and who owns which, is public"
+    if rows_per_person is not None:
+        known = (
+            " is public, and so is which agents have rows of a person; how many rows one has is not"
+        )
     units = "records" if rows_per_person is None else "persons"
-    counts = f"the number of {units} of each agent"
-    if dealt:
-        return f"{counts} is public"
-    if rows_per_person is None:
-        return f"{counts}, and who owns which, is public"
-    return (
-        f"{counts} is public, and so is which agents have rows of a person; how many rows one has "
-        "is not"
-    )
+    return f"the number of {units} of each agent{' is public' if dealt else known}"
 
 
 class Fact(NamedTuple):
@@ -289,7 +278,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
                 rows, answers = self._read(X, y)
             messages: list[tuple[type[Warning], str]] = [
                 *_fit_warnings(design.facts, delta, design.division.persons or len(rows)),
-                *scaling_warnings(rows, column_names(self)),
+                *validation.scaling_warnings(rows, column_names(self)),
                 # targets are encoded in [-1, 1], whichever range they have
                 *(
                     (UtilityWarning, text)
@@ -312,8 +301,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _read(self, X: RowsLike, y: ArrayLike) -> tuple[Float[HostArray, "N k"], HostArray]:
         """Return every cell as a number, and the targets, checked by scikit-learn."""
         missing = self.missing is not None
-        rows, answers = validated(self, X, y=y, accept_sparse="csr", missing=missing)
-        return dense(rows), answers
+        rows, answers = validation.validated(self, X, y=y, accept_sparse="csr", missing=missing)
+        return validation.dense(rows), answers
 
     def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records
         self,
@@ -341,7 +330,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             ranges = ranges_seen(rows)
         else:
             ranges = ranges_for(self.bounds, width, names=names)
-            if leaves_out_zeros(X):
+            if validation.leaves_out_zeros(X):
                 ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
         if rows is not None:
@@ -378,12 +367,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
         check_is_fitted(self, "coef_")
         missing = bool(self.indicators_ or self.filled_)
-        rows = validated(self, X, missing=missing, reset=False, accept_sparse="csr")
+        rows = validation.validated(self, X, missing=missing, reset=False, accept_sparse="csr")
         ranges = Ranges(*self.bounds_, self.indicators_, self.filled_)
         encoding = Encoding(ranges, self.feature_map_)
         slopes, jumps = np.transpose(self.coef_), np.transpose(self.missing_coef_)
         found = []
-        for part in pieces(rows):
+        for part in validation.pieces(rows):
             ranges.check_filled(part, column_names(self))
             found.append(encoding.scores(part, slopes, jumps, np.asarray(self.intercept_)))
         return np.concatenate(found)

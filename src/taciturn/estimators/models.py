@@ -87,7 +87,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """A private linear classifier: two labels by the sign of one score, K by the largest of K.
 
-    Of two labels the second is predicted where the score is 0 or more.
+    Of two labels the second is predicted where the score is 0 or more. `classes_` has them, sorted.
 
     Parameters
     ----------
@@ -103,11 +103,6 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         The *public* share of each label, in place of weights: label c then has the weight
         min(p) / p_c, so that the classes count alike. With weights the probabilities are those of
         classes that were weighted like this. `score` counts every row alike.
-
-    Attributes
-    ----------
-    classes_
-        The labels, sorted.
     """
 
     _target_facts: ClassVar[tuple[str, str]] = ("labels", "classes")

@@ -18,14 +18,9 @@ from taciturn.estimators.ranges import PublicBounds
 
 # what they make of a row depends on that row and on their settings alone
 _BY_ROW = (
-    PublicBounds,
-    preprocessing.Normalizer,
-    preprocessing.Binarizer,
-    preprocessing.PolynomialFeatures,
-    FeatureHasher,
-    HashingVectorizer,
-    FunctionTransformer,
-)
+    PublicBounds, preprocessing.Normalizer, preprocessing.Binarizer,
+    preprocessing.PolynomialFeatures, FeatureHasher, HashingVectorizer, FunctionTransformer,
+)  # fmt: skip
 
 
 def check_pipeline(estimator: Any) -> tuple[str, ...]:

@@ -162,9 +162,8 @@ def _ranges(facts: Sequence[Numeric]) -> Ranges:
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
     """Return the two ends of every column, in the order of the columns."""
-    if names is None:
-        raise _nameless("bounds")
     _check_named("bounds", bounds, names)
+    assert names is not None
     silent = [name for name in names if name not in bounds]
     if silent:
         raise InputError(f"bounds lacks {_listed(silent)}; give (min, max) for every column of X")
@@ -174,14 +173,12 @@ def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[li
     return [bounds[name][0] for name in names], [bounds[name][1] for name in names]
 
 
-def _nameless(setting: str) -> InputError:
-    return InputError(
-        f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
-        f'with set_output(transform="pandas"), or {setting} without names'
-    )
-
-
-def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any]) -> None:
+def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any] | None) -> None:
+    if names is None:
+        raise InputError(
+            f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
+            f'with set_output(transform="pandas"), or {setting} without names'
+        )
     unknown = [name for name in given if name not in names]
     if unknown:
         raise InputError(
@@ -224,11 +221,10 @@ def missing_in(
             f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
             "brackets"
         )
-    if names is None and any(isinstance(name, str) for name in given):
-        raise _nameless("missing")
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
-    _check_named("missing", given, list(known))
+    nameless = names is None and any(isinstance(name, str) for name in given)
+    _check_named("missing", given, None if nameless else list(known))
     marked, filled = (
         tuple(sorted({known[name] for name, said in given.items() if said == word}))
         for word in (INDICATOR, FILL)
