@@ -58,7 +58,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     proposal: Annotated[
-        Path | None, path_option("Of taciturn plan --out; no options then.")
+        Path | None, path_option("From plan --out, in place of its options.")
     ] = None,
     seed: Seed = None,
     out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
