@@ -27,8 +27,6 @@ from taciturn.training import warnings_of
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
-
-
 _FACTS: dict[str, tuple[Any, str]] = {
     "records": (int, "Of all agents together."),
     "persons": (int, "Of all agents together, in place of records; with --rows-per-person."),

@@ -27,7 +27,8 @@ def predict(  # noqa: PLR0913 - one parameter per option
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
     data: Annotated[Path, typer.Argument(parser=path, help="A table with the same columns.")],
     keep: Annotated[
-        list[str] | None, typer.Option(help="Column to print; may be repeated.")
+        list[str] | None,
+        typer.Option(help="A column to print before the prediction; may be repeated."),
     ] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")

@@ -36,8 +36,6 @@ def _printable(text: str) -> str:
 
 
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
-
-
 _OPTIONS: dict[str, tuple[Any, str]] = {
     **all_options(),
     "rounds": (int, rounds_help()),
