@@ -275,7 +275,7 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
     def fails(*_, **__):
         raise KeyError("cell 'smoker' of row 7")
 
-    monkeypatch.setattr(f"taciturn.estimators.charged.{step}", fails)
+    monkeypatch.setattr(f"taciturn.evaluation.{step}", fails)
     x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     model = PrivateLinearRegression(
         epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2

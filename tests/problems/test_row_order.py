@@ -10,8 +10,7 @@ import pytest
 
 from taciturn.datasets import Dataset
 from taciturn.errors import InputError, PrivacyError
-from taciturn.estimators.charged import divided
-from taciturn.estimators.records import owned_rows
+from taciturn.estimators.records import divided, owned_rows
 from taciturn.problems import (
     Draw,
     Origin,

@@ -20,43 +20,24 @@ from taciturn.cli.console import (
     read_text,
     table,
     takes,
-)
+)  # fmt: skip
 from taciturn.cli.main import Command, main
 
 if TYPE_CHECKING:
-    from taciturn.cli.accounts import ACCOUNT_OPTIONS as ACCOUNT_OPTIONS
-    from taciturn.cli.accounts import account_given as account_given
-    from taciturn.cli.accounts import begun as begun
-    from taciturn.cli.accounts import confirmed as confirmed
-    from taciturn.cli.options import all_options as all_options
-    from taciturn.cli.options import methods_with as methods_with
-    from taciturn.cli.options import rounds_help as rounds_help
-    from taciturn.cli.options import run_options as run_options
+    from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
+    from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
 
-_MODULES = {
-    "accounts": ("ACCOUNT_OPTIONS", "account_given", "begun", "confirmed"),
-    "options": ("all_options", "methods_with", "rounds_help", "run_options"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [  # noqa: PLE0604 - the table above is a part of the list
-    "Command",
-    "emit",
-    "error_line",
-    "interruptible",
-    "main",
-    "one_of",
-    "path",
-    "printable",
-    "read_text",
-    "table",
-    "takes",
-    *_MODULE_OF,
-]
+__all__ = [
+    "ACCOUNT_OPTIONS", "Command", "account_given", "all_options", "begun", "confirmed", "emit",
+    "error_line", "interruptible", "main", "methods_with", "one_of", "path", "printable",
+    "read_text", "rounds_help", "run_options", "table", "takes",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Return a helper of a module that is imported now."""
-    if name not in _MODULE_OF:
+    if name not in __all__:
         raise AttributeError(f"taciturn.cli has no {name!r}")
-    return getattr(importlib.import_module(f"taciturn.cli.{_MODULE_OF[name]}"), name)
+    of_runs = name in {"all_options", "methods_with", "rounds_help", "run_options"}
+    module = importlib.import_module(f"taciturn.cli.{'options' if of_runs else 'accounts'}")
+    return getattr(module, name)

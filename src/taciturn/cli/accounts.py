@@ -11,8 +11,9 @@ from typing import Any
 
 import typer
 
+from taciturn import training
 from taciturn.algorithms import Method
-from taciturn.budget import Account, Reservation, State, salted
+from taciturn.budget import Account, Reservation, salted
 from taciturn.cli.console import error_line
 from taciturn.engine import returned_on_error
 from taciturn.engine.processes import Processes
@@ -22,23 +23,9 @@ from taciturn.problems import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
 from taciturn.report.accounts import cost_text
 from taciturn.tables import Files, Report, table_of
-from taciturn.training import (
-    DividedData,
-    Division,
-    check_all_hold_out,
-    check_data,
-    check_known,
-    divide_records,
-    local_part,
-    reserved,
-    storage_precision,
-)
 
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "account": (
-        str,
-        "The account to charge, by name (taciturn budget open). [default: none]",
-    ),
+    "account": (str, "The account to charge, by name (taciturn budget open). [default: none]"),
     "accounts": (Path, "The folder of accounts. [default: in the user's data folder]"),
     "another_table": (bool, "Charge --account though its runs read a table with other columns."),
     "another_account": (bool, "Charge --account though another was charged for a file."),
@@ -60,12 +47,7 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
     if not charges:
         return None
     account = Account(name, folder, None, None, *map(bool, another))
-    _warn_of_last(account.state())
-    return account
-
-
-def _warn_of_last(state: State) -> None:
-    """Print what the last run was charged, if it has not ended."""
+    state = account.state()
     for run in state.charged[-1:]:
         if run.status == "opened":
             error_line(
@@ -74,18 +56,15 @@ def _warn_of_last(state: State) -> None:
                 f"{cost_text(state, run)}",
                 kind="warning: ",
             )
+    return account
 
 
 def confirmed(account: Account, files: Iterable[Path]) -> tuple[Account, list[bytes]]:
     """Return the account for runs that read these files, and the digests of the files.
 
     If the account was charged for a table with other columns, or another account for one of the
-    files, the user is asked; where nobody can answer, the run is refused.
-
-    Raises
-    ------
-    AccountError
-        If it was, and neither an option nor the user says that this is meant.
+    files, and no option says that this is meant, the user is asked; where nobody can answer, or the
+    answer is no, an `AccountError` refuses the run.
     """
     contents = [_digest(file) for file in files]
     if _is_meant(account.check_table):
@@ -118,7 +97,7 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     processes: Processes = Processes(),  # noqa: B008 - frozen
     *,
     seed: int | None = None,
-) -> tuple[DividedData, Reservation | None]:
+) -> tuple[training.DividedData, Reservation | None]:
     """Return the records of a table with the reservation that was made before they were read.
 
     Public facts and counts are compared with the proposal first. The charge stays, whatever the
@@ -126,40 +105,39 @@ def charged_records(  # noqa: PLR0913 - what is read, and who pays
     keeps the rows of its own agents, by the draw of the first.
     """
     facts = DataFacts.of(files.bounds, proposal.data.features)
-    division = Division.of_proposal(proposal, owned=files.owners is not None)
+    division = training.Division.of_proposal(proposal, owned=files.owners is not None)
     rows = proposal.budget.rows_per_person
-    check_known(facts, division.counts(files), proposal, rows_per_person=rows)
+    training.check_known(facts, division.counts(files), proposal, rows_per_person=rows)
     reservation, plan = None, proposal.plan(methods)
     if processes.count > 1:
-        _check_alike(processes, files, proposal)
+        training.check_all_hold_out(
+            () if proposal.evaluation is None else proposal.evaluation.counts
+        )
+        columns = [list(table.columns) for table in files.tables.values()]
+        processes.agree({"proposal": proposal.digest, "columns": columns})
+        read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
+        processes.agree_on_records("files", [_digest(file).hex() for file in read])
         check_devices(plan.program, Devices(), serial=False)
     if account is not None:
         account, contents = confirmed(account.for_table(files.columns), files.tables)
-        reservation = reserved(account, proposal, plan, seed=None, what=files.source.path.name)
+        reservation = training.reserved(
+            account, proposal, plan, seed=None, what=files.source.path.name
+        )
         begun(reservation, contents)
     try:
         processes.agree({"account": "charged"})  # the first comes here once its mark is on the disk
-        precision = storage_precision(proposal, files.source)
+        precision = training.storage_precision(proposal, files.source)
         draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
         table = table_of(files, precision=precision, report=report)
-        records = divide_records(table, division, draw)
+        records = training.divide_records(table, division, draw)
         if processes.count > 1:
-            records = local_part(records, Devices())
-        check_data(records, proposal)
+            records = training.local_part(records, Devices())
+        training.check_data(records, proposal)
     except BaseException:
         if reservation is not None:
             reservation.close(released=False)
         raise
     return records, reservation
-
-
-def _check_alike(processes: Processes, files: Files, proposal: Proposal) -> None:
-    """Raise `InputError` unless all processes have these files and this proposal, and can ask."""
-    check_all_hold_out(() if proposal.evaluation is None else proposal.evaluation.counts)
-    columns = [list(table.columns) for table in files.tables.values()]
-    processes.agree({"proposal": proposal.digest, "columns": columns})
-    read = [*files.tables, *(() if files.tests is None else (files.tests.path,))]
-    processes.agree_on_records("files", [_digest(file).hex() for file in read])
 
 
 def begun(reservation: Reservation, contents: Iterable[bytes]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -17,7 +18,7 @@ from taciturn.audit import (
     fault_named,
 )
 from taciturn.audit import audit as attacked
-from taciturn.cli.console import Json, emit, interruptible, one_of, table, takes
+from taciturn.cli.console import Json, emit, first_given, interruptible, one_of, table, takes
 from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
 from taciturn.privacy import Adjacency, relation_named
@@ -41,10 +42,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
         "halved-noise.",
     ),
     "mu": (float, "Budget of the plan. [default: 1.5]"),
-    "epsilon": (
-        float,
-        f"Budget at delta 1e-5 for {_SAMPLED} [default: 2] and {_INSIDE} [default: 4].",
-    ),
+    "epsilon": (float, f"At delta 1e-5: for {_SAMPLED} [default: 2], for {_INSIDE} [default: 4]."),
     "relation": (str, f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
     "rows_per_person": (int, "Attack a person with so many rows, and not a record; with --mu."),
     "agents_per_person": (int, "With --rows-per-person: at how many agents. [default: 1]"),
@@ -58,8 +56,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
 def audit(
     *,
     algorithm: Annotated[
-        str,
-        typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class."),
+        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class.")
     ],
     json: Json = False,
     **given: Any,
@@ -71,7 +68,15 @@ def audit(
     a lower bound on epsilon.
     """
     given["centre"] = given["centre"] or None
-    options = _Options(algorithm, {k: value for k, value in given.items() if value is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    options = _Options(
+        algorithm=algorithm,
+        given=given,
+        of_method={name: value for name, value in given.items() if name not in _OPTIONS},
+        fault=given.get("fault"),
+        relation=given.get("relation", "replace_one"),
+        rate=given.get("sampling_rate", _RATE),
+    )
     report = interruptible(lambda: _run(options))
     if json:
         emit(strict(_values(report, options)))
@@ -83,44 +88,31 @@ def audit(
 
 @dataclass(frozen=True)
 class _Options:
-    """The algorithm, and the options that were given by name."""
+    """The algorithm, and the options that were given by name; of the algorithm, and by default."""
 
     algorithm: str
     given: dict[str, Any]
+    of_method: dict[str, Value]
+    fault: str | None
+    relation: str
+    rate: float
 
-    @property
-    def of_method(self) -> dict[str, Value]:
-        """Options of the algorithm."""
-        return {name: value for name, value in self.given.items() if name not in _OPTIONS}
-
-    @property
-    def fault(self) -> str | None:
-        """The planted fault."""
-        return self.given.get("fault")
-
-    @property
-    def relation(self) -> str:
-        """The neighbouring relation."""
-        return str(self.given.get("relation", "replace_one"))
-
-    @property
-    def rate(self) -> float:
-        """The sampling rate."""
-        return float(self.given.get("sampling_rate", _RATE))
-
-    def refuse(self, names: tuple[str, ...], why: str) -> None:
+    def refuse(self, names: Iterable[str], why: str) -> None:
         """Raise `InputError` if an option of these names was given."""
-        for name in names:
-            if name in self.given:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} is given with {self.algorithm}; {why}")
+        option = first_given(self.given, names)
+        if option:
+            raise InputError(f"{option} is given with {self.algorithm}; {why}")
+
+    def chosen(self, **usual: Any) -> dict[str, Any]:
+        """Return the options of these names, as they are given or as usual."""
+        return {name: self.given.get(name, value) for name, value in usual.items()}
 
 
 def _run(options: _Options) -> AuditReport | EpsilonBound:
     if "seed" in options.given:
         check_seed("seed", options.given["seed"])
     if ":" in options.algorithm:
-        options.refuse(tuple(options.of_method), "a method of your own has no options here")
+        options.refuse(options.of_method, "a method of your own has no options here")
         return _on_all_records(options)
     method = method_named(options.algorithm)
     checked_options(options.algorithm, method, options.of_method)
@@ -140,35 +132,27 @@ def _inside_objective(options: _Options) -> EpsilonBound:
         ("mu", "relation", *_PERSON),
         "noise inside an objective has a curve for one record under replace_one, so give --epsilon",
     )
-    options.refuse(tuple(options.of_method), "this attack sets the options itself, so leave it out")
+    options.refuse(options.of_method, "this attack sets the options itself, so leave it out")
     if options.fault is not None:
         one_of("--fault", options.fault, ("halved-noise",))
-    return audit_perturbed(
-        epsilon=options.given.get("epsilon", 4.0),
-        runs=options.given.get("runs", 4000),
-        seed=options.given.get("seed"),
-        fault=None if options.fault is None else "halved-noise",
-    )
+    fault: Literal["halved-noise"] | None = None if options.fault is None else "halved-noise"
+    return audit_perturbed(**options.chosen(epsilon=4.0, runs=4000, seed=None), fault=fault)
 
 
 def _on_all_records(options: _Options) -> AuditReport:
+    name = options.algorithm
     options.refuse(
         ("epsilon", "relation"),
         f"it answers on all records under replace_one, so give --mu, or audit {_SAMPLED}",
     )
     if options.fault == _BATCH_FAULT:
         raise InputError(f"the fault {_BATCH_FAULT} is for batches; plant it in {_SAMPLED}")
-    name = options.algorithm
     return attacked(
         factory_named(name) if ":" in name else name,
-        mu=options.given.get("mu", 1.5),
-        runs=options.given.get("runs", 1000),
-        seed=options.given.get("seed"),
         fault=None if options.fault is None else fault_named(options.fault),
         options=options.of_method,
-        rows_per_person=options.given.get("rows_per_person"),
-        agents_per_person=options.given.get("agents_per_person", 1),
         centre="centre" in options.given,
+        **options.chosen(mu=1.5, runs=1000, seed=None, rows_per_person=None, agents_per_person=1),
     )
 
 
@@ -183,9 +167,7 @@ def _on_batches(options: _Options) -> EpsilonBound:
     return audit_sampled(
         Adjacency(relation_named(one_of("--relation", options.relation, _RELATIONS)), "record"),
         rate=options.rate,
-        epsilon=options.given.get("epsilon", 2.0),
-        runs=options.given.get("runs", 4000),
-        seed=options.given.get("seed"),
+        **options.chosen(epsilon=2.0, runs=4000, seed=None),
         fault=None if options.fault is None else "full-batch",
     )
 
@@ -193,10 +175,9 @@ def _on_batches(options: _Options) -> EpsilonBound:
 def _values(report: AuditReport | EpsilonBound, options: _Options) -> dict[str, Any]:
     if isinstance(report, AuditReport):
         return report.to_dict()
-    settings: dict[str, Any] = {"relation": options.relation}
-    if not METHODS[options.algorithm].inside:
-        settings["sampling_rate"] = options.rate
-    return {"algorithm": options.algorithm, "fault": options.fault, **settings, **report.to_dict()}
+    rate = {} if METHODS[options.algorithm].inside else {"sampling_rate": options.rate}
+    head = {"algorithm": options.algorithm, "fault": options.fault, "relation": options.relation}
+    return {**head, **rate, **report.to_dict()}
 
 
 def _bound_sentences(bound: EpsilonBound, options: _Options) -> str:
@@ -243,7 +224,7 @@ def _layers(report: AuditReport) -> str:
         min(tests.p_values.items(), key=lambda item: item[1])
         for tests in (report.residuals, report.drawn)
     )
-    seen = {
+    saw = {
         "likelihood": f"mu is at least {report.likelihood.mu:.4g} "
         f"(confidence {report.likelihood.confidence:.0%}); claimed {report.claimed_mu:.4g}",
         "replay": f"answers moved by up to {report.replay.worst_ratio:.4g} of their bound; "
@@ -254,5 +235,5 @@ def _layers(report: AuditReport) -> str:
         "drawn": f"without a seed: least p-value {drawn[1]:.2g} ({drawn[0]}), "
         f"{len(report.drawn.p_values)} tests at level {report.drawn.level:g} in all",
     }
-    rows = [(layer, outcome, seen[layer]) for layer, outcome in report.layers.items()]
+    rows = [(layer, outcome, saw[layer]) for layer, outcome in report.layers.items()]
     return table([("layer", "outcome", "what it saw"), *rows])

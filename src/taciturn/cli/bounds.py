@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,66 +12,53 @@ import typer
 
 from taciturn.cli.console import FORM_OPTIONS, Json, emit, error_line, path, takes
 from taciturn.errors import InputError
-from taciturn.tables import Draft, Form, bounds_text, draft_from, read_tables
+from taciturn.tables import Form, bounds_text, draft_from, read_tables
 from taciturn.tables.bounds import bounds_to_dict
 
+_SHOWN = 3  # the draft has a line for each
+_WARNING = (
+    "these values come from the records; a certificate that rests on them is conditional until you "
+    'put public ranges and lists in their place and write source = "public"'
+)
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "agent_column": (str, "The column that says whose record a row is."),
+    "person_column": (str, "The column that says which person a row is about."),
+    "ignore": (list[str], "A column not to use; may be repeated."),
+    **FORM_OPTIONS,
+}
 
-@takes(FORM_OPTIONS)
+
+@takes(_OPTIONS)
 def bounds(
     *,
-    data: Annotated[
-        Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder of them.")
-    ],
+    data: Annotated[Path, typer.Argument(parser=path, help="A CSV or Parquet file, or a folder.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
-    agent_column: Annotated[
-        str | None, typer.Option(help="The column that says whose record a row is.")
-    ] = None,
-    person_column: Annotated[
-        str | None, typer.Option(help="The column that says which person a row is about.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A column not to use; may be repeated.")
-    ] = None,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Print a bounds file filled in from a table: edit it, then pass it to taciturn train."""
+    agents, persons, ignore = (given.pop(name) for name in list(_OPTIONS)[:3])
     form = Form().changed(given)
     frame = pd.concat(list(read_tables(data, form).values()), ignore_index=True)
-    owners = (name for name in (agent_column, person_column) if name is not None)
-    ignored = (*(ignore or ()), *owners)
+    ignored = (*(ignore or ()), *(name for name in (agents, persons) if name is not None))
     if target in ignored:
         raise InputError(
             f"the target {target!r} cannot be ignored or be the column of agents or persons"
         )
     draft = draft_from(frame, target, ignored=tuple(dict.fromkeys(ignored)), form=form)
-    error_line(_WARNING + _left_out(draft), kind="warning: ")
+    error_line(_WARNING + _left_out(draft.notes.left_out), kind="warning: ")
     if json:
         emit({**bounds_to_dict(draft.bounds), **dataclasses.asdict(draft.notes)})
     else:
         typer.echo(bounds_text(draft.bounds, draft.notes), nl=False)
 
 
-_WARNING = (
-    "these values come from the records; a certificate that rests on them is conditional until you "
-    'put public ranges and lists in their place and write source = "public"'
-)
-
-
-_SHOWN = 3  # the draft has a line for each
-
-
-def _left_out(draft: Draft) -> str:
-    reasons = draft.notes.left_out
-    if not reasons:
-        return ""
+def _left_out(reasons: Mapping[str, str]) -> str:
     alike: dict[str, list[str]] = {}
     for name, why in reasons.items():
         alike.setdefault(why, []).append(name)
-    said = [f"{_names(names)}: {why}" for why, names in alike.items()]
-    return f"; left out: {'; '.join(said)}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + more
+    said = []
+    for why, names in alike.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        said.append(f"{', '.join(map(repr, names[:_SHOWN]))}{more}: {why}")
+    return f"; left out: {'; '.join(said)}" if said else ""

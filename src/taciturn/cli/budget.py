@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from taciturn.budget import (
     accounts_in,
     open_account,
 )
-from taciturn.cli.console import Json, emit, error_line, path, printable, table
+from taciturn.cli.console import Json, emit, error_line, path, printable, table, takes
 from taciturn.errors import InputError
 from taciturn.report.accounts import account_text, bar, export, promise
 
@@ -27,69 +28,57 @@ budget = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(help="The name of the account.", metavar="NAME")]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--accounts",
-        parser=path,
-        help="The folder of accounts. [default: in the user's data folder]",
-    ),
-]
-Epsilon = Annotated[float, typer.Option(help="E, of all runs together.")]
-Delta = Annotated[float, typer.Option(help="D, of all runs together.")]
+_FOLDER = "The folder of accounts. [default: in the user's data folder]"
+Folder = Annotated[Path | None, typer.Option("--accounts", parser=path, help=_FOLDER)]
+_CURVES: dict[str, tuple[Any, str]] = {
+    "curves": (float, "Share for answers that are not Gaussian on all records. [default: 0]"),
+    "order": (int, "Of their divergences. [default: by the share]"),
+}
+_TERMS: dict[str, tuple[Any, str]] = {
+    "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
+    "unit": (str, "record, agent or person. [default: record]"),
+    "observer": (str, "messages, or sum, by secure aggregation on trust. [default: messages]"),
+    "colluders": (int, "Of the observer sum: how many agents tell their noise. [default: 1]"),
+}
 
 
 @budget.command("open")
-def open_(  # noqa: PLR0913, PLR0917 - one parameter per option
+@takes({**_CURVES, **_TERMS})
+def open_(
+    *,
     name: NameArgument,
-    epsilon: Epsilon,
-    delta: Delta,
-    curves: Annotated[
-        float,
-        typer.Option(help="Share set aside for answers that are not Gaussian on all records."),
-    ] = 0.0,
-    order: Annotated[
-        int | None, typer.Option(help="Of their divergences. [default: by the share]")
-    ] = None,
-    relation: Annotated[
-        str,
-        typer.Option(help="replace_one, zero_out, bounded_change:BETA or target_change:BETA."),
-    ] = "replace_one",
-    unit: Annotated[str, typer.Option(help="record, agent or person.")] = "record",
-    observer: Annotated[
-        str, typer.Option(help="messages, or sum, which takes secure aggregation on trust.")
-    ] = "messages",
-    colluders: Annotated[
-        int, typer.Option(help="Of the observer sum: how many agents tell their noise.")
-    ] = 1,
+    epsilon: Annotated[float, typer.Option(help="E, of all runs together.")],
+    delta: Annotated[float, typer.Option(help="D, of all runs together.")],
     accounts: Folder = None,
     json: Json = False,
+    **given: Any,
 ) -> None:
     """Open an account: a guarantee for all runs on one body of records."""
-    guarantee = Guarantee(epsilon, delta, curves, order)
-    terms = AccountTerms(relation, unit, observer, colluders)
-    _shown(open_account(name, guarantee, terms, folder=accounts), json=json)
+    curves = {k: given[k] for k in _CURVES if given[k] is not None}
+    terms = {k: given[k] for k in _TERMS if given[k] is not None}
+    opened = open_account(
+        name, Guarantee(epsilon, delta, **curves), AccountTerms(**terms), folder=accounts
+    )
+    _shown(opened, json=json)
+
+
+_RAISED: dict[str, tuple[Any, str]] = {
+    "epsilon": (float, "The new E. [default: as it is]"),
+    "delta": (float, "The new D. [default: as it is]"),
+    "curves": (float, "The new share of curves."),
+    "order": (int, "The new order of divergences."),
+}
 
 
 @budget.command("raise")
-def raise_(  # noqa: PLR0913, PLR0917 - one parameter per option
-    name: NameArgument,
-    epsilon: Annotated[float | None, typer.Option(help="The new E. [default: as it is]")] = None,
-    delta: Annotated[float | None, typer.Option(help="The new D. [default: as it is]")] = None,
-    curves: Annotated[float | None, typer.Option(help="The new share of curves.")] = None,
-    order: Annotated[int | None, typer.Option(help="The new order of divergences.")] = None,
-    accounts: Folder = None,
-    json: Json = False,
+@takes(_RAISED)
+def raise_(
+    *, name: NameArgument, accounts: Folder = None, json: Json = False, **given: Any
 ) -> None:
     """Replace the guarantee of an account by a larger one, for all its runs."""
     account = Account(name, accounts)
     before = account.state().guarantee
-    after = Guarantee(
-        before.epsilon if epsilon is None else epsilon,
-        before.delta if delta is None else delta,
-        before.curves if curves is None else curves,
-        before.order if order is None else order,
-    )
+    after = replace(before, **{k: new for k, new in given.items() if new is not None})
     if after == before:
         raise InputError("nothing is raised; give --epsilon, --delta, --curves or --order")
     account.raise_to(after)

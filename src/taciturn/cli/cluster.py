@@ -27,43 +27,32 @@ _AUTO = "auto"
 def join(given: dict[str, Any]) -> Processes:
     """Take the options of this module out of those given; return the processes, which meet now.
 
-    The first of them prints for all.
-
-    Raises
-    ------
-    InputError
-        If the options do not say where and which the processes are, or they do not meet.
+    The first of them prints for all. `InputError` if the options do not say where and which the
+    processes are, or they do not meet.
     """
     cluster, count, index = (given.pop(name) for name in OPTIONS)
-    if cluster is None:
-        if (count, index) != (None, None):
-            raise InputError(
-                "--processes and --process are for processes that meet at --cluster HOST:PORT; "
-                "mpirun, srun or a shell starts each of them, or leave them out"
-            )
-        return Processes()
-    if cluster == _AUTO:
-        if (count, index) != (None, None):
-            raise InputError(
-                "with --cluster auto the launcher says how many processes there are, and which is "
-                "which; leave --processes and --process out"
-            )
-    else:
+    if cluster not in {None, _AUTO}:
         _check_place(cluster, count, index)
-    if count == 1:
+    elif (count, index) != (None, None):
+        alone = (
+            "--processes and --process are for processes that meet at --cluster HOST:PORT; mpirun, "
+            "srun or a shell starts each of them, or leave them out"
+        )
+        launched = (
+            "with --cluster auto the launcher says how many processes there are, and which is "
+            "which; leave --processes and --process out"
+        )
+        raise InputError(alone if cluster is None else launched)
+    if cluster is None or count == 1:
         return Processes()
-    _keep_output_apart()
+    # what libraries write to standard output goes where errors go, so that results stand alone
+    results = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(results, "w", encoding="utf-8", buffering=1)
     processes = connect(None if cluster == _AUTO else cluster, count, index)
     if not processes.first:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - to the end
     return processes
-
-
-def _keep_output_apart() -> None:
-    """Send what libraries write to standard output where errors go; results stand alone."""
-    results = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = os.fdopen(results, "w", encoding="utf-8", buffering=1)
 
 
 def _check_place(cluster: str, count: int | None, index: int | None) -> None:
@@ -89,14 +78,10 @@ def check_among(processes: Processes, output: Output, options: Mapping[str, Any]
     """
     if processes.count == 1:
         return
-    asked = {
-        "--reference": output.reference,
-        "--oracle-metrics": output.oracle_metrics,
-    }
-    refused = [option for option, given in asked.items() if given]
-    if refused:
+    if output.reference or output.oracle_metrics:
+        refused = "--reference" if output.reference else "--oracle-metrics"
         raise InputError(
-            f"{refused[0]} reads all records at once, and each of several processes has those of "
+            f"{refused} reads all records at once, and each of several processes has those of "
             "its own agents; leave it out, or run in one process"
         )
     for file in options.values():

@@ -7,9 +7,10 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -49,19 +50,12 @@ def say(text: str) -> None:
     try:
         typer.echo(text)
     except OSError as error:
-        error_line(
-            f"standard output takes nothing ({error.strerror}); the run goes on", kind="warning: "
-        )
+        line = f"standard output takes nothing ({error.strerror}); the run goes on"
+        error_line(line, kind="warning: ")
 
 
 def printable(text: str) -> str:
-    r"""Return one line of text with control characters escaped, so that no terminal obeys them.
-
-    Examples
-    --------
-    >>> printable("\x1b[2Jage")
-    '\\x1b[2Jage'
-    """
+    """Return one line of text with control characters escaped, so that no terminal obeys them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -73,14 +67,7 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as text in aligned columns; the last column may be of any width.
-
-    Examples
-    --------
-    >>> print(table([["id", "verdict"], ["one", "holds"]]))
-    id   verdict
-    one  holds
-    """
+    """Return rows as text in aligned columns; the last column may be of any width."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
@@ -97,6 +84,23 @@ def path(text: str) -> Path:
     if "\0" in text:
         raise typer.BadParameter("no name of a file holds a null byte; name another")
     return Path(text)
+
+
+def path_option(text: str) -> Any:
+    """Return the declaration of an option that takes a path."""
+    return typer.Option(parser=path, help=text)
+
+
+def check_free(out: Path | None, *, force: bool) -> None:
+    """Raise `InputError` if a new file exists, unless it may be replaced."""
+    if out is not None and out.exists() and not (force and out.is_file()):
+        raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
+
+
+def first_given(options: Mapping[str, Any], names: Iterable[str] | None = None) -> str | None:
+    """Return the first of these options that has a value, as it is typed; None if none has."""
+    given = [n for n in (options if names is None else names) if options.get(n) is not None]
+    return f"--{given[0].replace('_', '-')}" if given else None
 
 
 def read_text(file: Path) -> str:
@@ -146,6 +150,21 @@ def leave_if_busy(code: int) -> None:
 
 
 @contextmanager
+def _progress(counted: str, start: str, total: int | None, *, transient: bool) -> Iterator[Any]:
+    """Yield a function that updates a bar on standard error, of a task with this description."""
+    from rich import progress as bars  # noqa: PLC0415 - start-up
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    columns = ("{task.description}", bars.BarColumn(), counted, bars.TimeElapsedColumn())
+    further = ("elapsed,", bars.TimeRemainingColumn(), "remaining")
+    console = Console(stderr=True)
+    with bars.Progress(
+        *columns, *further, console=console, transient=transient, redirect_stdout=False
+    ) as progress:
+        yield partial(progress.update, progress.add_task(start, total=total))
+
+
+@contextmanager
 def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | None]:
     """Yield a function of the number of rows that were read, and of all; None if no bar is shown.
 
@@ -154,20 +173,11 @@ def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | 
     if not shown:
         yield None
         return
-    from rich import progress as bars  # noqa: PLC0415 - start-up
-    from rich.console import Console  # noqa: PLC0415 - start-up
-
-    columns = ("{task.description}", bars.BarColumn(), "{task.completed:,} rows")
-    console = Console(stderr=True)
-    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
-    with bars.Progress(
-        *columns, *timed, console=console, transient=True, redirect_stdout=False
-    ) as progress:
-        task = progress.add_task("counting", total=None)
+    with _progress("{task.completed:,} rows", "counting", None, transient=True) as update:
 
         def report(done: int, total: int | None) -> None:
             doing = "counting" if total is None else "reading"
-            progress.update(task, completed=done, total=total, description=doing)
+            update(completed=done, total=total, description=doing)
 
         yield report
 
@@ -181,19 +191,13 @@ def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
     if not shown:
         yield None
         return
-    from rich import progress as bars  # noqa: PLC0415 - start-up
-    from rich.console import Console  # noqa: PLC0415 - start-up
-
-    counted = ("{task.description}", bars.BarColumn(), bars.MofNCompleteColumn(), "rounds")
-    timed = (bars.TimeElapsedColumn(), "elapsed,", bars.TimeRemainingColumn(), "remaining")
-    console = Console(stderr=True)
-    with bars.Progress(*counted, *timed, console=console, redirect_stdout=False) as progress:
-        task = progress.add_task("preparing", total=rounds)
+    counted, most = f"{{task.completed:{len(str(rounds))}}}/{rounds} rounds", 0
+    with _progress(counted, "preparing", rounds, transient=False) as update:
 
         def report(finished: Any) -> None:
-            done = max(int(finished), int(progress.tasks[0].completed))
-            doing = "training" if done < rounds else "measuring"
-            progress.update(task, completed=done, description=doing)
+            nonlocal most
+            most = max(int(finished), most)
+            update(completed=most, description="training" if most < rounds else "measuring")
 
         yield report
 
@@ -211,10 +215,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "target": (str, "Tables: the column to predict."),
     "bounds": (Path, "Tables: TOML file of public facts; see taciturn bounds."),
     "agent_column": (str, "Tables: the column that says whose record a row is."),
-    "person_column": (
-        str,
-        "Tables: the column that says which person a row is about, with --rows-per-person.",
-    ),
+    "person_column": (str, "Tables: the column of persons, with --rows-per-person."),
     "test": (Path, "Tables: a file of test records, which are public."),
     **FORM_OPTIONS,
 }
@@ -222,10 +223,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Of the noise: the run is then a reproduction, not private."),
-]
+Seed = Annotated[int | None, typer.Option(help="Of noise: a reproduction then, not private.")]
 
 
 def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,18 +10,10 @@ import typer
 from taciturn import checks, privacy
 from taciturn.cli.console import Json, emit, one_of
 from taciturn.errors import InputError
-from taciturn.privacy import (
-    Event,
-    GaussianAnswer,
-    LaplaceAnswer,
-    Sampled,
-    gaussian_multiplier,
-    multiplier_for,
-    relation_named,
-)
 
 _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")
+_MOST_EPSILON = 1e6
 
 
 def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -48,56 +39,40 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
         checks.fraction("sampling-rate", sampling_rate)
     if (multiplier is None) == (epsilon is None):
         raise InputError("give either --multiplier or --epsilon; the other one is computed")
-    event = _event(mechanism, sampling_rate)
+    answer = privacy.GaussianAnswer if mechanism == "gaussian" else privacy.LaplaceAnswer
+
+    def event(multiplier: float) -> privacy.Event:
+        one = answer(multiplier)
+        return one if sampling_rate is None else privacy.Sampled(one, sampling_rate)
+
+    known = privacy.relation_named(relation)
     if multiplier is None:
-        multiplier = _needed(event, epsilon, rounds, delta, relation)
+        total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
+        if total > _MOST_EPSILON:
+            raise InputError(
+                f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}"
+            )
+        if mechanism == "gaussian" and sampling_rate is None:
+            multiplier = privacy.gaussian_multiplier(total, delta, rounds)
+        else:
+            multiplier = privacy.multiplier_for(
+                event, rounds=rounds, epsilon=total, delta=delta, relation=known
+            )
+    spent = privacy.account([(event(multiplier), rounds)], delta=delta, relation=known)
     values = {
         "mechanism": mechanism,
         "multiplier": multiplier,
         "rounds": rounds,
         "sampling_rate": sampling_rate,
         "relation": relation,
-        **_spent(event(multiplier), rounds, delta, relation),
+        "epsilon": "infinity" if math.isinf(spent.epsilon) else spent.epsilon,
+        "delta": delta,
+        "mu": "infinity" if spent.mu is not None and math.isinf(spent.mu) else spent.mu,
     }
     if json:
         emit(values)
     else:
         typer.echo(_sentence(values))
-
-
-_MOST_EPSILON = 1e6
-
-
-def _event(mechanism: str, rate: float | None) -> Callable[[float], Event]:
-    answer = GaussianAnswer if mechanism == "gaussian" else LaplaceAnswer
-    if rate is None:
-        return answer
-    return lambda multiplier: Sampled(answer(multiplier), rate)
-
-
-def _needed(
-    event: Callable[[float], Event],
-    epsilon: float | None,
-    rounds: int,
-    delta: float,
-    relation: str,
-) -> float:
-    total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
-    if total > _MOST_EPSILON:
-        raise InputError(f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}")
-    if event is GaussianAnswer:
-        return gaussian_multiplier(total, delta, rounds)
-    return multiplier_for(
-        event, rounds=rounds, epsilon=total, delta=delta, relation=relation_named(relation)
-    )
-
-
-def _spent(event: Event, rounds: int, delta: float, relation: str) -> dict[str, Any]:
-    events = [(event, rounds)]
-    spent = privacy.account(events, delta=delta, relation=relation_named(relation))
-    epsilon = "infinity" if math.isinf(spent.epsilon) else spent.epsilon
-    mu = "infinity" if spent.mu is not None and math.isinf(spent.mu) else spent.mu
-    return {"epsilon": epsilon, "delta": delta, "mu": mu}
 
 
 def _sentence(values: dict[str, Any]) -> str:

@@ -11,8 +11,8 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -51,8 +51,16 @@ def keep_programs() -> None:
 
 def _folder() -> Path:
     """Return the folder of the programs for this kind of processor, made if need be."""
-    place = Path(os.environ.get(FOLDER) or _user_cache() / "taciturn" / "programs")
-    kept = place / f"taciturn-programs-{_processor()}"
+    mac = sys.platform == "darwin"
+    cache = None if mac else os.environ.get("XDG_CACHE_HOME")
+    usual = "Library/Caches" if mac else ".cache"  # of the home, if there is one
+    place = Path(os.environ.get(FOLDER) or Path(cache or Path.home() / usual, "taciturn/programs"))
+    # a name that differs where a program might not run: JAX's own names say no more
+    features = f"{platform.machine()} {platform.processor()}"
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    kept = place / f"taciturn-programs-{hashlib.sha256(features.encode()).hexdigest()[:16]}"
     place.parent.mkdir(parents=True, exist_ok=True)
     for folder in (place, kept):
         folder.mkdir(mode=0o700, exist_ok=True)  # whatever a umask lets others do
@@ -66,21 +74,6 @@ def _folder() -> Path:
         if full or time.time() - facts.st_mtime > _MONTH:
             file.unlink(missing_ok=True)
     return kept
-
-
-def _user_cache() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-def _processor() -> str:
-    """Return a name that differs where a program might not run: JAX's own names say no more."""
-    features = f"{platform.machine()} {platform.processor()}"
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return hashlib.sha256(features.encode()).hexdigest()[:16]
 
 
 ENTRY_POINTS = "taciturn.commands"
@@ -99,27 +92,23 @@ class Command:
     function: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
-        """Return the function."""
+        """Return the function, imported without the garbage collector.
+
+        It finds nothing in modules, which stay to the end of the process, and takes a sixth.
+        """
         module, _, name = self.function.partition(":")
-        with _without_collection():
-            loaded = importlib.import_module(module)
-        function: Callable[..., Any] | typer.Typer = getattr(loaded, name)
-        return function
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Import without the garbage collector, which finds nothing in modules and takes a sixth."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # once a process: modules stay to its end
-            gc.freeze()
-        gc.enable()
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            loaded: Callable[..., Any] | typer.Typer = getattr(
+                importlib.import_module(module), name
+            )
+        finally:
+            if enabled:
+                if not gc.get_freeze_count():  # once a process
+                    gc.freeze()
+                gc.enable()
+        return loaded
 
 
 _SUMMARIES = {
@@ -139,16 +128,13 @@ BUILT_IN = tuple(
     Command(name, summary, f"taciturn.cli.{name}:{name}") for name, summary in _SUMMARIES.items()
 )
 
-# commands that have another name now
-RENAMED: Mapping[str, str] = {"account": "cost"}
-# what a package that is not installed would add
-ELSEWHERE: Mapping[str, str] = {
-    "claims": "papers",
-    "reproduce": "papers",
-    "attack": "papers",
-    "grid": "power",
-    "study": "federation",
-    "site": "federation",
+# for commands that have another name now, or come with a package that is not installed
+_CLONE = "it comes with taciturn-{0}: in a clone, pip install -e {0}"
+_HINTS: Mapping[str, str] = {
+    "account": "it is called cost now, and taciturn budget keeps accounts of what is spent",
+    **dict.fromkeys(("claims", "reproduce", "attack"), _CLONE.format("papers")),
+    **dict.fromkeys(("study", "site"), _CLONE.format("federation")),
+    "grid": _CLONE.format("power"),
 }
 
 
@@ -198,24 +184,12 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
     )
     app.callback()(_top)
     for other, command in known.items():
-        if other == name:
-            _add(app, name, command)
+        loaded = command.load() if other == name else lambda: None
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, help=command.summary)
         else:
-            app.command(other, help=command.summary)(_not_loaded)
+            app.command(other, help=None if other == name else command.summary)(loaded)
     return app
-
-
-def _add(app: typer.Typer, name: str, command: Command) -> None:
-    """Add a command to the application, or one with commands of its own."""
-    loaded = command.load()
-    if isinstance(loaded, typer.Typer):
-        app.add_typer(loaded, name=name, help=command.summary)
-    else:
-        app.command(name)(loaded)
-
-
-def _not_loaded() -> None:
-    """Stand for a command that is not loaded."""
 
 
 def _show_version(requested: bool) -> bool:
@@ -237,20 +211,12 @@ def _top(
 def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
     """Return what a user of a command is told of an error."""
     if isinstance(error, TyperException):
-        return f"{error.format_message().rstrip('.')}{_hint(known, name)}"
+        hint = _HINTS.get(name, "see taciturn --help")
+        hint = f"see taciturn {name} --help" if name in known else hint
+        return f"{error.format_message().rstrip('.')}; {hint}"
     if isinstance(error, MemoryError):
         return "this needs more memory than there is; ask for fewer rounds, runs or agents"
     if isinstance(error, OSError):  # most often of a disk or a standard output that is full
         where = f" ({error.filename})" if error.filename else ""
         return f"the system could not read or write{where}: {error.strerror or error}"
     return str(error)
-
-
-def _hint(known: Mapping[str, Command], name: str) -> str:
-    if name in RENAMED and name not in known:
-        new = RENAMED[name]
-        return f"; it is called {new} now, and taciturn budget keeps accounts of what is spent"
-    if name in ELSEWHERE and name not in known:
-        folder = ELSEWHERE[name]
-        return f"; it comes with taciturn-{folder}: in a clone, pip install -e {folder}"
-    return f"; see taciturn {name} --help" if name in known else "; see taciturn --help"

@@ -6,42 +6,27 @@ the user wrote is `module:Class` in place of a name.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Literal
 
-from taciturn import checks
-from taciturn.algorithms import (
-    METHODS,
-    Algorithm,
-    Composition,
-    GossipAlgorithm,
-    Method,
-    RelayAlgorithm,
-    Setting,
-    Value,
-)
+from taciturn import algorithms, checks, proposal
+from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Setting, Value
 from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
 from taciturn.oracles import Gradient
 from taciturn.privacy import Observer, Sum, observer_named
 from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
-from taciturn.proposal import (
-    DEFAULT_NETWORK,
-    DEFAULT_REGULARISER,
-    Named,
-    NetworkRequest,
-    Request,
-    StructureRequest,
-)
-from taciturn.training import DEFAULT_AGENTS
+from taciturn.proposal import Named, Request, StructureRequest
+from taciturn.training import DEFAULT_AGENTS, Division
 
 
 def _methods_help() -> str:
@@ -62,31 +47,15 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "agents": (int, f"Number of agents. [default: {DEFAULT_AGENTS}; 1 with --structure]"),
     "features": (str, f"Public feature map: {feature_usage()}. [default: the columns]"),
     "centre": (bool, "Learn a private centre of the rows first. [default: where that pays]"),
-    "evaluate": (
-        float,
-        "Share of each agent's records, or persons, as in 0.1, that is held out and scores the "
-        "model privately.",
-    ),
+    "evaluate": (float, "Share of each agent's records, or persons, held out to score the model."),
     "loss": (str, f"{usage(LOSSES)}. [default: by the target]"),
-    "class_weight": (
-        list[str],
-        "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1 for each label]",
-    ),
-    "prior": (
-        list[str],
-        "LABEL=SHARE, public, once for each label: weights by which labels count alike.",
-    ),
-    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {DEFAULT_REGULARISER}]"),
+    "class_weight": (list[str], "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1]"),
+    "prior": (list[str], "LABEL=SHARE, public, for each label: weights by which all count alike."),
+    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {proposal.DEFAULT_REGULARISER}]"),
     "constraint": (str, f"{usage(CONSTRAINTS)}. [default: none]"),
     "clip": (float, "Bound on a record's coefficient. [default: by the loss]"),
-    "rows_per_person": (
-        int,
-        "Protect persons, not single records: the most rows of one that count. Public.",
-    ),
-    "agents_per_person": (
-        int,
-        "With --rows-per-person: the most agents who have rows of a person. Public. [default: 1]",
-    ),
+    "rows_per_person": (int, "To protect persons: the most rows of one that count. Public."),
+    "agents_per_person": (int, "The most agents who have rows of a person. Public. [default: 1]"),
     "observer": (
         str,
         "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
@@ -94,8 +63,7 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     ),
     "colluders": (
         int,
-        "With --observer sum: the most participants who tell the observer what they know. "
-        "[default: 1]",
+        "With --observer sum: the most agents who tell it all they know. [default: 1]",
     ),
     "relation": (str, "replace_one or zero_out. [default: replace_one]"),
     "algorithm": (str, _methods_help()),
@@ -105,18 +73,12 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         str,
         "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
         "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        f"--algorithm names gossip or a relay [default for these: {DEFAULT_NETWORK}].",
+        f"--algorithm names gossip or a relay [default for these: {proposal.DEFAULT_NETWORK}].",
     ),
     "walk": (str, "On a relay: cyclic or random. [default: cyclic]"),
     "cap": (int, "On a relay: the most answers of an agent."),
-    "exchanges": (
-        int,
-        "In gossip: exchanges of messages per question; more cost no privacy. [default: 1]",
-    ),
-    "split_seed": (
-        int,
-        "Of the split of published data; with --seed also of who owns what. [default: 0]",
-    ),
+    "exchanges": (int, "In gossip: per question; more cost no privacy. [default: 1]"),
+    "split_seed": (int, "Of the split of published data; with --seed of owners too. [default: 0]"),
 }
 
 
@@ -126,8 +88,15 @@ class RunOptions:
 
     request: Request
     structure: StructureRequest
+    features: str | None
     agents: int | None
     default_agents: int
+
+    def division(self) -> Division:
+        """Return how records are to be divided."""
+        return Division.of_request(
+            self.request, self.agents, default=self.default_agents, features=self.features
+        )
 
 
 def method_options(
@@ -138,25 +107,18 @@ def method_options(
     The text names those of `methods` that have it, with the default, which the command may change.
     """
     options = {one.name: one for method in METHODS.values() for one in method.options}
-    texts = {name: _by_default(name, methods, defaults) for name in options}
-    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
-
-
-def _by_default(name: str, methods: Mapping[str, Method], defaults: Mapping[str, Value]) -> str:
-    """Return the methods that have an option, with its default, as a sentence."""
-    having: dict[str, list[str]] = {}
+    having: dict[str, dict[str, list[str]]] = {name: {} for name in options}
     for title, method in methods.items():
         for option in method.options:
-            if option.name == name:
-                default = defaults.get(name, option.default)
-                text = f"{default:g}" if isinstance(default, float) else str(default)
-                if callable(default):
-                    text = "derived from public facts"
-                having.setdefault(text, []).append(title)
-    if not having:
-        return "Only of methods that this command does not take."
-    parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in having.items())
-    return f"Of {'; '.join(parts)}."
+            default = defaults.get(option.name, option.default)
+            text = f"{default:g}" if isinstance(default, float) else str(default)
+            text = "derived from public facts" if callable(default) else text
+            having[option.name].setdefault(text, []).append(title)
+    texts = dict.fromkeys(options, "Only of methods that this command does not take.")
+    for name, found in having.items():
+        parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in found.items())
+        texts[name] = f"Of {'; '.join(parts)}." if found else texts[name]
+    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
 
 
 def rounds_help() -> str:
@@ -171,7 +133,10 @@ def all_options() -> dict[str, tuple[Any, str]]:
     return {**_RUN, **method_options()}
 
 
-_AS_GIVEN = ("relation", "split_seed", "rows_per_person", "agents_per_person")
+_AS_GIVEN = (
+    "epsilon", "delta", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
+    "agents_per_person",
+)  # fmt: skip
 
 
 def _observer(name: str | None, colluders: int | None) -> Observer:
@@ -199,17 +164,13 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     names = ("loss", "regulariser", "constraint")
     parts: dict[str, Any] = {k: Named.parse(k, given[k]) for k in names if given[k] is not None}
     request = Request(
-        epsilon=given["epsilon"],
-        delta=given["delta"],
         algorithm=algorithm,
         class_weight=_by_label("class-weight", given["class_weight"]),
         prior=_by_label("prior", given["prior"]),
-        clip=given["clip"],
         rounds=rounds,
         centre=given["centre"],
-        evaluate=given["evaluate"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=NetworkRequest(
+        network=proposal.NetworkRequest(
             **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
         ),
         methods=methods,
@@ -225,6 +186,7 @@ def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
     return RunOptions(
         request=request,
         structure=structure,
+        features=given.get("features"),  # taciturn plan has them of the data
         agents=given["agents"],
         default_agents=DEFAULT_AGENTS if structure.name is None else 1,
     )
@@ -239,10 +201,9 @@ def _by_label(option: str, given: list[str] | None) -> dict[str, float] | None:
         label, sign, number = text.rpartition("=")  # a label may have an equals sign, too
         if label in numbers:
             raise InputError(f"--{option} is given twice for {label!r}; give it once")
-        try:
+        numbers[label] = math.nan
+        with suppress(ValueError):
             numbers[label] = float(number) if sign else math.nan
-        except ValueError:
-            numbers[label] = math.nan
         if math.isnan(numbers[label]):
             raise InputError(
                 f"--{option} is {text!r}; give a label and a number, as in --{option} yes=0.5"
@@ -254,34 +215,34 @@ def methods_with(name: str) -> Mapping[str, Method]:
     """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
         return METHODS
-    target, factory = _attribute(name), factory_named(name)
-    stated = getattr(target, "network", None)  # of a function, whose result is not known yet
+    target, factory = _imported(name), factory_named(name)
+    # of a function it is stated, for its result is not known yet
+    stated = getattr(target, "network", None)
     network: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
-    if isinstance(target, type) and issubclass(target, RelayAlgorithm):
+    if isinstance(target, type) and issubclass(target, algorithms.RelayAlgorithm):
         network = "relay"
-    elif isinstance(target, type) and issubclass(target, GossipAlgorithm):
+    elif isinstance(target, type) and issubclass(target, algorithms.GossipAlgorithm):
         network = "gossip"
-    method = Method(
-        build=lambda setting: _composition(factory, setting),
-        summary="a method of your own",
-        network=network,
-    )
+
+    def build(setting: Setting) -> Composition:
+        result = factory(setting.problem)
+        if isinstance(result, Composition):
+            return result
+        return Composition(result, (Gradient(setting.problem.loss, setting.clip),))
+
+    method = Method(build=build, summary="a method of your own", network=network)
     return MappingProxyType({**METHODS, name: method})
 
 
 def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     """Return the function or class that `module:Class` names, which builds an algorithm.
 
-    Any exception that it raises becomes an `InputError` of one line.
-
-    Raises
-    ------
-    InputError
-        If the module cannot be imported, or holds nothing of that name that can be called.
+    `InputError` if the module cannot be imported, or holds nothing of that name that can be called,
+    and in place of any exception that the function raises.
     """
-    target = _attribute(name)
+    target = _imported(name)
 
-    @functools.wraps(target, updated=())
+    @wraps(target, updated=())
     def factory(problem: Problem) -> Algorithm | Composition:
         try:
             result = target(problem)
@@ -300,24 +261,15 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     return factory
 
 
-def _attribute(name: str) -> Callable[[Problem], Any]:
+def _imported(name: str) -> Callable[[Problem], Any]:
+    """Return what `module:name` names; modules of the working folder count, as for python -m."""
     module, _, attribute = name.partition(":")
-    target: Callable[[Problem], Any] | None = getattr(_imported(name, module), attribute, None)
-    if not callable(target):
-        raise InputError(
-            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
-            "makes an algorithm of a problem"
-        )
-    return target
-
-
-def _imported(name: str, module: str) -> ModuleType:
-    if os.getcwd() not in sys.path:  # as python -m does
+    if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
         raise InputError(f"algorithm {name!r}: {module!r} is no name of a module")
     try:
-        return importlib.import_module(module)
+        target = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise InputError(
             f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
@@ -326,17 +278,14 @@ def _imported(name: str, module: str) -> ModuleType:
         raise InputError(
             f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
         ) from error
+    if not callable(target):
+        raise InputError(
+            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
+            "makes an algorithm of a problem"
+        )
+    found: Callable[[Problem], Any] = target
+    return found
 
 
 def _in_a_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _composition(
-    factory: Callable[[Problem], Algorithm | Composition], setting: Setting
-) -> Composition:
-    """Return the algorithm that the factory builds, with the library's gradient as its question."""
-    result = factory(setting.problem)
-    if isinstance(result, Composition):
-        return result
-    return Composition(result, (Gradient(setting.problem.loss, setting.clip),))

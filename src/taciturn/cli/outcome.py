@@ -12,17 +12,10 @@ from typing import Any
 
 import typer
 
+from taciturn import report
 from taciturn.cli.console import emit, error_line, printable
 from taciturn.errors import reason
-from taciturn.report import (
-    ORACLE,
-    charged_line,
-    error_name,
-    numbered,
-    results,
-    save,
-    save_released,
-)
+from taciturn.report import ORACLE, charged_line, error_name, numbered, results, save
 from taciturn.tables import Report
 from taciturn.training import Attempts, Metrics, Training
 
@@ -59,7 +52,7 @@ class Keeper:
     def keep(self, training: Training) -> None:
         """Write model, trace and certificate, if a report is asked for."""
         if self.folder is not None:
-            self.certificate = save_released(training, self.folder, force=self.output.force)
+            self.certificate = report.save_released(training, self.folder, force=self.output.force)
 
     def settle(self, training: Training) -> None:
         """Write it now where it could not be written before, if need be into another folder.
@@ -132,22 +125,16 @@ def _print_figures(training: Training) -> None:
 
 
 def _where(certificate: Path | None) -> list[str]:
+    """Return where the report is, and that earlier certificates stand beside its own."""
     if certificate is None:
         return ["No report was written; --out DIR writes one"]
-    out = certificate.parent
-    page = out / "report.html"
-    found = [f"Report: {page}"] if page.exists() else []
-    return [*found, f"Model: {out / 'model.json'}", *_kept(certificate)]
-
-
-def _kept(certificate: Path) -> list[str]:
-    """Return where the certificate is, and that earlier ones stand beside it."""
-    earlier = len(numbered(certificate.parent)) - 1
-    line = f"Certificate: {certificate}"
-    if not earlier:
-        return [line]
-    others = "that of an earlier run is" if earlier == 1 else f"those of {earlier} earlier runs are"
-    return [f"{line}; {others} kept beside it, and losses on the same records add up"]
+    out, earlier = certificate.parent, len(numbered(certificate.parent)) - 1
+    page, line = out / "report.html", f"Certificate: {certificate}"
+    if earlier:
+        those = "that of an earlier run is"
+        those = those if earlier == 1 else f"those of {earlier} earlier runs are"
+        line += f"; {those} kept beside it, and losses on the same records add up"
+    return [*([f"Report: {page}"] if page.exists() else []), f"Model: {out / 'model.json'}", line]
 
 
 def _measured(training: Training) -> list[str]:

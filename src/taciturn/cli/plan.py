@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from taciturn import checks
+from taciturn import checks, proposal
 from taciturn.algorithms import METHODS, Method, rounds_by_default
-from taciturn.cli.console import Force, Json, emit, interruptible, path, table, takes
+from taciturn.cli import console
+from taciturn.cli.console import Force, Json, path_option
 from taciturn.cli.options import all_options, method_options, run_options
-from taciturn.cli.records import PublicOptions, counts_of, data_facts, whole_numbers
+from taciturn.cli.records import counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.evaluation import Width, expected_width
 from taciturn.models import write_text
-from taciturn.proposal import (
-    NONE,
-    Proposal,
-    Request,
-    centre_text,
-    centre_warning,
-    network_rows,
-    network_values,
-    propose,
-)
-from taciturn.proposal.forecast import (
-    PREDICTED,
-    Forecast,
-    floor,
-    forecast,
-    recommended,
-    risk_of_zero,
-    risk_warning,
-    worse_than_zero,
-)
+from taciturn.proposal import Proposal, Request, forecast
 from taciturn.report import counted, strict
 from taciturn.tables import encoded_names
 from taciturn.training import warnings_of
@@ -45,8 +27,6 @@ from taciturn.training import warnings_of
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
-
-
 _FACTS: dict[str, tuple[Any, str]] = {
     "records": (int, "Of all agents together."),
     "persons": (int, "Of all agents together, in place of records; with --rows-per-person."),
@@ -58,20 +38,16 @@ _FACTS: dict[str, tuple[Any, str]] = {
 }
 
 
-@takes({**_FACTS, **all_options()})
+@console.takes({**_FACTS, **all_options()})
 def plan(
     *,
     data: Annotated[
-        str | None,
-        typer.Argument(help="A data set by name; for other records give public facts."),
+        str | None, typer.Argument(help="A data set by name; for others give public facts.")
     ] = None,
     rounds: Annotated[
         str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A new file for the proposal, which taciturn train runs."),
-    ] = None,
+    out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
     force: Force = False,
     json: Json = False,
     **given: Any,
@@ -80,70 +56,68 @@ def plan(
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")
-    stated = {name: given.pop(name) for name in _FACTS}
-    facts = PublicOptions(data=data, features=features, **stated)
-    if out is not None and out.exists() and not (force and out.is_file()):
-        raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
+    stated = {name: given.pop(name) for name in _FACTS} | {"data": data, "features": features}
+    console.check_free(out, force=force)
     numbers = _numbers(rounds)
     if out is not None and numbers is not None and len(numbers) > 1:
         raise InputError(
             f"--out writes a proposal of one number of rounds, and --rounds has {len(numbers)}; "
             "give the one that taciturn train shall run"
         )
-    answer = interruptible(lambda: _answer(facts, given, numbers))
+    answer = console.interruptible(lambda: _answer(stated, given, numbers))
+    values = _values(answer)
     if out is not None:
         write_text(answer.proposal.to_json() + "\n", out)
     if json:
-        emit(strict({**answer.to_dict(), "out": None if out is None else str(out)}))
+        console.emit(strict({**values, "out": None if out is None else str(out)}))
     else:
-        typer.echo(_sentences(answer, out))
+        typer.echo(_sentences(answer, values, out))
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     proposal: Proposal
-    floor: float
-    forecasts: tuple[Forecast, ...]
-    best: Forecast | None
-    centre: str | None
-    planned: Plan
+    plan: Plan
+    forecasts: Sequence[forecast.Forecast]
+    best: forecast.Forecast | None
     width: Width | None
-    warnings: tuple[str, ...]
 
-    @property
-    def gradient_bound(self) -> float:
-        """The largest gradient of a record, on the rows that the method asks about."""
-        return self.proposal.setting.facts.gradient_bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; None where no prediction is known."""
-        facts, budget = self.proposal.facts, self.proposal.budget
-        return {
-            **counted(self.proposal),
-            "agents": facts.agents,
-            "coordinates": facts.dimension,
-            "loss": str(self.proposal.clipped_loss),
-            "clip": self.proposal.clip,
-            "centre": self.centre,
-            **network_values(self.proposal, self.planned),
-            "class_weights": self.proposal.class_weights,
-            "record_norm": facts.record_norm,
-            "gradient_bound": self.gradient_bound,
-            **{k: getattr(budget, k) for k in _BUDGET},
-            "rounds": self.proposal.rounds,
-            "floor": self.floor,
-            "risk_of_zero": risk_of_zero(self.proposal),
-            "worse_than_zero": worse_than_zero(self.proposal, self.best or self.forecasts[0]),
-            "forecasts": [dataclasses.asdict(f) for f in self.forecasts],
-            "recommended": None if self.best is None else dataclasses.asdict(self.best),
-            "evaluation": None if self.width is None else dataclasses.asdict(self.width),
-            "proposal": self.proposal.digest,
-            "warnings": self.warnings,
-        }
+def _values(answer: _Answer) -> dict[str, Any]:
+    """Return plain values; None where no prediction is known."""
+    planned, plan, forecasts, best, width = answer
+    facts, budget = planned.facts, planned.budget
+    # the largest gradient of a record on the rows that the method asks about
+    gradient = planned.setting.facts.gradient_bound
+    return {
+        **counted(planned),
+        "agents": facts.agents,
+        "coordinates": facts.dimension,
+        "loss": str(planned.clipped_loss),
+        "clip": planned.clip,
+        "centre": proposal.centre_text(planned, plan),
+        **proposal.network_values(planned, plan),
+        "class_weights": planned.class_weights,
+        "record_norm": facts.record_norm,
+        "gradient_bound": gradient,
+        **{k: getattr(budget, k) for k in _BUDGET},
+        "rounds": planned.rounds,
+        "floor": forecast.floor(facts, budget.epsilon, units=planned.units),
+        "risk_of_zero": forecast.risk_of_zero(planned),
+        "worse_than_zero": forecast.worse_than_zero(planned, best or forecasts[0]),
+        "forecasts": [asdict(one) for one in forecasts],
+        "recommended": None if best is None else asdict(best),
+        "evaluation": None if width is None else asdict(width),
+        "proposal": planned.digest,
+        "warnings": (
+            *warnings_of(planned),
+            *forecast.risk_warning(planned, best or forecasts[0]),
+            *proposal.centre_warning(planned, plan),
+        ),
+    }
 
 
 def _answer(
-    facts: PublicOptions, options: dict[str, Any], rounds: tuple[int, ...] | None
+    stated: dict[str, Any], options: dict[str, Any], rounds: tuple[int, ...] | None
 ) -> _Answer:
     single = rounds[0] if rounds is not None and len(rounds) == 1 else None
     default = options
@@ -152,12 +126,9 @@ def _answer(
     run = run_options(default, rounds=single)
     request = run.request
     checks.positive("epsilon", request.epsilon)
-    data = data_facts(facts, request.loss)
+    data = data_facts(stated, request.loss)
     counts = counts_of(
-        facts,
-        run.agents,
-        default=run.default_agents,
-        rows_per_person=request.rows_per_person,
+        stated, run.agents, default=run.default_agents, rows_per_person=request.rows_per_person
     )
     columns = tuple(map(str, range(data.columns)))
     if data.feature_map is not None:
@@ -165,66 +136,46 @@ def _answer(
     elif data.table is not None:
         columns = encoded_names(data.table.bounds)
     structure = run.structure.structure(columns)
-    dealt = facts.counts is None and len(counts) > 1  # --counts says what each agent has
-    proposal = propose(data, counts, request, structure, dealt=dealt)
-    names = [proposal.method.name] if request.centre else _names(proposal, options)
+    dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
+    planned = proposal.propose(data, counts, request, structure, dealt=dealt)
+    names = [planned.method.name] if request.centre else _names(planned, options)
     forecasts = []
     for name in names:
         method = request.methods[name]
         needed = structure if method.structure == "required" else None
-        alone = _alone(request, name, options)
+        # of another method its options and the loss alone
+        kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
+        none = proposal.NONE
+        alone = replace(request, algorithm=name, options=kept, regulariser=none, constraint=none)
         for count in _rounds(method, len(counts), alone, rounds):
-            now = dataclasses.replace(alone, rounds=count)
-            compared = propose(data, counts, now, needed, dealt=dealt)
-            forecasts.append(forecast(compared, request.methods))
-    planned = proposal.plan(request.methods)
-    best = recommended(f for f in forecasts if f.algorithm == names[0])
-    return _Answer(
-        proposal=proposal,
-        floor=floor(proposal.facts, request.epsilon, units=proposal.units),
-        forecasts=tuple(forecasts),
-        best=best,
-        centre=centre_text(proposal, planned),
-        planned=planned,
-        width=expected_width(proposal, planned),
-        warnings=(
-            *warnings_of(proposal),
-            *risk_warning(proposal, best or forecasts[0]),
-            *centre_warning(proposal, planned),
-        ),
-    )
-
-
-def _alone(request: Request, name: str, options: dict[str, Any]) -> Request:
-    """Return the request for another method, with its options and the loss alone."""
-    method = request.methods[name]
-    kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
-    return dataclasses.replace(
-        request, algorithm=name, rounds=None, options=kept, regulariser=NONE, constraint=NONE
-    )
+            now = replace(alone, rounds=count)
+            compared = proposal.propose(data, counts, now, needed, dealt=dealt)
+            forecasts.append(forecast.forecast(compared, request.methods))
+    plan = planned.plan(request.methods)
+    best = forecast.recommended(one for one in forecasts if one.algorithm == names[0])
+    return _Answer(planned, plan, forecasts, best, expected_width(planned, plan))
 
 
 def _rounds(
     method: Method, agents: int, request: Request, given: tuple[int, ...] | None
 ) -> tuple[int, ...]:
-    """Return the numbers of rounds to look at."""
+    """Return the numbers of rounds to look at, with that which taciturn train would run."""
     if method.rounds == 1:
         return (1,)
     if given is not None:
         return given
     usual = rounds_by_default(method, agents, request.options)
-    # what taciturn train would run is among them
     return tuple(sorted({*_COMPARED, usual})) if usual == method.rounds else (usual,)
 
 
-def _names(proposal: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
+def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods to forecast, the default of `taciturn train` first."""
     if options["algorithm"] is not None:
         return (options["algorithm"],)
-    sampled, squared = options["sampling_rate"] is not None, proposal.data.task == "regression"
+    sampled, squared = options["sampling_rate"] is not None, planned.data.task == "regression"
     return tuple(
         name
-        for name in PREDICTED
+        for name in forecast.PREDICTED
         if (sampled or not METHODS[name].sampled) and (squared or METHODS[name].rounds > 1)
     )
 
@@ -238,86 +189,70 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted(set(numbers)))
 
 
-def _sentences(answer: _Answer, out: Path | None) -> str:
-    facts, budget = answer.proposal.facts, answer.proposal.budget
-    mu = next((f.mu for f in answer.forecasts if f.mu is not None), None)
-    weights = answer.proposal.weights_text
+def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None) -> str:
+    planned, facts, budget = answer.proposal, answer.proposal.facts, answer.proposal.budget
+    mu = next((one.mu for one in answer.forecasts if one.mu is not None), None)
+    weights, zero = planned.weights_text, values["risk_of_zero"]
     at = "of" if budget.unit == "record" else "at"
     total = "" if mu is None else f" (mu = {mu:.4f})"
-    rows = network_rows(answer.proposal, answer.planned)
+    rows = proposal.network_rows(planned, answer.plan)
     lines = [
-        f"{answer.proposal.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
-        f"record norm {facts.record_norm:g}, record gradient at most {answer.gradient_bound:g}",
-        f"Loss: {answer.proposal.clipped_loss}",
+        f"{planned.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
+        f"record norm {facts.record_norm:g}, record gradient at most {values['gradient_bound']:g}",
+        f"Loss: {planned.clipped_loss}",
         *([f"Class weights: {weights}"] if weights is not None else []),
-        *([f"Rows: {answer.centre}"] if answer.centre is not None else []),
+        *([f"Rows: {values['centre']}"] if values["centre"] is not None else []),
         *(f"{name.capitalize()}: {what}" for name, what in rows),
         f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
         f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
         "nothing was spent.",
         "",
-        table([_HEAD, *(_row(f) for f in answer.forecasts)]),
+        console.table([_HEAD, *map(_row, answer.forecasts)]),
         "",
-        *_legend(answer),
-        *(answer.width.lines() if answer.width is not None else []),
-        *(f"Warning: {warning}" for warning in answer.warnings),
+        *_LEGEND,
+        "",
+        f"Worst case: on some data no private method does better than about {values['floor']:.3g}",
+        "        (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its constant)",
     ]
+    if zero is not None:
+        lines.append(f"Model 0: its risk is at most {zero:.3g}, without looking at a record")
+    lines.append(_advice(planned, answer.best))
+    lines += answer.width.lines() if answer.width is not None else []
+    lines += [f"Warning: {warning}" for warning in values["warnings"]]
     if out is not None:
-        proposal = answer.proposal
-        lines.append(f"Proposal: {out} ({proposal.method.name}, {proposal.rounds} rounds)")
+        lines.append(f"Proposal: {out} ({planned.method.name}, {planned.rounds} rounds)")
     return "\n".join(lines)
 
 
 _HEAD = ("algorithm", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
+_LEGEND = (
+    "noise   standard deviation per coordinate of the mean answer in one round (a gradient;",
+    "        X'X/m for one-question); multiplier: noise scale / sensitivity of one answer",
+    "margin  by how much that noise moves a record's margin over the run",
+    "proven  bound on the expected excess risk, if the best model has norm at most sqrt(d)/R",
+    "rule    estimate of the excess risk that is not proved for the method as it is run",
+)
 
 
-def _row(one: Forecast) -> tuple[str, ...]:
+def _row(one: forecast.Forecast) -> tuple[str, ...]:
     numbers = (one.multiplier, one.noise, one.margin_noise, one.proven, one.rule)
     shown = ("-" if value is None else f"{value:.3g}" for value in numbers)
     return (one.algorithm, str(one.rounds), *shown, one.basis)
 
 
-def _legend(answer: _Answer) -> list[str]:
-    return [
-        "noise   standard deviation per coordinate of the mean answer in one round (a gradient;",
-        "        X'X/m for one-question); multiplier: noise scale / sensitivity of one answer",
-        "margin  by how much that noise moves a record's margin over the run",
-        "proven  bound on the expected excess risk, if the best model has norm at most sqrt(d)/R",
-        "rule    estimate of the excess risk that is not proved for the method as it is run",
-        "",
-        f"Worst case: on some data no private method does better than about {answer.floor:.3g}",
-        "        (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its constant)",
-        *_of_zero(answer.proposal),
-        _advice(answer),
-    ]
-
-
-def _of_zero(proposal: Proposal) -> list[str]:
-    zero = risk_of_zero(proposal)
-    if zero is None:
-        return []
-    return [f"Model 0: its risk is at most {zero:.3g}, without looking at a record"]
-
-
-def _advice(answer: _Answer) -> str:
-    best = answer.best
+def _advice(planned: Proposal, best: forecast.Forecast | None) -> str:
+    """Return the recommended rounds, and what `train` runs where that is something else."""
     if best is None:
         return "No number of rounds is recommended: no rule is known here"
     if best.rounds == 1:
         return f"{best.algorithm} asks once"
+    of_train = (
+        f". taciturn train runs {planned.rounds} with these options: pass --rounds {best.rounds} "
+        "to both"
+    )
     return (
         f"Recommended: {best.algorithm}, {best.rounds} rounds. At a fixed total budget the noise "
         "per round grows as sqrt(rounds), so a run collects no less noise in fewer and no more in "
         f"many; {best.rounds} are the fewest listed whose rule is within 5 % of the least"
-        + _of_train(answer.proposal, best)
-    )
-
-
-def _of_train(proposal: Proposal, best: Forecast) -> str:
-    """Return what `train` runs with the same options, where that is not what is recommended."""
-    if proposal.rounds == best.rounds:
-        return ""
-    return (
-        f". taciturn train runs {proposal.rounds} with these options: pass --rounds {best.rounds} "
-        "to both"
+        + ("" if planned.rounds == best.rounds else of_train)
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from taciturn import models
-from taciturn.cli.console import FORM_OPTIONS, Force, Json, emit, path, takes
-from taciturn.errors import InputError
+from taciturn.cli.console import (
+    FORM_OPTIONS,
+    Force,
+    Json,
+    check_free,
+    emit,
+    path,
+    path_option,
+    takes,
+)
 from taciturn.tables import Form, read_table
 
 
@@ -18,9 +25,7 @@ from taciturn.tables import Form, read_table
 def predict(  # noqa: PLR0913 - one parameter per option
     *,
     model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
-    data: Annotated[
-        Path, typer.Argument(parser=path, help="A CSV or Parquet file with the same columns.")
-    ],
+    data: Annotated[Path, typer.Argument(parser=path, help="A table with the same columns.")],
     keep: Annotated[
         list[str] | None,
         typer.Option(help="A column to print before the prediction; may be repeated."),
@@ -36,14 +41,13 @@ def predict(  # noqa: PLR0913 - one parameter per option
             "--clip 1 or more, 1.42 for several classes]",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(parser=path, help="A new CSV file.")] = None,
+    out: Annotated[Path | None, path_option("A new CSV file.")] = None,
     force: Force = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Predict the target of every row, as CSV on standard output."""
-    if out is not None and os.path.exists(out) and not (force and out.is_file()):
-        raise InputError(f"{out} exists; name a new file, or pass --force to replace a file")
+    check_free(out, force=force)
     loaded = models.load_model(model).written_as(given)
     stated = Form() if loaded.bounds is None else loaded.bounds.form
     predicted = models.predict(
@@ -57,13 +61,9 @@ def predict(  # noqa: PLR0913 - one parameter per option
     if out is not None:
         models.write_text(text, out)
     if json:
-        emit(
-            {
-                "rows": len(predicted),
-                "out": None if out is None else str(out),
-                "predictions": predicted.to_dict(orient="list"),
-            }
-        )
+        values = predicted.to_dict(orient="list")
+        name = None if out is None else str(out)
+        emit({"rows": len(predicted), "out": name, "predictions": values})
     elif out is None:
         typer.echo(text, nl=False)
     else:

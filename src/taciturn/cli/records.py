@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from taciturn import checks
+from taciturn import checks, tables
+from taciturn.cli.console import first_given
 from taciturn.cli.outcome import Output
 from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
 from taciturn.problems import LOSSES, usage
 from taciturn.proposal import DataFacts, Named
-from taciturn.tables import (
-    SUFFIXES,
-    Bounds,
-    Source,
-    Table,
-    is_spreadsheet,
-    read_bounds,
-    read_files,
-    refuse_spreadsheet,
-    table_of,
-)
 
 
 def is_table(data: str) -> bool:
@@ -31,16 +21,18 @@ def is_table(data: str) -> bool:
     if data in FACTS:
         return False
     path = Path(data)
-    named = path.suffix.lower() in SUFFIXES or is_spreadsheet(path)
+    named = path.suffix.lower() in tables.SUFFIXES or tables.is_spreadsheet(path)
     return len(path.parts) != 1 or named or os.path.exists(path)
 
 
-def loaded(data: str, options: dict[str, Any], output: Output) -> Dataset | Table:
-    """Return the data set of that name, or the table that the options describe."""
-    dataset: Dataset | Table | None = _data_set(data, options)
-    if dataset is None:
-        files = read_files(source_of(data, options, None), None, output.reading)
-        dataset = table_of(files, report=output.reading)
+def loaded(data: str, options: Mapping[str, Any], output: Output) -> Dataset:
+    """Return the data set of that name; `InputError` for an option of tables."""
+    dataset, given = load(data), first_given(options)
+    if given:
+        raise InputError(
+            f"{given} is for tables of your own, and {data} is a bundled data set; leave the "
+            "option out, or name a file"
+        )
     check_output(output, public=dataset.public, name=dataset.name)
     return dataset
 
@@ -62,79 +54,49 @@ def check_output(output: Output, *, public: bool, name: str) -> None:
         )
 
 
-def source_of(data: str, options: dict[str, Any], known: Bounds | None) -> Source:
+def source_of(data: str, options: dict[str, Any], known: tables.Bounds | None) -> tables.Source:
     """Return what is said of a table; its target, unless bounds are known, must be named."""
-    refuse_spreadsheet(Path(data))
+    tables.refuse_spreadsheet(Path(data))
     target = options["target"] if known is None else known.target_name
     if target is None:
         raise InputError(
             f"no target is given; name the column to predict: --target COL, for {data}"
         )
-    return Source(path=Path(data), **{**options, "target": target})
+    return tables.Source(path=Path(data), **{**options, "target": target})
 
 
-def _data_set(data: str, options: dict[str, Any]) -> Dataset | None:
-    if is_table(data):
-        return None
-    given = [name for name, value in options.items() if value is not None]
-    dataset = load(data)
-    if given:
-        raise InputError(
-            f"--{given[0].replace('_', '-')} is for tables of your own, and {data} is a bundled "
-            "data set; leave the option out, or name a file"
-        )
-    return dataset
+def _refuse(options: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    option = first_given(options, names)
+    if option:
+        raise InputError(f"{option} {why}; leave it out")
 
 
-@dataclass(frozen=True)
-class PublicOptions:
-    """Options of `taciturn plan` that state public facts about the records; None if not given."""
-
-    data: str | None
-    records: int | None
-    persons: int | None
-    counts: str | None
-    bounds: Path | None
-    columns: int | None
-    classes: int | None
-    record_norm: float | None
-    features: str | None
-
-    def refuse(self, names: tuple[str, ...], why: str) -> None:
-        """Raise `InputError` if an option of these names was given."""
-        for name in names:
-            if getattr(self, name) is not None:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} {why}; leave it out")
-
-
-def data_facts(options: PublicOptions, loss: Named | None) -> DataFacts:
-    """Return the public facts about the records; no record is read."""
-    if options.data is not None:
-        return _of_data_set(options, options.data)
-    if options.bounds is not None:
-        options.refuse(("columns", "classes", "record_norm"), "follows from the bounds file")
-        return DataFacts.of(read_bounds(options.bounds), options.features)
+def data_facts(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
+    """Return the public facts that options of `taciturn plan` state; no record is read."""
+    if options["data"] is not None:
+        return _of_data_set(options, options["data"])
+    if options["bounds"] is not None:
+        _refuse(options, ("columns", "classes", "record_norm"), "follows from the bounds file")
+        return DataFacts.of(tables.read_bounds(options["bounds"]), options["features"])
     return _of_numbers(options, loss)
 
 
-def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
+def _of_data_set(options: Mapping[str, Any], name: str) -> DataFacts:
     if name not in FACTS:
-        refuse_spreadsheet(Path(name))
+        tables.refuse_spreadsheet(Path(name))
         hint = "give --bounds FILE and --records, since planning reads no record"
         if not is_table(name):
             hint = f"there are: {', '.join(FACTS)}"
         raise InputError(f"no data set is called {name!r}; {hint}")
-    options.refuse(("bounds", "columns", "classes", "record_norm"), f"follows from {name}")
+    _refuse(options, ("bounds", "columns", "classes", "record_norm"), f"follows from {name}")
     facts = FACTS[name]
-    if facts.train_rows is None:
-        if all(given is None for given in (options.counts, options.records, options.persons)):
-            raise InputError(
-                f"only the files of {name} say which agent owns which record, and planning does "
-                "not read them; give --counts"
-            )
-    else:
-        options.refuse(("records", "persons", "counts"), f"follows from {name}")
+    if facts.train_rows is not None:
+        _refuse(options, ("records", "persons", "counts"), f"follows from {name}")
+    elif first_given(options, ("counts", "records", "persons")) is None:
+        raise InputError(
+            f"only the files of {name} say which agent owns which record, and planning does "
+            "not read them; give --counts"
+        )
     return DataFacts(
         name=name,
         task=facts.task,
@@ -144,57 +106,57 @@ def _of_data_set(options: PublicOptions, name: str) -> DataFacts:
         table=None,
         numbers=facts.numbers,
         picture=facts.picture,
-        features=options.features,
+        features=options["features"],
     )
 
 
-def _of_numbers(options: PublicOptions, loss: Named | None) -> DataFacts:
-    options.refuse(("features",), "is for a data set by name, or a bounds file")
-    for name, value in (("columns", options.columns), ("loss", loss)):
+def _of_numbers(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
+    _refuse(options, ("features",), "is for a data set by name, or a bounds file")
+    for name, value in (("columns", options["columns"]), ("loss", loss)):
         if value is None:
             raise InputError(
                 f"no {name} given; add --{name}, or --bounds FILE, or name a data set, which say it"
             )
-    norm = 1.0
-    if options.record_norm is not None:
-        norm = checks.positive("record-norm", options.record_norm)
+    norm = options["record_norm"]
+    norm = 1.0 if norm is None else checks.positive("record-norm", norm)
     if loss is None or loss.name not in LOSSES:
         raise InputError(f"loss is {str(loss)!r}; choose from {usage(LOSSES)}")
     task = LOSSES[loss.name].task
-    if (task == "multiclass") != (options.classes is not None):
+    if (task == "multiclass") != (options["classes"] is not None):
         raise InputError(
             "--classes goes with --loss multinomial, which needs it, and with no other loss"
         )
     return DataFacts(
         name="numbers",
         task=task,
-        classes=2 if task == "binary" else options.classes,
-        columns=options.columns or 0,
+        classes=2 if task == "binary" else options["classes"],
+        columns=options["columns"],
         record_norm=norm,
         table=None,
     )
 
 
 def counts_of(
-    options: PublicOptions, agents: int | None, *, default: int, rows_per_person: int | None
+    options: Mapping[str, Any], agents: int | None, *, default: int, rows_per_person: int | None
 ) -> tuple[int, ...]:
     """Return the records of each agent: as given, or equal shares as in `taciturn train`.
 
     Where persons are protected, their number is given or shared, and each has K places.
     """
     what, other = ("records", "persons") if rows_per_person is None else ("persons", "records")
-    if getattr(options, other) is not None:
+    if options[other] is not None:
         how = "goes with --rows-per-person" if other == "persons" else "is given for persons"
         raise InputError(f"--{other} {how}; give --{what}, or --counts of each agent")
-    places, given = rows_per_person or 1, getattr(options, what)
-    if options.counts is not None:
+    places, given = rows_per_person or 1, options[what]
+    if options["counts"] is not None:
         if agents is not None or given is not None:
             raise InputError(f"--counts says agents and {what}; leave --agents and --{what} out")
-        return tuple(places * count for count in whole_numbers("counts", options.counts))
-    known = None if options.data is None else FACTS[options.data].train_rows
+        return tuple(places * count for count in whole_numbers("counts", options["counts"]))
+    name = options["data"]
+    known = None if name is None else FACTS[name].train_rows
     if known is not None and rows_per_person is not None:
         raise InputError(
-            f"nothing says which person a row of {options.data} is about; leave --rows-per-person "
+            f"nothing says which person a row of {name} is about; leave --rows-per-person "
             "out, or plan for a table of your own"
         )
     units = known if given is None else checks.at_least(what, given, 1)

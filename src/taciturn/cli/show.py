@@ -31,42 +31,25 @@ def show(
 
 
 def _lines(model: Model, again: tuple[Recomputed, ...], largest: int) -> list[str]:
-    return [
+    lines = [
         f"{model.task} model of {model.target!r}, trained on {model.data} with taciturn "
         f"{model.taciturn_version}",
         f"Loss: {model.clipped_loss}",
-        *_weights(model),
-        "",
-        "Certificate, as the file states it",
-        *(f"  {line}" for line in model.statement),
-        *(f"  {one.line()}" for one in again),
-        "",
-        *_measured(model),
-        *_coefficients(model, largest),
-        "",
-        *_preprocessing(model),
     ]
-
-
-def _weights(model: Model) -> list[str]:
-    if model.class_weights is None or model.labels is None:
-        return []
-    return [f"Class weights: {weights_text(model.labels, model.class_weights)}"]
-
-
-def _measured(model: Model) -> list[str]:
-    """Return how well the model does, on public test records and privately, as its file states."""
-    parts = [
+    if model.class_weights is not None and model.labels is not None:
+        lines.append(f"Class weights: {weights_text(model.labels, model.class_weights)}")
+    lines += ["", "Certificate, as the file states it"]
+    lines += [f"  {line}" for line in (*model.statement, *(one.line() for one in again))]
+    parts = (
         ("Test records, as the file states it", model.assessment),
         ("Records held out, as the file states it", model.private_score),
-    ]
-    lines: list[str] = []
+    )
     for head, values in parts:
         if values is not None:
             statement = values.get("statement")
             found = statement if isinstance(statement, list) else []
-            lines += [head, *(f"  {line}" for line in found), ""]
-    return lines
+            lines += ["", head, *(f"  {line}" for line in found)]
+    return [*lines, "", *_coefficients(model, largest), "", *_preprocessing(model)]
 
 
 def _coefficients(model: Model, largest: int) -> list[str]:
@@ -77,12 +60,17 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
     heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
     rows = [["column", *heads]]
-    rows += [[_name(term), *(f"{value:.5g}" for value in term.coefficient)] for term in ranked]
+    for term in ranked:
+        name = "(intercept)" if term.column is None else term.column
+        name = name if term.value is None else encoded_name(name, term.value)
+        rows.append([name, *(f"{value:.5g}" for value in term.coefficient)])
     what = "per unit of the column, or for the category"
     if model.features is not None or model.centre is not None:
         what = f"per {_rows(model)}"
-    what += "; the most influential first"
-    return [f"Coefficients ({len(ranked)} of {len(model.terms)}, {what})", table(rows)]
+    title = (
+        f"Coefficients ({len(ranked)} of {len(model.terms)}, {what}; the most influential first)"
+    )
+    return [title, table(rows)]
 
 
 def _rows(model: Model) -> str:
@@ -92,21 +80,14 @@ def _rows(model: Model) -> str:
 
 def _reach(model: Model, term: Term) -> float:
     """Return how far the column can move: the width of its range, or 1."""
-    per_feature = model.bounds is None or model.feature_map is not None
-    if per_feature or term.column is None or term.value is not None:
+    per_feature = model.feature_map is not None
+    if model.bounds is None or per_feature or term.column is None or term.value is not None:
         return 1.0
-    assert model.bounds is not None
     fact = model.bounds.columns[term.column]
     if isinstance(fact, Categories):
         return 1.0
     low, high = fact.ends
     return high - low
-
-
-def _name(term: Term) -> str:
-    if term.column is None:
-        return "(intercept)"
-    return term.column if term.value is None else encoded_name(term.column, term.value)
 
 
 def _preprocessing(model: Model) -> list[str]:
@@ -124,16 +105,13 @@ def _preprocessing(model: Model) -> list[str]:
 
 def _fact(fact: Numeric | Categories) -> str:
     missing = f"; missing: empty, {', '.join(fact.missing)}" if fact.missing else ""
-    if isinstance(fact, Numeric):
-        dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
-        if fact.accepts_missing:
-            marked = "with an indicator" if fact.indicator else "without an indicator"
-            missing = f"; a missing cell counts as {fact.filled:g}, {marked}{missing}"
-        return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}{_coding(fact)}"
-    flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
-    return f"one of {', '.join(fact.values)}{flags}{missing}{_coding(fact)}"
-
-
-def _coding(fact: Numeric | Categories) -> str:
-    """Return scale, bins, centre and weight as the bounds file states them."""
-    return "".join(f"; {name} {value}" for name, value in fact.coding.items())
+    # scale, bins, centre and weight as the bounds file states them
+    coding = "".join(f"; {name} {value}" for name, value in fact.coding.items())
+    if isinstance(fact, Categories):
+        flags = "".join(f"; {name}" for name in ("fold_case", "strip") if getattr(fact, name))
+        return f"one of {', '.join(fact.values)}{flags}{missing}{coding}"
+    dates = f" days since 1970-01-01, written as {fact.date}" if fact.date else ""
+    if fact.accepts_missing:
+        marked = "with an indicator" if fact.indicator else "without an indicator"
+        missing = f"; a missing cell counts as {fact.filled:g}, {marked}{missing}"
+    return f"clipped to {fact.minimum:g} .. {fact.maximum:g}{dates}{missing}{coding}"

@@ -10,26 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from taciturn import training
 from taciturn.algorithms import Method
 from taciturn.budget import Account, Reservation
+from taciturn.cli import cluster, console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
-from taciturn.cli.cluster import OPTIONS as CLUSTER_OPTIONS
-from taciturn.cli.cluster import check_among, join
-from taciturn.cli.console import (
-    TABLE_OPTIONS,
-    Force,
-    Json,
-    Quiet,
-    Seed,
-    bar,
-    interruptible,
-    path,
-    read_text,
-    reading_bar,
-    say,
-    takes,
-)
-from taciturn.cli.options import RunOptions, all_options, methods_with, rounds_help, run_options
+from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
+from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import check_output, is_table, loaded, source_of
 from taciturn.datasets import FACTS
@@ -40,37 +27,25 @@ from taciturn.problems import Devices, Draw
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
 from taciturn.tables import read_files
-from taciturn.training import (
-    DividedData,
-    Division,
-    Training,
-    check_data,
-    divide_records,
-    local_part,
-    proposal_for,
-    proposal_of_files,
-    training,
-)
+from taciturn.training import DividedData, Division, Training
 
 
 def _printable(text: str) -> str:
-    path(text)
+    console.path(text)
     return text
 
 
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
-
-
 _OPTIONS: dict[str, tuple[Any, str]] = {
     **all_options(),
     "rounds": (int, rounds_help()),
-    **TABLE_OPTIONS,
+    **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
-    **CLUSTER_OPTIONS,
+    **cluster.OPTIONS,
 }
 
 
-@takes(_OPTIONS)
+@console.takes(_OPTIONS)
 def train(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -81,60 +56,53 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     proposal: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A file from taciturn plan --out, in place of its options."),
+        Path | None, path_option("From plan --out, in place of its options.")
     ] = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None, typer.Option(parser=path, help="A new folder for the report.")
-    ] = None,
+    out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
     force: Force = False,
     reference: Annotated[
         bool, typer.Option("--reference", help="Compute the non-private optimum of large data too.")
     ] = False,
     oracle_metrics: Annotated[
-        bool,
-        typer.Option("--oracle-metrics", help="Tables: write metrics on private records."),
+        bool, typer.Option("--oracle-metrics", help="Tables: write metrics on private records.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Train on a data set or on a table of your own under a total privacy budget."""
-    tables: dict[str, Any] = {name: given.pop(name) for name in TABLE_OPTIONS}
+    tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, reference, oracle_metrics, json)
     if seed is not None:
         check_seed("seed", seed)
-    processes = join(given)
-    alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": _named(data)}
+    processes = cluster.join(given)
+    named = Path(data) if is_table(data) else data
+    alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": named}
     del alike["accounts"]  # where each machine keeps its accounts is its own affair
-    check_among(processes, output, alike)
+    cluster.check_among(processes, output, alike)
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
     shown = sys.stderr.isatty() and not (json or quiet) and processes.first
-    with reading_bar(shown=shown and is_table(data)) as reading:
+    with console.reading_bar(shown=shown and is_table(data)) as reading:
         output = replace(output, reading=reading)
         asked = _Asked(data, tables, given, output, proposal, seed, processes)
-        prepared = interruptible(lambda: _prepared(asked, account))
+        prepared = console.interruptible(lambda: _prepared(asked, account))
     try:
         if not json:
-            say(_heading(prepared, seed))
+            console.say(_heading(prepared, seed))
         keeper = Keeper(output if processes.first else replace(output, out=None))
         trained = _trained(prepared, keeper, seed=seed, shown=shown)
     finally:
-        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
-            prepared.account.close(released=False)
+        if prepared.reservation is not None:  # nothing, where the run has closed it
+            prepared.reservation.close(released=False)
     try:
         if processes.first:
             deliver(trained, keeper)
     finally:  # not before: where another process was lost, JAX ends this one as it disconnects
         if processes.count > 1:
             disconnect()
-
-
-def _named(data: str) -> str | Path:
-    return Path(data) if is_table(data) else data
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +112,7 @@ class Prepared:
     records: DividedData
     proposal: Proposal
     methods: Mapping[str, Method]
-    account: Account | Reservation | None = None
+    reservation: Reservation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,82 +134,54 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
     Cells of tables are read after the proposal is made and the account is charged. Data sets are
     published.
     """
-    output, given, alone = asked.output, asked.given, asked.processes.count == 1
-    if output.out is not None and asked.processes.first:  # which writes it
+    output, given, processes = asked.output, asked.given, asked.processes
+    if output.out is not None and processes.first:  # which writes it
         check_out(output.out, force=output.force)
     proposal = options = None
     if asked.proposal is None:
         options = run_options(given, rounds=given["rounds"])
         methods = options.request.methods
     else:
-        proposal, methods = _read_proposal(asked.proposal, asked.tables, given)
-    if is_table(asked.data):
-        return _of_files(asked, proposal, options, methods, account)
-    records, proposal = _of_records(asked, proposal, options)
-    if not alone:
-        asked.processes.agree({"proposal": proposal.digest})
-        records = local_part(records, Devices())
-    return Prepared(records, proposal, methods, account)
-
-
-def _of_files(
-    asked: _Asked,
-    proposal: Proposal | None,
-    options: RunOptions | None,
-    methods: Mapping[str, Method],
-    account: Account | None,
-) -> Prepared:
-    """Return the records of a table: counted, proposed, charged, then read."""
-    reading = asked.output.reading
-    check_output(asked.output, public=False, name=asked.data)
-    known = None if proposal is None or proposal.data.table is None else proposal.data.table.bounds
-    files = read_files(source_of(asked.data, asked.tables, known), known, reading)
-    if options is not None:
-        division = _division(options, asked.given["features"])
-        proposal = proposal_of_files(files, division, options.request, options.structure)
-    assert proposal is not None
-    records, reservation = charged_records(
-        files, proposal, methods, account, reading, asked.processes, seed=asked.seed
-    )
-    return Prepared(records, proposal, methods, reservation)
-
-
-def _of_records(
-    asked: _Asked, proposal: Proposal | None, options: RunOptions | None
-) -> tuple[DividedData, Proposal]:
-    """Return a published data set, divided, with the proposal for it."""
-    dataset = loaded(asked.data, asked.tables, asked.output)
-
-    def draw(split_seed: int) -> Draw:  # the same in every process of the run
-        return asked.processes.share_draw(Draw.for_noise(asked.seed, split_seed))
-
-    if proposal is not None:
-        records = divide_records(
-            dataset,
-            Division.of_proposal(proposal, owned=dataset.owners is not None),
-            draw(proposal.split_seed),
+        proposal = Proposal.from_json(console.read_text(asked.proposal))
+        _refuse_options(asked.tables, given, proposal)
+        methods = methods_with(proposal.method.name)
+    if is_table(asked.data):  # counted, proposed, charged, then read
+        check_output(output, public=False, name=asked.data)
+        table = None if proposal is None else proposal.data.table
+        known = None if table is None else table.bounds
+        files = read_files(source_of(asked.data, asked.tables, known), known, output.reading)
+        if options is not None:
+            division = options.division()
+            proposal = training.proposal_of_files(
+                files, division, options.request, options.structure
+            )
+        assert proposal is not None
+        records, reservation = charged_records(
+            files, proposal, methods, account, output.reading, processes, seed=asked.seed
         )
-        check_data(records, proposal)
-        return records, proposal
-    assert options is not None
-    request, division = options.request, _division(options, asked.given["features"])
-    records = divide_records(dataset, division, draw(request.split_seed))
-    return records, proposal_for(records, request, options.structure)
-
-
-def _read_proposal(
-    file: Path, tables: dict[str, Any], given: dict[str, Any]
-) -> tuple[Proposal, Mapping[str, Method]]:
-    proposal = Proposal.from_json(read_text(file))
-    _refuse_options(tables, given, proposal)
-    return proposal, methods_with(proposal.method.name)
+        return Prepared(records, proposal, methods, reservation)
+    dataset = loaded(asked.data, asked.tables, output)
+    if options is not None:
+        division = options.division()
+    else:
+        assert proposal is not None
+        division = Division.of_proposal(proposal, owned=dataset.owners is not None)
+    # the draw is the same in every process of the run
+    draw = processes.share_draw(Draw.for_noise(asked.seed, division.split_seed))
+    records = training.divide_records(dataset, division, draw)
+    if options is not None:
+        proposal = training.proposal_for(records, options.request, options.structure)
+    assert proposal is not None
+    training.check_data(records, proposal)
+    if processes.count > 1:
+        processes.agree({"proposal": proposal.digest})
+        records = training.local_part(records, Devices())
+    return Prepared(records, proposal, methods)
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
     """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
 
-    Notes
-    -----
     **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
     the user names the same one.
     """
@@ -254,17 +194,12 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
     said = {**given, "target": tables["target"], "bounds": tables["bounds"]}
     if ":" in name:
         del said["algorithm"]
-    also = [option.replace("_", "-") for option, value in said.items() if value is not None]
+    also = console.first_given(said)
     if also:
         raise InputError(
-            f"--{also[0]} is given with a proposal, which says everything public about the run; "
+            f"{also} is given with a proposal, which says everything public about the run; "
             "leave it out, or propose again"
         )
-
-
-def _division(options: RunOptions, features: str | None) -> Division:
-    agents, default = options.agents, options.default_agents
-    return Division.of_request(options.request, agents, default=default, features=features)
 
 
 def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:
@@ -273,9 +208,9 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
     alone = prepared.records.local is None
     reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
-    with bar(prepared.proposal.rounds, shown=shown) as report:
-        return interruptible(
-            lambda: training.train(
+    with console.bar(prepared.proposal.rounds, shown=shown) as report:
+        return console.interruptible(
+            lambda: training.training.train(
                 prepared.records,
                 prepared.proposal,
                 reference=reference,
@@ -284,7 +219,7 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
                 report=report,
                 methods=prepared.methods,
                 warn=warned,
-                account=prepared.account,
+                account=prepared.reservation,
                 release=keeper.keep,
             )
         )
@@ -292,8 +227,8 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
 
 def _heading(prepared: Prepared, seed: int | None) -> str:
     proposal, dataset = prepared.proposal, prepared.records.dataset
-    agents = _plural(len(proposal.counts), "agent")
-    rounds = _plural(proposal.rounds, "round")
+    agents = f"{len(proposal.counts)} agent{'' if len(proposal.counts) == 1 else 's'}"
+    rounds = f"{proposal.rounds} round{'' if proposal.rounds == 1 else 's'}"
     if proposal.network is not None:
         tree = "the spanning tree of " if proposal.network.kind == "tree" else ""
         rounds += f" on {tree}{proposal.network.name}"
@@ -312,7 +247,3 @@ def _heading(prepared: Prepared, seed: int | None) -> str:
         f"{proposal.budget.relation}{by_seed}\n"
         f"Loss: {proposal.clipped_loss}"
     )
-
-
-def _plural(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

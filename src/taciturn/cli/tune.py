@@ -8,65 +8,34 @@ import math
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from taciturn import tuning
 from taciturn.budget import Account, Reservation
+from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
-from taciturn.cli.console import (
-    TABLE_OPTIONS,
-    Force,
-    Json,
-    Quiet,
-    Seed,
-    bar,
-    emit,
-    interruptible,
-    path,
-    printable,
-    read_text,
-    takes,
-)
-from taciturn.cli.options import RunOptions, all_options, rounds_help, run_options
+from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
+from taciturn.cli.options import all_options, rounds_help, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import check_output, is_table, loaded, source_of
 from taciturn.datasets import FACTS, Dataset
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
-from taciturn.proposal import DataFacts, Proposal, Request, check_seed, propose
+from taciturn.proposal import DataFacts, check_seed, propose
 from taciturn.report import check_out, save_released
-from taciturn.tables import Files, Table, read_files, table_of
-from taciturn.training import Attempts, Division, Training, data_facts, divide
-from taciturn.tuning import (
-    MOST_CANDIDATES,
-    Price,
-    Tuned,
-    TuneProposal,
-    plan_choice,
-    price_of,
-    propose_choice,
-)
-from taciturn.tuning import tune as tuned
+from taciturn.tables import Files, read_files, table_of
+from taciturn.training import Attempts, Training, data_facts, divide
 
 # what all candidates share, for they are chosen among within one budget, on the same records
-_SHARED = frozenset(
-    {
-        "epsilon",
-        "delta",
-        "agents",
-        "evaluate",
-        "observer",
-        "colluders",
-        "relation",
-        "rows_per_person",
-        "agents_per_person",
-        "split_seed",
-    }
-)
+_SHARED = frozenset({
+    "epsilon", "delta", "agents", "evaluate", "observer", "colluders", "relation",
+    "rows_per_person", "agents_per_person", "split_seed",
+})  # fmt: skip
 
 
 def candidates_in(file: Path) -> list[dict[str, Any]]:
@@ -76,7 +45,7 @@ def candidates_in(file: Path) -> list[dict[str, Any]]:
     candidate, the last option varying fastest; or one table ``[[candidates]]`` for each.
     """
     try:
-        values = tomllib.loads(read_text(file))
+        values = tomllib.loads(console.read_text(file))
     except tomllib.TOMLDecodeError as error:
         raise InputError(
             f"{file} is no TOML ({error}); see the how-to page of taciturn tune"
@@ -87,8 +56,11 @@ def candidates_in(file: Path) -> list[dict[str, Any]]:
             f"{file} has tables [[candidates]] and the option {next(iter(values))!r} beside them; "
             "give either tables or lists"
         )
-    found = _combined(values, file) if tables is None else _listed(tables, file)
-    return [_checked(one, file) for one in found]
+    if tables is None:
+        tables = _combined(values, file)
+    elif not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise InputError(f"{file}: candidates are no tables; write [[candidates]] over each")
+    return [_checked(one, file) for one in tables]
 
 
 def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
@@ -97,20 +69,13 @@ def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
             raise InputError(
                 f"{file}: {name} is no list; give its values in brackets, as in {name} = [...]"
             )
-    if math.prod(map(len, values.values())) > MOST_CANDIDATES:
+    if math.prod(map(len, values.values())) > tuning.MOST_CANDIDATES:
         raise InputError(
-            f"{file} has more than {MOST_CANDIDATES} combinations; give fewer values, since each "
-            "candidate adds to the noise of all"
+            f"{file} has more than {tuning.MOST_CANDIDATES} combinations; give fewer values, since "
+            "each candidate adds to the noise of all"
         )
-    return [
-        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
-    ]
-
-
-def _listed(tables: Any, file: Path) -> list[dict[str, Any]]:
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-        raise InputError(f"{file}: candidates are no tables; write [[candidates]] over each")
-    return tables
+    combinations = itertools.product(*values.values())
+    return [dict(zip(values, chosen, strict=True)) for chosen in combinations]
 
 
 def _checked(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -135,62 +100,42 @@ def _of_kind(kind: Any, value: Any, what: str) -> Any:
         return float(value)
     if kind is Path and isinstance(value, str):
         return Path(value)
+    right = type(value) is kind
     if kind == list[str]:
         right = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    else:
-        right = type(value) is kind
     if not right:
         name = getattr(kind, "__name__", str(kind)) if kind is not Path else "str"
         raise InputError(f"{what} is {value!r}; give a value of the type {name}")
     return value
 
 
-def name_of(options: Mapping[str, Any]) -> str:
-    """Return what a candidate is called: its options."""
-    parts = (f"{name.replace('_', '-')} {value}" for name, value in options.items())
-    return ", ".join(parts) or "default"
-
-
 SHARE = 0.2
 _OPTIONS = {
     **all_options(),
-    "evaluate": (
-        float,
-        "Share of each agent's records, or persons, that is held out of all trainings and picks. "
-        f"[default: {SHARE:g}]",
-    ),
+    "evaluate": (float, f"Share of each agent's records held out to pick. [default: {SHARE:g}]"),
     "rounds": (int, rounds_help()),
-    **TABLE_OPTIONS,
+    **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
 }
 
 
-@takes(_OPTIONS)
+@console.takes(_OPTIONS)
 def tune(  # noqa: PLR0913 - one parameter per option
     *,
-    data: Annotated[
-        str,
-        typer.Argument(help=f"{', '.join(FACTS)}; or a CSV or Parquet file, or a folder."),
-    ],
-    candidates: Annotated[
-        Path,
-        typer.Option(parser=path, help="TOML: lists of options, or a table for each candidate."),
-    ],
+    data: Annotated[str, typer.Argument(help=f"{', '.join(FACTS)}; or a table's file or folder.")],
+    candidates: Annotated[Path, path_option("TOML: lists of options, or a table for each.")],
     seed: Seed = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(parser=path, help="A new folder for the report of the picked one."),
-    ] = None,
+    out: Annotated[Path | None, path_option("A new folder for the picked one's report.")] = None,
     force: Force = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what it would cost, and read no record.")
+        bool, typer.Option("--plan", help="The cost alone; no record is read.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
     **given: Any,
 ) -> None:
     """Pick among candidates by records that are held out of all trainings, within one budget."""
-    tables = {name: given.pop(name) for name in TABLE_OPTIONS}
+    tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)
     if seed is not None:
@@ -199,13 +144,16 @@ def tune(  # noqa: PLR0913 - one parameter per option
         check_chargeable(seed=seed, conditional=False)
     if out is not None:
         check_out(out, force=force)
-    asked = _asked(given, candidates_in(candidates))
+    options = candidates_in(candidates)
     shown = sys.stderr.isatty() and not (json or quiet)
-    prepared = interruptible(lambda: _prepared(data, tables, asked, output, account))
+    prepared = console.interruptible(
+        lambda: _prepared(data, tables, given, options, output, account)
+    )
+    names = tuple(candidate.name for candidate in prepared.proposal.candidates)
     if plan and json:
-        emit({"candidates": prepared.names, **dataclasses.asdict(prepared.price)})
+        console.emit({"candidates": names, **dataclasses.asdict(prepared.price)})
     if not json:
-        typer.echo("\n".join(map(printable, prepared.price.lines(prepared.names))))
+        typer.echo("\n".join(map(console.printable, prepared.price.lines(names))))
     if plan:
         return
     found = _run(prepared, output, seed=seed, shown=shown)
@@ -222,90 +170,65 @@ def tune(  # noqa: PLR0913 - one parameter per option
     )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Checked options of the default and of each candidate, by name, and feature maps of all."""
-
-    default: RunOptions
-    each: tuple[tuple[str, RunOptions], ...]
-    features: tuple[str | None, ...]
-    share: float
-
-
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A proposal with its price, and what it will be run on; nothing is spent yet."""
 
-    proposal: TuneProposal
-    price: Price
-    dataset: Dataset | Table | None
+    proposal: tuning.TuneProposal
+    price: tuning.Price
+    dataset: Dataset | None
     files: Files | None
     account: Account | None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the candidates."""
-        return tuple(candidate.name for candidate in self.proposal.candidates)
-
-
-def _asked(given: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> Asked:
-    share = SHARE if given["evaluate"] is None else given["evaluate"]
-    given = {**given, "evaluate": None}
-    every = [{**given, **options} for options in candidates]
-    return Asked(
-        default=run_options(given, rounds=given["rounds"]),
-        each=tuple(
-            (name_of(options), run_options(merged, rounds=merged["rounds"]))
-            for options, merged in zip(candidates, every, strict=True)
-        ),
-        features=tuple(merged["features"] for merged in (given, *every)),
-        share=share,
-    )
-
 
 def _prepared(
-    data: str, tables: dict[str, Any], asked: Asked, output: Output, account: Account | None
+    data: str,
+    tables: dict[str, Any],
+    given: dict[str, Any],
+    candidates: Sequence[dict[str, Any]],
+    output: Output,
+    account: Account | None,
 ) -> Prepared:
     """Return what is proposed, from public facts alone; cells of tables are read later."""
-    request, agents = asked.default.request, asked.default.agents
-    dataset, files = None, None
+    share = SHARE if given["evaluate"] is None else given["evaluate"]
+    every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
+    default, *others = runs = [run_options(one, rounds=one["rounds"]) for one in every]
+    request, dataset, files = default.request, None, None
     if is_table(data):
         check_output(output, public=False, name=data)
         files = read_files(source_of(data, tables, None))
-        facts = [DataFacts.of(files.bounds, name) for name in asked.features]
-        division = Division.of_request(request, agents, default=asked.default.default_agents)
-        counts = division.counts(files)
+        facts = [DataFacts.of(files.bounds, run.features) for run in runs]
+        counts = default.division().counts(files)
         dealt = files.owners is None and len(counts) > 1
     else:
         dataset = loaded(data, tables, output)
-        assert isinstance(dataset, Dataset)
-        facts = [data_facts(dataset, name) for name in asked.features]
+        facts = [data_facts(dataset, run.features) for run in runs]
         records = divide(
-            dataset, agents, split_seed=request.split_seed, default=asked.default.default_agents
+            dataset, default.agents, split_seed=request.split_seed, default=default.default_agents
         )
         counts, dealt = records.counts, records.dealt
-    requests = [(name, options.request, options.structure) for name, options in asked.each]
-    proposal = propose_choice(facts[1:], counts, requests, share=asked.share, dealt=dealt)
-    price = price_of(
-        proposal, plan_choice(proposal), _alone(facts[0], counts, request, dealt=dealt)
-    )
+    requests = []
+    for options, run in zip(candidates, others, strict=True):
+        name = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())
+        requests.append((name or "default", run.request, run.structure))
+    proposal = tuning.propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
+    alone = None
+    with suppress(InputError):  # the default alone need not suit the records
+        alone = propose(facts[0], counts, request, dealt=dealt)
+    price = tuning.price_of(proposal, tuning.plan_choice(proposal), alone)
     return Prepared(proposal, price, dataset, files, account)
 
 
-def _alone(
-    facts: DataFacts, counts: Sequence[int], request: Request, *, dealt: bool
-) -> Proposal | None:
-    try:
-        return propose(facts, counts, request, dealt=dealt)
-    except InputError:  # the default alone need not suit the records
-        return None
+def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> tuning.Tuned:
+    def keep(number: int, training: Training) -> None:  # before the next one is trained
+        if output.out is not None:
+            folder = output.out / "candidates" / str(number + 1)
+            save_released(training, folder, force=output.force)
 
-
-def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> Tuned:
     payer: Account | Reservation | None = prepared.account
     proposal, files = prepared.proposal, prepared.files
     if files is not None and prepared.account is not None:
-        planned = plan_choice(proposal)
+        planned = tuning.plan_choice(proposal)
         account, contents = confirmed(prepared.account.for_table(files.columns), files.tables)
         payer = account.reserve(planned.charge, planned.purpose)
         begun(payer, contents)
@@ -313,9 +236,9 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
         dataset = prepared.dataset if files is None else table_of(files)
         assert dataset is not None
         agents = len(proposal.candidates[0].proposal.counts) if dataset.owners is None else None
-        with bar(len(proposal.candidates), shown=shown) as report:
-            return interruptible(
-                lambda: tuned(
+        with console.bar(len(proposal.candidates), shown=shown) as report:
+            return console.interruptible(
+                lambda: tuning.tune(
                     dataset,
                     proposal,
                     agents=agents,
@@ -323,7 +246,7 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
                     account=payer,
                     price=prepared.price,
                     report=report,
-                    release=partial(_keep_candidate, output),
+                    release=keep,
                 )
             )
     finally:
@@ -331,14 +254,7 @@ def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -
             payer.close(released=False)
 
 
-def _keep_candidate(output: Output, number: int, training: Training) -> None:
-    """Write what a candidate released, before the next one is trained."""
-    if output.out is not None:
-        folder = output.out / "candidates" / str(number + 1)
-        save_released(training, folder, force=output.force)
-
-
-def _lines(found: Tuned, prepared: Prepared) -> list[str]:
+def _lines(found: tuning.Tuned, prepared: Prepared) -> list[str]:
     """Return what was picked, and what is known of whether it was worth its price."""
     names, price = found.names, prepared.price
     votes = [found.picks.count(place) for place in range(len(names))]

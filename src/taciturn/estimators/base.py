@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -15,65 +15,39 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from taciturn import checks
+from taciturn import checks, proposal
 from taciturn.algorithms import METHODS
 from taciturn.budget import Account
 from taciturn.engine import Plan, Run, check_chargeable, run
 from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators.charged import (
-    Division,
-    account_of,
-    charged_fit,
-    names_of,
-    scored,
-    shape_of,
-)
+from taciturn.estimators import records, validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from taciturn.estimators.records import Coefficients, Encoding, Targets, feature_map_for
-from taciturn.estimators.validation import (
-    RowsLike,
-    column_names,
-    dense,
-    leaves_out_zeros,
-    pieces,
-    scaling_warnings,
-    validated,
-    validated_rows,
-)
+from taciturn.estimators.records import Division, Encoding, Targets
+from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.evaluation import evaluation_plan
-from taciturn.features import FeatureMap
+from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.privacy import delta_warning
-from taciturn.problems import Draw, Persons, Shards
-from taciturn.proposal import (
-    WEIGHTS_ARE_PUBLIC,
-    Named,
-    Proposal,
-    Request,
-    Structure,
-    feature_conditions,
-    propose,
-)
+from taciturn.problems import Persons
+from taciturn.proposal import Named, Proposal, Request, Structure
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
 
-_OF_RECORDS = "the number of records of each agent, and who owns which, is public"
-_OF_PERSONS = (
-    "the number of persons of each agent is public, and so is which agents have rows of a person; "
-    "how many rows one has is not"
-)
-AS_THEY_ARE = (
+_AS_THEY_ARE = (
     "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
     "numbers that were computed from the records: each row is one record, changed by public rules "
     "at most, and stands there once"
 )
 
 
-def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
+def _owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
     """Return what is public of who owns which row, which is secret where rows are dealt out."""
-    if dealt:
-        units = "records" if rows_per_person is None else "persons"
-        return f"the number of {units} of each agent is public"
-    return _OF_RECORDS if rows_per_person is None else _OF_PERSONS
+    known = ", and who owns which, is public"
+    if rows_per_person is not None:
+        known = (
+            " is public, and so is which agents have rows of a person; how many rows one has is not"
+        )
+    units = "records" if rows_per_person is None else "persons"
+    return f"the number of {units} of each agent{' is public' if dealt else known}"
 
 
 class Fact(NamedTuple):
@@ -94,21 +68,20 @@ class Fact(NamedTuple):
         )
 
 
-def fit_warnings(
+def _fit_warnings(
     facts: Iterable[Fact], delta: float, units: int | Persons
-) -> list[tuple[type[Warning], str]]:
-    """Return the warnings about facts that were read off the records, and about delta."""
-    from_data: list[tuple[type[Warning], str]] = [
-        (
-            PublicFactsWarning,
-            f"the certificate is conditional: {fact.what} were read off the records; pass "
-            f"{fact.setting}= with what was public beforehand",
-        )
-        for fact in facts
-        if not fact.public
-    ]
+) -> Iterator[tuple[type[Warning], str]]:
+    """Yield the warnings about facts that were read off the records, and about delta."""
+    for fact in facts:
+        if not fact.public:
+            yield (
+                PublicFactsWarning,
+                f"the certificate is conditional: {fact.what} were read off the records; pass "
+                f"{fact.setting}= with what was public beforehand",
+            )
     counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
-    return from_data + [(PrivacyWarning, text) for text in delta_warning(delta, *counted)]
+    for text in delta_warning(delta, *counted):
+        yield PrivacyWarning, text
 
 
 class Design(NamedTuple):
@@ -153,37 +126,32 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         missing, at one more weight and no more noise per answer.
     features
         A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
-    relation
-        The neighbouring relation: "replace_one", or "zero_out", which needs less noise.
-    observer
-        What an attacker sees: "messages", every message of every agent, or "sum", only their sum,
-        which trusts secure aggregation.
+    relation, observer
+        The neighbouring relation, "replace_one", or "zero_out", which needs less noise; and what an
+        attacker sees: "messages", every message of every agent, or "sum", only their sum, which
+        trusts secure aggregation.
     rows_per_person, agents_per_person
         To protect persons (see `fit`) and not single rows: the most rows of a person that count,
         and the most agents who have rows of one. Public.
-    algorithm, rounds
-        The method, see `taciturn.algorithms.METHODS`, and its number of rounds.
+    algorithm, rounds, options
+        The method, see `taciturn.algorithms.METHODS`, its number of rounds, and further options of
+        it by name.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
-    options
-        Further options of the algorithm by name.
     evaluate
         The share of each agent's rows, as in 0.1, that is held out and scores the model
         (`private_score_`). It costs those rows and no further budget.
-    l2
-        Weight of the regulariser.
-    clip
-        Public bound on the norm of a record's coefficient dl/dz; None for its largest value at the
-        start (`default_clip`), and no bound where epsilon is infinite. Below `Loss.lipschitz` a
-        robust loss is minimised (`taciturn.problems.ClippedLoss`).
-    split_seed
-        With `random_state`: the public seed that deals rows to agents and holds rows out. Without
-        `random_state` a secret draw does both.
-    random_state
-        None draws the noise from the operating system. A whole number makes the fit repeatable, and
-        its certificate says "reproduction, not private".
+    l2, clip
+        Weight of the regulariser; and public bound on the norm of a record's coefficient dl/dz,
+        None for its largest value at the start (`default_clip`), and no bound where epsilon is
+        infinite. Below `Loss.lipschitz` a robust loss is minimised
+        (`taciturn.problems.ClippedLoss`).
+    random_state, split_seed
+        None draws the noise from the operating system, and a secret draw deals rows to agents and
+        holds rows out. A whole number makes the fit repeatable, by the public `split_seed`, and its
+        certificate says "reproduction, not private".
     account
         The account that every fit is charged to: its name, or a `taciturn.budget.Account`. It needs
         bounds, and labels or the range of the target, and no `random_state`. The charge precedes
@@ -193,29 +161,23 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     ----------
     coef_, intercept_
         In the units of the features (and of a regression's target), in scikit-learn's shapes. With
-        `features` per feature of `feature_map_`, without the constant.
+        `features` per feature of `feature_map_` (else None), without the constant.
     missing_coef_
         In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
         middle of the bounds; 0 without an indicator, and with `features`.
     indicators_, filled_
         The numbers of the columns whose cells may be missing, with an indicator and without.
-    feature_map_
-        The map that `features` names; None without.
     bounds_
         The pair (a, b) of arrays (k,) that features are clipped to. Read off the records, it is a
         fact about them without noise.
     loss_
         The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
-    certificate_
-        The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`.
-    private_score_
-        The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, or None.
-    plan_
-        The `taciturn.engine.Plan` of the fit, without `evaluate`.
-    charged_
-        The `taciturn.engine.Charged` of this fit, with the account before and after, or None.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    certificate_, plan_
+        The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`; and its
+        `taciturn.engine.Plan`, without `evaluate`.
+    private_score_, charged_
+        The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, and the
+        `taciturn.engine.Charged` of this fit, with the account before and after; or None.
 
     Notes
     -----
@@ -283,23 +245,16 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             that read as one number are one person, others are compared as text. All rows of a
             person then go to one of the agents.
 
-        Raises
-        ------
-        InputError
-            If epsilon or delta is not set, a setting is out of range, or the data do not suit it.
-        AccountError
-            If the account has no room for the fit; it says how many fits were charged to it.
+        `InputError` if epsilon or delta is not set, a setting is out of range, or the data do not
+        suit it; `AccountError`, which says how many fits were charged to the account, if it has no
+        room for this one. Warnings:
 
-        Warns
-        -----
-        PublicFactsWarning
-            If bounds, labels or the range of the target are read off the records.
-        PrivacyWarning
-            If delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine digits, as
-            behind a `StandardScaler` (a function of the records without noise, for their holder).
-        UtilityWarning
-            If the evaluation fails, or the excess risk to expect, from public facts alone, is above
-            that of the model 0 (see `taciturn plan`).
+        - `PublicFactsWarning`: bounds, labels or the range of the target are read off the records;
+        - `PrivacyWarning`: delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine
+          digits, as behind a `StandardScaler` (a function of the records without noise, for their
+          holder);
+        - `UtilityWarning`: the evaluation fails, or the excess risk to expect, from public facts
+          alone, is above that of the model 0 (see `taciturn plan`).
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -310,31 +265,33 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta = checks.delta(self.delta)
         seed = self.random_state
         seed = None if seed is None else checks.at_least("random_state", seed, 0)
-        account = account_of(self.account, seed)
+        account = records.account_of(self.account, seed)
         if account is None:
             rows, answers = self._read(X, y)
             design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
         else:  # charge before the first cell is read
-            design = self._design(X, shape_of(X), names_of(X), agents, persons)
-        proposal, plan = design.proposal, design.proposal.plan()
-        last = evaluation_plan(proposal, plan).certificate if proposal.asks else None
-        with charged_fit(account, proposal, X) as reservation:
+            design = self._design(X, records.shape_of(X), records.names_of(X), agents, persons)
+        proposed, plan = design.proposal, design.proposal.plan()
+        last = evaluation_plan(proposed, plan).certificate if proposed.asks else None
+        with records.charged_fit(account, proposed, X) as reservation:
             if account is not None:
                 rows, answers = self._read(X, y)
             messages: list[tuple[type[Warning], str]] = [
-                *fit_warnings(design.facts, delta, design.division.persons or len(rows)),
-                *scaling_warnings(rows, column_names(self)),
+                *_fit_warnings(design.facts, delta, design.division.persons or len(rows)),
+                *validation.scaling_warnings(rows, column_names(self)),
                 # targets are encoded in [-1, 1], whichever range they have
                 *(
                     (UtilityWarning, text)
-                    for text in risk_warning(proposal, known_forecast(proposal, plan), scaled=True)
+                    for text in risk_warning(proposed, known_forecast(proposed, plan), scaled=True)
                 ),
             ]
-            shards, held = self._records(design, rows, answers)
+            design.encoding.ranges.check_filled(rows, column_names(self))
+            values = self._encode(answers, design.targets)
+            shards, held = design.division.pack(design.encoding, rows, values)
             finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
         plan = self._keep(finished, design)
-        self.loss_ = proposal.clipped_loss
-        score = scored(proposal, plan, last, finished, held, design.targets, seed)
+        self.loss_ = proposed.clipped_loss
+        score = records.scored(proposed, plan, last, finished, held, design.targets, seed)
         self.private_score_, self.certificate_, failed = score
         messages += [(UtilityWarning, failed)] if failed else []
         for category, text in messages:  # a filter may raise them, and the fit is paid for by now
@@ -343,8 +300,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _read(self, X: RowsLike, y: ArrayLike) -> tuple[Float[HostArray, "N k"], HostArray]:
         """Return every cell as a number, and the targets, checked by scikit-learn."""
-        rows, answers = validated(self, X, y, missing=self.missing is not None)
-        return dense(rows), answers
+        missing = self.missing is not None
+        rows, answers = validation.validated(self, X, y=y, accept_sparse="csr", missing=missing)
+        return validation.dense(rows), answers
 
     def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records
         self,
@@ -359,16 +317,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Return what is done with the records.
 
         **Guarantee.** Without `rows` and `answers` it is a function of public facts and of who owns
-        which row. Of X only the type is looked at.
-
-        Raises
-        ------
-        InputError
-            If bounds, labels or the range of the target, or the structure, are not given, and
-            there are no rows; or a setting does not suit.
+        which row; of X only the type is looked at. `InputError` if there are no rows and bounds,
+        labels or the range of the target are not given, or a setting does not suit.
         """
-        count, columns = shape
-        marked, filled = missing_in(self.missing, columns, names)
+        count, width = shape
+        marked, filled = missing_in(self.missing, width, names)
         facts = self._facts(marked)
         if rows is None:
             check_chargeable(seed=None, conditional=not all(fact.public for fact in facts))
@@ -376,8 +329,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             assert rows is not None
             ranges = ranges_seen(rows)
         else:
-            ranges = ranges_for(self.bounds, columns, names=names)
-            if leaves_out_zeros(X):
+            ranges = ranges_for(self.bounds, width, names=names)
+            if validation.leaves_out_zeros(X):
                 ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
         if rows is not None:
@@ -385,22 +338,14 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         targets = self._targets(answers)
         encoding = Encoding(ranges, self._feature_map(ranges, names))
         division = Division.of(self, count, agents, persons)
-        proposal = propose(
+        proposed = proposal.propose(
             targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
             division.counts,
             self._request(targets),
-            self._structure(columns, encoding),
+            self._structure(width, encoding),
             dealt=division.dealt,
         )
-        return Design(facts, encoding, targets, division, proposal)
-
-    def _records(
-        self, design: Design, rows: Float[HostArray, "N k"], answers: HostArray
-    ) -> tuple[Shards, Shards | None]:
-        """Return the records that are trained on, and those held out, if any."""
-        design.encoding.ranges.check_filled(rows, column_names(self))
-        values = self._encode(answers, design.targets)
-        return design.division.pack(design.encoding, rows, values)
+        return Design(facts, encoding, targets, division, proposed)
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray | None) -> Targets:
@@ -412,45 +357,37 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         """Return the feature map for rows encoded with these ranges, if there is one."""
-        return feature_map_for(self.features, ranges, names)
+        if self.features is None:
+            return None
+        if not isinstance(self.features, str):
+            raise InputError(f"features is {self.features!r}; write {usage()}, or None")
+        return feature_map_named(self.features, ranges.inputs(names))
 
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
         check_is_fitted(self, "coef_")
         missing = bool(self.indicators_ or self.filled_)
-        rows = validated_rows(self, X, missing=missing, sparse=True)
-        return np.concatenate([self._dense_scores(part) for part in pieces(rows)])
-
-    def _dense_scores(self, rows: Float[HostArray, "N k"]) -> Float[HostArray, "N *K"]:
+        rows = validation.validated(self, X, missing=missing, reset=False, accept_sparse="csr")
         ranges = Ranges(*self.bounds_, self.indicators_, self.filled_)
-        ranges.check_filled(rows, column_names(self))
-        slopes, missing = np.transpose(self.coef_), np.transpose(self.missing_coef_)
-        model = Coefficients(slopes, missing, np.asarray(self.intercept_))
-        return Encoding(ranges, self.feature_map_).scores(rows, model)
-
-    def _draw(self) -> Draw:
-        """Return what deals records out, holds some out, and chooses the rows of a person."""
-        return Draw.for_noise(self.random_state, self.split_seed)
+        encoding = Encoding(ranges, self.feature_map_)
+        slopes, jumps = np.transpose(self.coef_), np.transpose(self.missing_coef_)
+        found = []
+        for part in validation.pieces(rows):
+            ranges.check_filled(part, column_names(self))
+            found.append(encoding.scores(part, slopes, jumps, np.asarray(self.intercept_)))
+        return np.concatenate(found)
 
     def _request(self, targets: Targets) -> Request:
-        assert self.epsilon is not None
-        assert self.delta is not None
+        same = (
+            "epsilon", "delta", "observer", "relation", "rows_per_person", "agents_per_person",
+            "algorithm", "clip", "rounds", "evaluate", "split_seed",
+        )  # fmt: skip
         return Request(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            observer=self.observer,
-            relation=self.relation,
-            rows_per_person=self.rows_per_person,
-            agents_per_person=self.agents_per_person,
-            algorithm=self.algorithm,
+            **{name: getattr(self, name) for name in same},
             loss=targets.loss,
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
-            clip=self.clip,
-            rounds=self.rounds,
-            evaluate=self.evaluate,
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),
-            split_seed=self.split_seed,
             precision="float64",
         )
 
@@ -491,14 +428,14 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
-        weighted = () if self._class_weight(targets) is None else (WEIGHTS_ARE_PUBLIC,)
+        weighted = () if self._class_weight(targets) is None else (proposal.WEIGHTS_ARE_PUBLIC,)
         certificate = finished.certificate.under(
             (
                 *(fact.condition(self.rows_per_person) for fact in facts),
                 *weighted,
-                *feature_conditions(self.features),
-                owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
-                AS_THEY_ARE,
+                *proposal.feature_conditions(self.features),
+                _owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
+                _AS_THEY_ARE,
             ),
             conditional=not all(fact.public for fact in facts),
         )

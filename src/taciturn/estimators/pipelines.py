@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sklearn import preprocessing
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-)
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
 from taciturn.estimators.base import PrivateLinearModel
 from taciturn.estimators.ranges import PublicBounds
 
 # what they make of a row depends on that row and on their settings alone
 _BY_ROW = (
-    PublicBounds, Normalizer, Binarizer, PolynomialFeatures, FeatureHasher, HashingVectorizer,
+    PublicBounds, preprocessing.Normalizer, preprocessing.Binarizer,
+    preprocessing.PolynomialFeatures, FeatureHasher, HashingVectorizer, FunctionTransformer,
 )  # fmt: skip
 
 
@@ -79,9 +74,8 @@ def _around(part: Any, name: str) -> Iterator[str]:
 
 def _learns(step: Any, name: str) -> Iterator[str]:
     """Yield sentences about a step before a private estimator."""
-    parts = _parts(step)
-    if parts is not None:
-        for inner, part in parts:
+    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
+        for inner, part in _parts(step):
             yield from _learns(part, inner)
     elif isinstance(step, FunctionTransformer) and step.func is not None:
         yield (
@@ -96,16 +90,12 @@ def _learns(step: Any, name: str) -> Iterator[str]:
         )
 
 
-def _parts(step: Any) -> list[tuple[str, Any]] | None:
-    """Return the named steps of a composite; None if it is none."""
-    if isinstance(step, Pipeline):
-        return list(step.steps)
-    if isinstance(step, FeatureUnion):
-        return list(step.transformer_list)
+def _parts(step: Pipeline | FeatureUnion | ColumnTransformer) -> list[tuple[str, Any]]:
+    """Return the named steps of a composite."""
     if isinstance(step, ColumnTransformer):
         named = [(name, part) for name, part, _ in step.transformers]
         return [*named, ("remainder", step.remainder)]
-    return None
+    return list(step.steps if isinstance(step, Pipeline) else step.transformer_list)
 
 
 def _by_row(step: Any) -> bool:
@@ -118,4 +108,4 @@ def _by_row(step: Any) -> bool:
     if isinstance(step, SimpleImputer):
         constant = step.strategy == "constant" and step.keep_empty_features
         return bool(constant and not step.add_indicator)
-    return isinstance(step, (*_BY_ROW, FunctionTransformer))
+    return isinstance(step, _BY_ROW)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taciturn.errors import InputError
-from taciturn.estimators.validation import column_names, dense, validated_rows
+from taciturn.estimators.validation import column_names, validated
 from taciturn.features import Inputs
 from taciturn.tables import FILL, INDICATOR, INTERCEPT, Numeric, encoded_name, range_of
 from taciturn.typing import HostArray
@@ -24,16 +24,10 @@ BoundsLike: TypeAlias = tuple[ArrayLike, ArrayLike] | Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The ranges [a_j, b_j] of k columns.
+    """The ranges [a_j, b_j] of k columns, (k,) each with a_j < b_j, in the units of the columns.
 
-    Attributes
-    ----------
-    minimum, maximum
-        (k,) each, with a_j < b_j; in the units of the columns.
-    indicators
-        The q columns that get an indicator of missing cells, by number.
-    filled
-        The columns whose cells may be missing without one, by number.
+    - `indicators`: the q columns that get an indicator of missing cells, by number;
+    - `filled`: the columns whose cells may be missing without one.
     """
 
     minimum: Float[HostArray, "k"]
@@ -116,16 +110,11 @@ class Ranges:
 def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None) -> Ranges:
     """Return the ranges that `bounds` states for so many columns.
 
-    Raises
-    ------
-    InputError
-        If `bounds` is neither, names other columns than there are, or a range is empty, infinite or
-        too narrow (`Numeric`).
+    `InputError` if it is neither a pair nor a mapping, names other columns than there are, or a
+    range is empty, infinite or too narrow (`Numeric`).
 
     Examples
     --------
-    >>> ranges_for((0, [1, 5]), 2).width
-    array([1., 5.])
     >>> ranges_for({"sex": (0, 1), "age": (0, 120)}, 2, names=("age", "sex")).maximum
     array([120.,   1.])
     """
@@ -152,12 +141,8 @@ def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None)
 def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
     """Return the ranges that the columns span, on which a certificate is conditional.
 
-    Error messages call a column `what`, with {} for its number.
-
-    Raises
-    ------
-    InputError
-        If a column has missing cells alone, or spans no range of `Numeric`.
+    Error messages call a column `what`, with {} for its number: `InputError` if one has missing
+    cells alone, or spans no range of `Numeric`.
     """
     facts = []
     for number, column in enumerate(rows.T):
@@ -177,9 +162,8 @@ def _ranges(facts: Sequence[Numeric]) -> Ranges:
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
     """Return the two ends of every column, in the order of the columns."""
-    if names is None:
-        raise _nameless("bounds")
     _check_named("bounds", bounds, names)
+    assert names is not None
     silent = [name for name in names if name not in bounds]
     if silent:
         raise InputError(f"bounds lacks {_listed(silent)}; give (min, max) for every column of X")
@@ -189,14 +173,12 @@ def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[li
     return [bounds[name][0] for name in names], [bounds[name][1] for name in names]
 
 
-def _nameless(setting: str) -> InputError:
-    return InputError(
-        f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
-        f'with set_output(transform="pandas"), or {setting} without names'
-    )
-
-
-def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any]) -> None:
+def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any] | None) -> None:
+    if names is None:
+        raise InputError(
+            f"{setting} names columns, and X has no names; pass a data frame, behind a transformer "
+            f'with set_output(transform="pandas"), or {setting} without names'
+        )
     unknown = [name for name in given if name not in names]
     if unknown:
         raise InputError(
@@ -215,12 +197,8 @@ def missing_in(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the columns whose cells may be missing, with an indicator and without, by number.
 
-    For `missing` see `PrivateLinearModel`.
-
-    Raises
-    ------
-    InputError
-        If it is of no such form, or names a column that X does not have.
+    For `missing` see `PrivateLinearModel`; `InputError` if it is of no such form, or names a column
+    that X does not have.
 
     Examples
     --------
@@ -243,11 +221,10 @@ def missing_in(
             f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
             "brackets"
         )
-    if names is None and any(isinstance(name, str) for name in given):
-        raise _nameless("missing")
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
-    _check_named("missing", given, list(known))
+    nameless = names is None and any(isinstance(name, str) for name in given)
+    _check_named("missing", given, None if nameless else list(known))
     marked, filled = (
         tuple(sorted({known[name] for name, said in given.items() if said == word}))
         for word in (INDICATOR, FILL)
@@ -264,8 +241,6 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     means and ends from the records without noise. `bounds` are *public*, as in
     `PrivateLinearModel`; an estimator behind this step has the bounds (-1, 1).
 
-    Notes
-    -----
     **Guarantee.** `fit` keeps the number of columns and their names, and nothing else: a row of
     the result is a function of one row and the bounds. So an estimator behind this step is as
     private as one without it.
@@ -282,37 +257,31 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: ArrayLike, y: Any = None) -> PublicBounds:
         """Note number and names of the columns; no cell is learned from.
 
-        Raises
-        ------
-        InputError
-            If no bounds are given, they do not suit the columns, or a cell is no finite number and
-            not missing.
+        `InputError` if no bounds are given, they do not suit the columns, or a cell is neither a
+        finite number nor missing.
         """
         del y
         if self.bounds is None:
             raise InputError(
                 "bounds is not set; declare what was public beforehand, as in bounds=(0, 120)"
             )
-        validated_rows(self, X, reset=True, missing=True)
+        validated(self, X, missing=True)
         self._ranges()
         return self
 
     def transform(self, X: ArrayLike) -> Float[HostArray, "N k"]:
         """Return the rows with every column mapped to [-1, 1]."""
         check_is_fitted(self, "n_features_in_")
-        ranges = self._ranges()
-        return ranges.scaled(dense(validated_rows(self, X, missing=True)))
+        return self._ranges().scaled(validated(self, X, missing=True, reset=False))
 
     def inverse_transform(self, X: ArrayLike) -> Float[HostArray, "N k"]:
         """Return numbers in [-1, 1] in the units of the columns."""
         check_is_fitted(self, "n_features_in_")
         ranges = self._ranges()
-        rows = dense(validated_rows(self, X, missing=True))
-        inside: HostArray = ranges.middle + rows * (ranges.width / 2)
-        return inside
+        rows: HostArray = validated(self, X, missing=True, reset=False)
+        return ranges.middle + rows * (ranges.width / 2)
 
     def _ranges(self) -> Ranges:
-        """Return the declared ranges of the columns."""
         return ranges_for(self.bounds, self.n_features_in_, names=column_names(self))
 
     def __sklearn_tags__(self) -> Any:

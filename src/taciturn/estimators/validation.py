@@ -32,46 +32,16 @@ _HARMLESS = re.compile(
 )
 
 
-def validated(
-    estimator: Any, X: Any, y: Any, *, missing: bool
-) -> tuple[Float[HostArray, "N k"] | Sparse, HostArray]:
-    """Return features as numbers, and targets, as `sklearn.utils.validation.validate_data` does.
+def validated(estimator: Any, X: Any, *, missing: bool, **known: Any) -> Any:
+    """Return what `sklearn.utils.validation.validate_data` does: features, and targets if given.
 
-    `missing`: whether cells may be missing (NaN).
-
-    Raises
-    ------
-    InputError
-        If they cannot be used; the message may name a column and never a cell.
-    TypeError
-        If X holds objects.
+    Features are finite numbers, or with `missing` also NaN. The message of an `InputError`, or
+    `TypeError` where X holds objects, may name a column and never a cell.
     """
-    rows, answers = told_anew(
-        lambda: validate_data(estimator, X, y, accept_sparse="csr", **_numbers(missing)),
-        _KINDS,
-        lambda error: _without_cells(error, X),
+    known |= {"dtype": np.float64, "ensure_all_finite": "allow-nan" if missing else True}
+    return told_anew(
+        lambda: validate_data(estimator, X, **known), _KINDS, lambda error: _without_cells(error, X)
     )
-    return rows, answers
-
-
-def validated_rows(
-    estimator: Any, X: Any, *, missing: bool, reset: bool = False, sparse: bool = False
-) -> Float[HostArray, "N k"] | Sparse:
-    """Return features as numbers, which may be `sparse`; errors as for `validated`.
-
-    With `reset` number and names of the columns are kept, else they are compared.
-    """
-    known = {"reset": reset, "accept_sparse": "csr" if sparse else False, **_numbers(missing)}
-    rows: HostArray = told_anew(
-        lambda: validate_data(estimator, X, **known),
-        _KINDS,
-        lambda error: _without_cells(error, X),
-    )
-    return rows
-
-
-def _numbers(missing: bool) -> dict[str, Any]:
-    return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if missing else True}
 
 
 def column_names(estimator: Any) -> tuple[str, ...] | None:
@@ -87,15 +57,13 @@ def leaves_out_zeros(rows: Any) -> bool:
 
 def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
     """Return rows with every cell; `InputError` for a sparse matrix of more than 10^8 (0.8 GB)."""
-    if not issparse(rows):
-        return rows
-    if math.prod(rows.shape) > MOST_CELLS:
+    if issparse(rows) and math.prod(rows.shape) > MOST_CELLS:
         raise InputError(
             f"X is sparse and has {rows.shape[0]:,} rows of {rows.shape[1]:,} columns; fit needs "
             f"every cell, and at most {MOST_CELLS:,} of them: keep fewer columns, chosen by a "
             "public list, or hash them to fewer"
         )
-    full: HostArray = rows.toarray()
+    full: HostArray = rows.toarray() if issparse(rows) else rows
     return full
 
 
@@ -112,13 +80,21 @@ def pieces(rows: Float[HostArray, "N k"] | Sparse) -> Iterator[Float[HostArray, 
 def scaling_warnings(
     rows: Float[HostArray, "N k"], names: Sequence[str] | None
 ) -> list[tuple[type[Warning], str]]:
-    """Return a warning if columns look as behind a scaler that learned from these records.
+    """Return a warning if columns have mean 0 and variance 1, both to 1e-9, as behind a scaler.
 
-    Notes
-    -----
+    Measured columns do not reach that by chance. Missing cells do not count, and a column with
+    fewer than three different values is passed over: -1 and 1 in equal parts have both by
+    themselves.
+
     **Guarantee.** None: the answer is a function of all records, for whoever holds them.
     """
-    found = _standardised(rows)
+    filled = ~np.isnan(rows)
+    count = np.maximum(filled.sum(axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.sum(rows, axis=0, where=filled) / count
+        variance = np.sum((rows - mean) ** 2, axis=0, where=filled) / count
+    alike = np.flatnonzero((np.abs(mean) <= 1e-9) & (np.abs(variance - 1) <= 1e-9))
+    found = [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
     if not found:
         return []
     first = repr(names[found[0]] if names else found[0])
@@ -129,21 +105,6 @@ def scaling_warnings(
         "the columns as they were collected, with public bounds (PublicBounds scales by such)"
     )
     return [(PrivacyWarning, text)]
-
-
-def _standardised(rows: Float[HostArray, "N k"]) -> list[int]:
-    """Return the columns with mean 0 and variance 1, both to 1e-9; missing cells do not count.
-
-    Measured columns do not reach that by chance. One with fewer than three different values is
-    passed over: -1 and 1 in equal parts have both by themselves.
-    """
-    filled = ~np.isnan(rows)
-    count = np.maximum(filled.sum(axis=0), 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.sum(rows, axis=0, where=filled) / count
-        variance = np.sum((rows - mean) ** 2, axis=0, where=filled) / count
-    alike = np.flatnonzero((np.abs(mean) <= 1e-9) & (np.abs(variance - 1) <= 1e-9))
-    return [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
 
 
 def labels_in(answers: HostArray | None, classes: Any) -> HostArray:

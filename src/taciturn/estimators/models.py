@@ -1,0 +1,346 @@
+"""The private estimators: linear and logistic regression, classifiers, structured weights."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+from jaxtyping import Float, Int, Num, Shaped
+from numpy.typing import ArrayLike
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.estimators.base import Fact, PrivateLinearModel
+from taciturn.estimators.ranges import Ranges, ranges_for, ranges_seen
+from taciturn.estimators.records import Encoding, Targets
+from taciturn.estimators.validation import RowsLike, labels_in, numbers_in
+from taciturn.features import FeatureMap
+from taciturn.problems import is_second
+from taciturn.proposal import Named, Structure, chain_of, labels_of, weights_by_label
+from taciturn.proposal.parts import GraphSource, StructureName
+from taciturn.typing import HostArray
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Linear regression under differential privacy, by least squares with clipped residuals.
+
+    The target y with public range [a, b] is clipped to it and mapped to t = 2 (y - a) / (b - a) - 1
+    in [-1, 1]; the loss of a record is (z - t)^2 / 2, whose derivative z - t is clipped at `clip`
+    (1, half the range, unless it is given). That makes it the Huber loss with threshold `clip`.
+    Parameters, attributes and the guarantee are those of `PrivateLinearModel`: above all `epsilon`,
+    `delta` and `bounds`.
+
+    Parameters
+    ----------
+    target_bounds
+        The *public* range (min, max) of the target. None reads it off the records: a
+        `PublicFactsWarning`, and a condition in the certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw = np.random.default_rng(0)
+    >>> ages = draw.uniform(20, 80, (4000, 1))
+    >>> pressure = 100 + 0.5 * ages[:, 0] + draw.standard_normal(4000)
+    >>> model = PrivateLinearRegression(
+    ...     epsilon=2.0, delta=1e-6, bounds=(0, 100), target_bounds=(80, 180), random_state=0
+    ... ).fit(ages, pressure)
+    >>> bool(abs(model.predict([[40.0]])[0] - 120) < 3)
+    True
+    """
+
+    _target_facts: ClassVar[tuple[str, str]] = ("bounds of the target", "target_bounds")
+
+    target_bounds: tuple[float, float] | None = None
+
+    def predict(self, X: RowsLike) -> Float[HostArray, "N"]:
+        """Return the predicted target of each row; the features are clipped to the bounds first."""
+        return self._scores(X)
+
+    @override
+    def _targets(self, answers: HostArray | None) -> Targets:
+        ranges = self._target_ranges(answers)
+        half, middle = float(ranges.width[0]) / 2, float(ranges.middle[0])
+        return Targets(Named(name="squared", numbers=()), half, middle, None)
+
+    @override
+    def _encode(self, answers: HostArray, targets: Targets) -> Float[HostArray, "N"]:
+        column = numbers_in(answers)[:, None]
+        values: HostArray = self._target_ranges(answers).encoded(column)[:, 0]
+        return values
+
+    def _target_ranges(self, answers: HostArray | None) -> Ranges:
+        if self.target_bounds is not None:
+            return ranges_for(self.target_bounds, 1)
+        assert answers is not None
+        return ranges_seen(numbers_in(answers)[:, None], "the target")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A private linear classifier: two labels by the sign of one score, K by the largest of K.
+
+    Of two labels the second is predicted where the score is 0 or more. `classes_` has them, sorted.
+
+    Parameters
+    ----------
+    classes
+        The *public* list of labels; every label that occurs must be in it. None reads it off the
+        records: a `PublicFactsWarning`, and a condition in the certificate.
+    class_weight
+        *Public* weights in (0, 1] by label, which multiply the loss of a record; a label that is
+        not named has weight 1. They stand inside the sensitivity
+        (`taciturn.problems.ClassWeighted`). "balanced" is refused: it counts the records of each
+        class.
+    prior
+        The *public* share of each label, in place of weights: label c then has the weight
+        min(p) / p_c, so that the classes count alike. With weights the probabilities are those of
+        classes that were weighted like this. `score` counts every row alike.
+    """
+
+    _target_facts: ClassVar[tuple[str, str]] = ("labels", "classes")
+    _binary: ClassVar[bool] = False  # whether there may be no more than two classes
+
+    classes: ArrayLike | None = None
+    class_weight: Mapping[Any, float] | None = None
+    prior: Mapping[Any, float] | None = None
+
+    @abc.abstractmethod
+    def _loss(self, classes: int) -> Named:
+        """Return the loss for that many classes, by name."""
+
+    def decision_function(self, X: RowsLike) -> Float[HostArray, "N *K"]:
+        """Return the score of each row: (N,) for two classes, (N, K) for K."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: RowsLike) -> Shaped[HostArray, "N"]:
+        """Return the label of each row; the features are clipped to the bounds first."""
+        scores = self.decision_function(X)
+        chosen = is_second(scores).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: HostArray = self.classes_[chosen]
+        return labels
+
+    @override
+    def _targets(self, answers: HostArray | None) -> Targets:
+        labels = labels_in(answers, self.classes)
+        if len(labels) < 2:
+            raise InputError(
+                "one class is nothing to tell apart; pass classes= with the public list of at "
+                "least two labels, whichever of them occur in y"
+            )
+        if self._binary and len(labels) > 2:
+            raise InputError(  # in the words that scikit-learn expects
+                "Only binary classification is supported. The type of the target is multiclass; "
+                "use PrivateLogisticRegression for more than two classes"
+            )
+        return Targets(self._loss(len(labels)), 1.0, 0.0, labels)
+
+    @override
+    def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
+        assert targets.labels is not None
+        number = {label: code for code, label in enumerate(targets.labels.tolist())}
+        codes = np.array([number.get(label, -1) for label in answers.tolist()])
+        if np.any(codes < 0):
+            raise InputError("a label of y is not in classes; list every public label there")
+        return 2.0 * codes - 1 if len(number) == 2 else codes
+
+    @override
+    def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
+        assert targets.labels is not None
+        own = tuple(targets.labels.tolist())
+        weights = weights_by_label(own, self.class_weight, self.prior)
+        if weights is None:
+            return None
+        names = labels_of(targets.facts(columns=1, record_norm=1.0))
+        return dict(zip(names or (), weights, strict=True))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not self._binary
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLogisticRegression(PrivateClassifier):
+    """Logistic regression under differential privacy, for two classes or more.
+
+    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, where
+    nothing is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy.
+    The default `clip` of 1/2 (sqrt((K - 1) / K) for K classes) takes less noise and minimises the
+    *robust* loss of `taciturn.problems.ClippedLoss`, whose scores are no log-odds; the fitted model
+    then has no `predict_proba`, and `loss_` says "robust logistic, clip 0.5". Parameters,
+    attributes and the guarantee are those of `PrivateLinearModel` and `PrivateClassifier`: above
+    all `epsilon`, `delta`, `bounds` and `classes`. Every fit spends its own budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw = np.random.default_rng(0)
+    >>> ages = draw.uniform(20, 80, (4000, 1))
+    >>> ill = ages[:, 0] + 10 * draw.standard_normal(4000) > 50
+    >>> model = PrivateLogisticRegression(
+    ...     epsilon=1.0, delta=1e-6, bounds=(0, 120), classes=[False, True], random_state=0
+    ... ).fit(ages, ill)
+    >>> model.predict([[30.0], [70.0]])
+    array([False,  True])
+    >>> model.certificate_.epsilon <= 1.0, model.certificate_.reproduction
+    (True, True)
+    """
+
+    @property
+    def predict_proba(self) -> Callable[[RowsLike], Float[HostArray, "N K"]]:
+        """From rows to the probability of each class, in the order of `classes_`; rows sum to 1.
+
+        `AttributeError`, by which scikit-learn takes the estimator for one without probabilities,
+        if the scores of the fitted model are no log-odds, as with the default `clip`.
+        """
+        loss = getattr(self, "loss_", None)
+        if loss is not None and not loss.log_odds:
+            raise AttributeError(loss.without_probabilities("clip="))
+        return self._probabilities
+
+    def _probabilities(self, X: RowsLike) -> Float[HostArray, "N K"]:
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.stack([expit(-scores), expit(scores)], axis=1)
+        probabilities: HostArray = softmax(scores, axis=1)
+        return probabilities
+
+    @override
+    def _loss(self, classes: int) -> Named:
+        return Named(name="logistic" if classes == 2 else "multinomial", numbers=())
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSVC(PrivateClassifier):
+    """A linear support vector classifier under differential privacy, for two classes.
+
+    The loss of a record is the hinge max(0, 1 - t z), t = -1 or 1, with its kink replaced by a
+    parabola (`taciturn.problems.HuberHinge`). Parameters, attributes and the guarantee are those of
+    `PrivateLinearModel` and `PrivateClassifier`: above all `epsilon`, `delta`, `bounds`, `classes`.
+
+    Parameters
+    ----------
+    smoothing
+        Half the width of the parabola, in units of the margin.
+    """
+
+    _binary: ClassVar[bool] = True
+
+    smoothing: float = 0.5
+
+    @override
+    def _loss(self, classes: int) -> Named:
+        width = checks.positive("smoothing", self.smoothing)
+        return Named(name="hinge", numbers=(width,))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateStructuredClassifier(PrivateLogisticRegression):
+    r"""Logistic regression for two classes with structured weights, under differential privacy.
+
+    The objective is that of `PrivateLinearModel` plus l1 |A w|_1, with w per encoded column:
+
+    - "lasso": A = I, few weights differ from 0;
+    - "fused-lasso": A = [phi; I], they are also alike along the edges of a graph of the columns;
+    - "generalized-lasso": the rows of A are given.
+
+    Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
+    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`. The ridge is `l2`.
+
+    Parameters
+    ----------
+    graph
+        The *public* relation between columns. For the fused lasso "chain", which joins
+        neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
+        (m, k) rows of A. That a graph or matrix is public is a condition in the certificate.
+    l1
+        Weight of the structure.
+    smoothing
+        Strength of Laplacian smoothing, of the methods that have the option; 0 for none.
+    algorithm
+        A method that knows structures (`taciturn.algorithms.Method.structure`): "allowed", it
+        treats the structure as a regulariser; "required", it splits it off.
+    """
+
+    _binary: ClassVar[bool] = True
+
+    structure: str = "fused-lasso"
+    graph: ArrayLike | str = "chain"
+    l1: float = 1e-4
+    smoothing: float = 0.0
+
+    @override
+    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
+        if self.features is not None and self.structure != "lasso":
+            raise InputError(
+                f"features={self.features!r} and the structure {self.structure!r}, which is one of "
+                'the columns, do not go together; leave one out, or use structure="lasso"'
+            )
+        return super()._feature_map(ranges, names)
+
+    @override
+    def _options(self) -> dict[str, Any]:
+        given = {"smoothing": self.smoothing} if self.smoothing else {}
+        return super()._options() | given
+
+    @override
+    def _structure(self, columns: int, encoding: Encoding) -> Structure:
+        """Return the structure; indicators and the constant are in no edge and no row of A."""
+        edges, rows = np.empty((0, 2), int), np.empty((0, encoding.columns))
+        name = self.structure
+        if name == "fused-lasso":
+            edges = chain_of(columns) if self._source == "chain" else self._edges(columns)
+            name = name if len(edges) else "lasso"
+        elif name == "generalized-lasso":
+            rows = self._rows(columns)
+            rows = np.pad(rows, ((0, 0), (0, encoding.columns - rows.shape[1])))
+        elif name != "lasso":
+            raise InputError(
+                f"structure is {name!r}; choose from {', '.join(get_args(StructureName))}"
+            )
+        return Structure(
+            name=name,
+            weight=checks.not_negative("l1", self.l1),
+            ridge=checks.not_negative("l2", self.l2),
+            edges=tuple(map(tuple, edges.tolist())),
+            rows=tuple(map(tuple, rows.tolist())),
+            source=self._source,
+        )
+
+    @property
+    def _source(self) -> GraphSource:
+        chain = isinstance(self.graph, str) and self.graph == "chain"
+        return "chain" if chain or self.structure == "lasso" else "given"
+
+    def _edges(self, columns: int) -> Int[HostArray, "e 2"]:
+        edges = np.asarray(self.graph)
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise InputError('graph must be "chain" or public pairs of column numbers')
+        if len(edges) and edges.max() >= columns:
+            raise InputError(f"graph joins column {edges.max()}; columns are 0 to {columns - 1}")
+        return edges
+
+    def _rows(self, columns: int) -> Float[HostArray, "m k"]:
+        if isinstance(self.graph, str) or np.ndim(self.graph) != 2:
+            raise InputError("generalized-lasso needs the rows of A; pass them as graph=")
+        rows = np.asarray(self.graph, np.float64)
+        if rows.shape[1] != columns:
+            raise InputError(
+                f"graph has {rows.shape[1]} columns and X has {columns}; give a number for each"
+            )
+        return rows
+
+    @override
+    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
+        given = self._source == "given"
+        graph = (Fact("edges or rows of the structure", "graph", True),) if given else ()
+        return (*super()._facts(indicators), *graph)
