@@ -21,8 +21,8 @@ from taciturn.estimators import (
     PrivateLogisticRegression,
     PrivateSVC,
     base,
-    charged,
 )
+from taciturn.estimators import records as handed
 from taciturn.estimators.ranges import Ranges
 from taciturn.oracles import Point
 from taciturn.privacy import Certificate
@@ -258,7 +258,7 @@ def unguarded(*args, record_norm, **rest):
     return dataclasses.replace(PACK(*args, record_norm=1e30, **rest), record_norm=record_norm)
 
 
-PACK = charged.pack
+PACK = handed.pack
 
 
 def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
@@ -268,7 +268,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     assert Ranges(np.zeros(3), np.ones(3)).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
-    monkeypatch.setattr(charged, "pack", unguarded)
+    monkeypatch.setattr(handed, "pack", unguarded)
     assert moved(monkeypatch, model) > 1000
     with pytest.raises(PrivacyError, match="norm above 2"):
         model.fit(x, y)
