@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
+from taciturn import problems
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from taciturn.estimators import (
@@ -22,7 +23,6 @@ from taciturn.estimators import (
     PrivateSVC,
     base,
 )
-from taciturn.estimators import records as handed
 from taciturn.estimators.ranges import Ranges
 from taciturn.oracles import Point
 from taciturn.privacy import Certificate
@@ -258,7 +258,7 @@ def unguarded(*args, record_norm, **rest):
     return dataclasses.replace(PACK(*args, record_norm=1e30, **rest), record_norm=record_norm)
 
 
-PACK = handed.pack
+PACK = problems.pack
 
 
 def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
@@ -268,7 +268,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     assert Ranges(np.zeros(3), np.ones(3)).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
-    monkeypatch.setattr(handed, "pack", unguarded)
+    monkeypatch.setattr(problems, "pack", unguarded)
     assert moved(monkeypatch, model) > 1000
     with pytest.raises(PrivacyError, match="norm above 2"):
         model.fit(x, y)
