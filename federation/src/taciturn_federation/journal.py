@@ -72,6 +72,9 @@ class Sent(NamedTuple):
     chain: bytes  # transcript digest, this round included
 
 
+_SENT = "SELECT round, heard, message, state, chain FROM sent WHERE run = ?"
+
+
 class Journal:
     """The journal in a file, which no other process may use meanwhile.
 
@@ -176,14 +179,13 @@ class Journal:
 
     def sent(self, digest: str, turn: int) -> Sent | None:
         """Return what was said in a round; None if nothing was."""
-        query = "SELECT round, heard, message, state, chain FROM sent WHERE run = ? AND round = ?"
-        rows = self._rows(query, digest, turn)
+        rows = self._rows(f"{_SENT} AND round = ?", digest, turn)
         return Sent(*rows[0]) if rows else None
 
     def latest(self, digest: str) -> Sent | None:
         """Return the last round that was answered; None if none was."""
-        ((last,),) = self._rows("SELECT max(round) FROM sent WHERE run = ?", digest)
-        return None if last is None else self.sent(digest, last)
+        rows = self._rows(f"{_SENT} ORDER BY round DESC LIMIT 1", digest)
+        return Sent(*rows[0]) if rows else None
 
     def answers(self, digest: str) -> dict[int, list[Entry]]:
         """Return the entries of every round that has some, in order."""
