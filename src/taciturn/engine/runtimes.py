@@ -138,8 +138,10 @@ def streamed(  # noqa: PLR0913 - what is run, where, and what is kept
     own agents, and `report` is called when a block is done.
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
-    agents = supply.turns if devices is None else agent_turns(program)
-    turns = Turns(agents, server_turns(program))
+    if devices is None:  # one program, which is kept, in place of one for each operation
+        turns = Turns(supply.turns, _server_turns(program))
+    else:
+        turns = Turns(agent_turns(program), server_turns(program))
     rounds, length = program.rounds, supply.length()
     carry, traces, compiled = begin(program), [], {}
 
@@ -168,6 +170,9 @@ def streamed(  # noqa: PLR0913 - what is run, where, and what is kept
                 report(stop)
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
     return end(program, carry), _spread(program, trace)
+
+
+_server_turns = jax.jit(server_turns)
 
 
 @cache
