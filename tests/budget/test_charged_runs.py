@@ -211,6 +211,20 @@ def test_commands_without_an_account_say_that_they_were_charged_nowhere(capsys):
     assert len(lines) == 1
 
 
+def test_a_run_on_a_data_set_is_charged_to_the_account_that_is_named(tmp_path, capsys):
+    """Its records are published, so it is not charged where a table is: behind its reservation."""
+    account = opened(tmp_path)
+    options = ["--epsilon", "1", "--delta", "1e-5", "--rounds", "2", "--agents", "3", "--json"]
+    named = ["--account", "one", "--accounts", str(account.folder)]
+    assert main(["train", "breast_cancer", *options, *named]) == 0
+    given = json.loads(capsys.readouterr().out)["account"]
+    (charged,) = account.state().runs
+    assert charged.status == "released"
+    assert (
+        0 < given["after"]["charged"]["mu"] == pytest.approx(account.state().total.squares ** 0.5)
+    )
+
+
 BOUNDS = """
 source = "public"
 [target]

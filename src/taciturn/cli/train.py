@@ -95,8 +95,8 @@ def train(  # noqa: PLR0913 - one parameter per option
         keeper = Keeper(output if processes.first else replace(output, out=None))
         trained = _trained(prepared, keeper, seed=seed, shown=shown)
     finally:
-        if prepared.reservation is not None:  # nothing, where the run has closed it
-            prepared.reservation.close(released=False)
+        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
+            prepared.account.close(released=False)
     try:
         if processes.first:
             deliver(trained, keeper)
@@ -107,12 +107,15 @@ def train(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Records and a proposal that suits them; nothing is spent yet."""
+    """Records, a proposal that suits them, and the account that the run is charged to.
+
+    A table was read behind its reservation; a data set is charged as the run begins.
+    """
 
     records: DividedData
     proposal: Proposal
     methods: Mapping[str, Method]
-    reservation: Reservation | None = None
+    account: Account | Reservation | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +179,7 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
     if processes.count > 1:
         processes.agree({"proposal": proposal.digest})
         records = training.local_part(records, Devices())
-    return Prepared(records, proposal, methods)
+    return Prepared(records, proposal, methods, account)
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
@@ -219,7 +222,7 @@ def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: boo
                 report=report,
                 methods=prepared.methods,
                 warn=warned,
-                account=prepared.reservation,
+                account=prepared.account,
                 release=keeper.keep,
             )
         )
