@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -133,6 +133,8 @@ def interruptible(work: Callable[[], _T]) -> _T:
             future.set_exception(error)
 
     threading.Thread(target=compute, name=_WORKER, daemon=True).start()
+    while not future.done():  # a signal that comes just before a wait begins does not end it
+        wait((future,), timeout=0.25)
     return future.result()
 
 
