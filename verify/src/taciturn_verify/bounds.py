@@ -1,0 +1,76 @@
+"""How far one unit moves an answer, and whether a question may stand where it stands."""
+
+import math
+
+from taciturn_verify.reading import Answer, Leg, Question, Refused, Terms
+
+
+def bound_sensitivity(question: Question, answer: Answer, leg: Leg, terms: Terms, m: int) -> float:
+    """Return Δ of an answer of an agent of m records; of a claimed question, what the file says."""
+    k = {"record": 1, "agent": m, "person": min(terms.rows, m)}[terms.unit]
+    zero_out, laplace = terms.relation == "zero_out", leg.noise == "laplace"
+    norm = math.sqrt(leg.values) if laplace else 1.0
+    row, target = question.get("row"), question.get("target")
+    match question.kind:
+        case "mean" | "perturbed":
+            share = answer.batch / m if answer.batch else answer.rate
+            moved = (1 if zero_out else 2) * norm * question.get("coefficient") * row * (k / m)
+            return moved * (1 + question.get("widened")) / share / question.get("curvature", 1.0)
+        case "moments" if zero_out:
+            return norm * row * math.hypot(row, target) * (k / m)
+        case "moments":
+            near = target <= math.sqrt(2) * row
+            return norm * (math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target) * (k / m)
+        case "tally":
+            return (1.0 if zero_out else 2.0 if laplace else math.sqrt(2)) * _count(question, terms, k, m)
+        case "errors":
+            return (3.0 if laplace else math.sqrt(3)) * _count(question, terms, k, m)
+        case "targets":
+            steps = int(question.get("steps"))
+            c = k // steps if k % steps == 0 else min(k, int(question.get("targets")))
+            return terms.beta * (c if laplace else math.sqrt(c))
+        case "target sums":
+            return terms.beta * norm * row * k + 2.0**-52 * m * (m + 2) * norm * row * target
+        case _:
+            return answer.sensitivity
+
+
+def _count(question: Question, terms: Terms, k: int, m: int) -> int:
+    """Return n, how many terms of a sum over records or persons change together."""
+    rows = int(question.get("rows_per_person"))
+    if not rows:
+        return k
+    if terms.unit == "person" and rows != terms.rows:
+        raise Refused(f"a sum over persons of {rows} places needs rows_per_person {rows}, not {terms.rows}")
+    return -(-m // rows) if terms.unit == "agent" else 1
+
+
+def check_answer(answer: Answer, leg: Leg, terms: Terms, m: int) -> None:
+    """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
+    kind, sampled = answer.question.kind, answer.poisson or answer.batch > 0
+    if kind in ("targets", "target sums") and terms.relation != "target_change":
+        raise Refused(f"{kind} needs the relation target_change, not {terms.relation}")
+    if kind == "perturbed" and (terms.unit != "record" or leg.noise == "laplace" or sampled):
+        raise Refused("noise inside an objective needs the unit record, Gaussian noise and no batches")
+    if sampled and (terms.unit != "record" or terms.relation not in ("replace_one", "zero_out")):
+        raise Refused("batches need the unit record and the relation replace_one or zero_out")
+    if sampled and leg.noise == "laplace" and terms.relation != "zero_out":
+        raise Refused("batches with Laplace noise need the relation zero_out")
+    if answer.batch and (terms.relation != "replace_one" or leg.noise == "laplace"):
+        raise Refused("batches of a fixed size need the relation replace_one and Gaussian noise")
+    if answer.batch and (answer.batch > m or round(answer.batch / answer.rate) != m):
+        raise Refused(f"a batch of {answer.batch} at the rate {answer.rate:g} is not one of {m} records")
+    needed = bound_sensitivity(answer.question, answer, leg, terms, m)
+    if not math.isclose(answer.sensitivity, needed, rel_tol=1e-9):
+        raise Refused(f"the sensitivity of {kind} with {m} records is {needed:.12g}, not {answer.sensitivity:.12g}")
+
+
+def bound_movement(answer: Answer, leg: Leg) -> float:
+    """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
+    v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
+    return answer.sensitivity + (4 if answer.poisson else 2) * answer.step * v if answer.sensitivity else 0.0
+
+
+def find_ratio(movement: float, scale: float) -> float:
+    """Return movement/σ: 0 without movement, infinite without noise."""
+    return 0.0 if movement == 0 else math.inf if scale == 0 else movement / scale
