@@ -8,7 +8,7 @@ from functools import cache
 from mpmath import mp, mpf
 
 from taciturn_verify.bounds import bound_movement, find_ratio
-from taciturn_verify.reading import Leg
+from taciturn_verify.reading import Leg, Refused
 
 FALSE_POSITIVES = 0.01
 
@@ -90,11 +90,11 @@ def rate_from_epsilon(epsilon: float, delta: float) -> float:
 
 def choose_mu(rate: float, relation: str) -> float:
     """Return 2 Φ⁻¹(1/(1 + e^(-r'/2))) of a choice at rate r, r' being r for zero_out and else 2r."""
-    with mp.workdps(40):
-        half = mpf(rate) / (2 if relation == "zero_out" else 1)
-        if half > 80:  # the quantile near 1 is found from its tail
-            raise ValueError(f"a choice at rate {rate:g} is no guarantee to speak of")
-        return float(2 * mp.sqrt(2) * mp.erfinv(mp.tanh(half / 2)))
+    half = rate / (2 if relation == "zero_out" else 1)
+    if half > 500:
+        raise Refused(f"a choice at rate {rate:g} is beyond what can be computed")
+    with mp.workdps(40 + int(half)):  # the probability is within e^-half of 1
+        return float(2 * mp.sqrt(2) * mp.erfinv(mp.tanh(mpf(half) / 2)))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Lattice:
             return self.n / 24 / self.s**2 if self.s >= 1 else math.inf
         k = 1
         while self.s >= 1 and k * (math.log(k) - 1 - math.log(self.n / (2 * self.s))) < 100:
-            k += math.floor(1.1 * k) - k + 1
+            k = 1 + math.floor(1.1 * k)
         return k / 4 / self.s if self.s >= 1 else math.inf
 
     def find_eta2(self, epsilon: float = 0.0) -> float:
