@@ -71,7 +71,7 @@ def _integrate(p: Callable[[float], float], step: float, count: int, tail: float
 
 
 def trace_inside(u: float, jump: float, zero_out: bool, step: float, tail: float) -> Mapping[int, tuple[float, float]]:
-    """Return the pair as cells: cell k has masses of P and Q at the loss (k+1)·step.
+    """Return the pair as cells: cell k has masses of P and Q at the loss k·step.
 
     The curve is the lower convex hull, in e^e, of its values at the points; negative arguments by
     δ(-e) = 1 - e^-e (1 - δ(e)). The slopes of the hull are those of -Q(loss > e).
@@ -85,10 +85,10 @@ def trace_inside(u: float, jump: float, zero_out: bool, step: float, tail: float
         if here[2] > 0:
             q = (after[1] - here[1]) / (after[0] - here[0]) - (here[1] - before[1]) / (here[0] - before[0])
             p = q * here[0]
-            cells[here[2] - 1], cells[-here[2] - 1] = (p, q), (q, p)
+            cells[here[2]], cells[-here[2]] = (p, q), (q, p)
     rest = max(0.0, 1.0 - math.fsum(p for p, _ in cells.values()))
     # the curve beyond its last point is below the tail; what is left over stands at 0
-    cells[-1] = rest, rest
+    cells[0] = rest, rest
     return cells
 
 

@@ -14,7 +14,7 @@ from functools import cache
 
 from taciturn_verify.inside import trace_inside
 
-Cells = Mapping[int, tuple[float, float]]  # masses of P and Q at the losses in (start + k·fine, + (k+1)·fine]
+Cells = Mapping[int, tuple[float, float]]  # masses of P and Q at the losses in [start + k·fine, + (k+1)·fine)
 FINE = 4  # cells in a step of the grid
 LARGEST = 1 << 17
 
@@ -35,7 +35,7 @@ def _phi(x: float) -> float:
 
 
 def _spread_gaussian(event: Event, loss: float) -> tuple[float, float, float, float]:
-    """Return P(L <= l), P(L > l), Q(L <= l), Q(L > l) of the pair (1-q)P₀ + qP₁, P₀, or of replace_one."""
+    """Return P(L < l), P(L >= l), Q(L < l), Q(L >= l) of the pair (1-q)P₀ + qP₁, P₀, or of replace_one."""
     u, q = event.ratio, event.rate
     if not event.two:
         base = loss if q == 1 else _unmix(loss, q)
@@ -51,8 +51,10 @@ def _spread_gaussian(event: Event, loss: float) -> tuple[float, float, float, fl
 def _spread_laplace(event: Event, loss: float) -> tuple[float, float, float, float]:
     u, q = event.ratio, event.rate
     base = loss if q == 1 else _unmix(loss, q)
-    if base >= u or base < -u:
-        return (1.0, 0.0, 1.0, 0.0) if base >= u else (0.0, 1.0, 0.0, 1.0)
+    if abs(base) > u * (1 - 1e-12):  # the atoms, but for rounding, are at u and -u
+        if base > u * (1 + 1e-12) or base < 0:
+            return (1.0, 0.0, 1.0, 0.0) if base > 0 else (0.0, 1.0, 0.0, 1.0)
+        base = u
     low, high = 0.5 * math.exp((base - u) / 2), 0.5 * math.exp((-base - u) / 2)
     zero, one = (1 - high, high), (low, 1 - low)
     return _mix(q, zero, one) + zero
@@ -124,33 +126,57 @@ def raise_masses(cells: Cells, start: float, step: float) -> dict[int, float]:
         y = min(p, max(0.0, (p - q * math.exp(start + k * step)) / -math.expm1(-step)))
         masses[k] = masses.get(k, 0.0) + p - y
         masses[k + 1] = masses.get(k + 1, 0.0) + y
-    return masses
+    return {k: p for k, p in masses.items() if p > 0}
 
 
 def lower_masses(cells: Cells, start: float, step: float) -> dict[int, float]:
-    """Return masses of P that are no less private: groups of cells whose ratio is that of a grid point."""
+    """Return masses of P that are no less private: groups of cells whose ratio is that of a grid point.
+
+    Groups are filled from the largest losses on, which matter most.
+    """
     masses: dict[int, float] = {}
-    goal, held_p, held_q = -(1 << 62), 0.0, 0.0
-    for cell in sorted(cells):
+
+    def put(k: int, p: float, q: float) -> None:
+        masses[k] = masses.get(k, 0.0) + min(p, q * math.exp(start + k * step))
+
+    goal, held_p, held_q = 0, 0.0, 0.0
+    for cell in sorted(cells, reverse=True):
         p, q = cells[cell]
         if p <= 0 or q <= 0:  # outcomes left out make a lower bound
             continue
-        loss = (math.log(p / q) - start) / step
-        if not held_p:
-            goal = math.ceil(loss - 1e-9)
-        while loss > goal and held_p + p > math.exp(start + goal * step) * (held_q + q):
-            ratio = math.exp(start + goal * step)
-            share = min(1.0, max(0.0, (ratio * held_q - held_p) / (p - ratio * q)))
-            masses[goal] = masses.get(goal, 0.0) + min(held_p + share * p, ratio * (held_q + share * q))
-            p, q, held_p, held_q = p * (1 - share), q * (1 - share), 0.0, 0.0
-            goal = math.ceil(loss - 1e-9)
-            if loss <= goal + 1e-9:
-                break
+        point = math.floor((math.log(p / q) - start) / step + 1e-9)
+        goal = goal if held_p else point
+        ratio = math.exp(start + goal * step)
+        if held_p + p < ratio * (held_q + q):
+            share = min(1.0, max(0.0, (held_p - ratio * held_q) / (ratio * q - p)))
+            put(goal, held_p + share * p, held_q + share * q)
+            p, q, goal, held_p, held_q = p * (1 - share), q * (1 - share), point, 0.0, 0.0
         held_p, held_q = held_p + p, held_q + q
     if held_p and held_q:
-        goal = min(goal, math.floor((math.log(held_p / held_q) - start) / step + 1e-9))
-        masses[goal] = masses.get(goal, 0.0) + min(held_p, held_q * math.exp(start + goal * step))
+        goal, held_p, held_q = _fill_last(masses, start, step, held_p, held_q)
+        put(goal, held_p, held_q)
     return masses
+
+
+def _fill_last(masses: dict[int, float], start: float, step: float, p: float, q: float) -> tuple[int, float, float]:
+    """Return the place and masses of the last group, filled up from near groups; else it is rounded down."""
+    low = math.floor((math.log(p / q) - start) / step + 1e-9)
+    ratio, taken = math.exp(start + (low + 1) * step), []
+    if p < q * (ratio + 9 * math.exp(start + low * step)) / 10:  # all but there: rounding costs less
+        return low, p, q
+    full_p, full_q = p, q
+    for k in range(low + 2, low + 6):
+        more_p = masses.get(k, 0.0)
+        more_q = more_p * math.exp(-start - k * step)
+        if more_p and full_p + more_p >= ratio * (full_q + more_q):
+            share = (ratio * full_q - full_p) / (more_p - ratio * more_q)
+            masses[k] *= 1 - share
+            for other in taken:
+                del masses[other]
+            return low + 1, full_p + share * more_p, full_q + share * more_q
+        full_p, full_q = full_p + more_p, full_q + more_q
+        taken += [k] if more_p else []
+    return low, p, q
 
 
 def transform(values: Sequence[complex]) -> list[complex]:
@@ -259,15 +285,22 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     if not merged or delta <= 1e-300:
         return (0.0, 0.0) if not merged else (0.0, math.inf)
     orders = (False, True) if any(event.rate < 1 and not event.two for event, _ in merged) else (False,)
-    bounds = [_refine(merged, delta, turned) for turned in orders]
-    return max(low for low, _ in bounds), max(high for _, high in bounds)
+    low = high = 0.0
+    for turned in orders:
+        bounds = _refine(merged, delta, turned, low)
+        low, high = max(low, bounds[0]), max(high, bounds[1])
+    return low, high
 
 
-def _refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> tuple[float, float]:
-    """Return the bounds of one order, on a grid that is made finer until they are within 0.4 %."""
+def _refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool, known: float) -> tuple[float, float]:
+    """Return the bounds of one order, on a grid made finer until they are within 0.4 % or below what is known."""
     count = sum(times for _, times in events)
     tail = 1e-7 * delta / count
     low, high, step = 0.0, math.inf, 0.5 / math.sqrt(count)
+    laplace = max((pair for pair in events if pair[0].kind == "laplace"), key=lambda pair: pair[1], default=None)
+    if laplace:  # both atoms of a Laplace pair, its least and its largest loss, must be points of the grid
+        atoms = [math.log1p(laplace[0].rate * math.expm1(sign * laplace[0].ratio)) for sign in (-1, 1)]
+        step = (atoms[1] - atoms[0]) / math.ceil((atoms[1] - atoms[0]) / step)
     try:
         for _ in range(12):
             parts = []
@@ -279,7 +312,7 @@ def _refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> 
             if found is None:
                 break
             low, high = max(low, found[0]), min(high, found[1])
-            if high - low <= 0.004 * high:
+            if high - low <= 0.004 * high or high <= known:
                 break
             step /= 3
     except (OverflowError, ValueError):  # losses beyond what floats hold

@@ -1,0 +1,94 @@
+"""Rényi divergences of batches of a fixed size (Wang, Balle and Kasiviswanathan 2019, theorem 27)."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+from mpmath import mp, mpf
+
+LIMITS = (32, 128, 512, 1536)  # orders that are tried, more where the best is not among the first
+
+
+def difference(u: float, limit: int) -> list[float]:
+    """Return log B(l) for l = 0..limit (even l only, else 0), from differences of e^((i-1)ρ(i)).
+
+    They cancel: B(l) is at least (e^ρ(2) - 1)^(l/2), while its terms are up to 2^l e^((l-1)ρ(l)).
+    """
+    bits = 100 + limit + int(limit / 2 * max(0.0, -math.log2(math.expm1(u * u))))
+    logs = [0.0] * (limit + 1)
+    with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
+        diagonal: list[int] = []
+        for i in range(limit + 1):
+            value = int(mp.ldexp(mp.exp((i - 1) * i * mpf(u) ** 2 / 2), bits))
+            for j, last in enumerate(diagonal):
+                diagonal[j], value = value, value - last
+            diagonal.append(value)
+            if i % 2 == 0:
+                logs[i] = float(mp.log(mp.ldexp(value, -bits)))
+    return logs
+
+
+@cache
+def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
+    """Return log A(a) for a = 0, 1, ..., limit of a batch that is the share gamma, at the ratio u."""
+    if gamma >= 1 and u == 0:
+        return [0.0] * (limit + 1)
+    rho = [j * u * u / 2 for j in range(limit + 2)]
+    logs = difference(u, limit + 2)
+    least = [0.0, 0.0, min(math.log(4 * math.expm1(rho[2])), math.log(2) + rho[2])]
+    for j in range(3, limit + 1):
+        mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2
+        least.append(min(mixed, math.log(2) + (j - 1) * rho[j]))
+    least = [j * math.log(gamma) - math.lgamma(j + 1) + term for j, term in enumerate(least)]
+    grown = [0.0, 0.0]
+    for a in range(2, limit + 1):
+        terms = [0.0, *(least[j] + math.lgamma(a + 1) - math.lgamma(a - j + 1) for j in range(2, a + 1))]
+        most = max(terms)
+        grown.append(most + math.log(math.fsum(math.exp(term - most) for term in terms)))
+    return grown
+
+
+@cache
+def convert(batches: tuple[tuple[float, float, int], ...], plain: float, delta: float) -> tuple[float, float]:
+    """Return bounds on the least ε of all orders for batches (ratio, share, times) and Gaussian Σ u² `plain`.
+
+    They differ only where the best order is above all that are tried.
+    """
+    least = best = math.inf
+    for limit in LIMITS:
+        grown = [0.0] * (limit + 1)
+        for u, gamma, times in batches:
+            grown = [old + times * more for old, more in zip(grown, grow_batches(u, gamma, limit), strict=True)]
+        grown = [old + (a - 1) * a * plain / 2 for a, old in enumerate(grown)]
+        best = _minimise(grown, plain, delta)
+        # divergences grow with the order, and -log(δa)/(a-1) is above -δ at these
+        least = min(best, max(0.0, grown[limit] / (limit - 1) + math.log1p(-1 / limit) - delta))
+        if least == best:
+            break
+    return least, best
+
+
+def _minimise(grown: Sequence[float], plain: float, delta: float) -> float:
+    """Return the minimum over real orders, log A being a chord between whole ones."""
+    if any(delta * delta > -math.expm1(-grown[a] / (a - 1)) for a in range(2, len(grown))):
+        return 0.0
+
+    def cost(order: float) -> float:
+        a = min(int(order), len(grown) - 2)
+        part = order - a
+        # the Gaussian events' divergence is known at every order, only the rest is interpolated
+        curve = [grown[a + i] - (a + i - 1) * (a + i) * plain / 2 for i in (0, 1)]
+        log_a = (1 - part) * curve[0] + part * curve[1] + (order - 1) * order * plain / 2
+        return log_a / (order - 1) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+    whole = min(range(2, len(grown)), key=cost)
+    best = cost(whole)
+    for left in range(max(1, whole - 2), min(whole + 2, len(grown) - 1)):
+        orders = [left + i / 200 for i in range(1, 201)]
+        near = min(orders, key=cost)
+        low, high = max(1.0 + 1e-9, near - 0.005), min(near + 0.005, len(grown) - 1.0)
+        for _ in range(60):
+            one, two = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (low, two) if cost(one) < cost(two) else (one, high)
+        best = min(best, cost(near), cost((low + high) / 2))
+    return max(0.0, best)
