@@ -6,7 +6,7 @@ from functools import cache
 
 from mpmath import mp, mpf
 
-LIMITS = (32, 128, 512, 1536)  # orders that are tried, more where the best is not among the first
+LIMITS = (32, 128, 512, 1024)  # orders that are tried, more where the best is not among the first
 
 
 def difference(u: float, limit: int) -> list[float]:
@@ -40,9 +40,10 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
         mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2
         least.append(min(mixed, math.log(2) + (j - 1) * rho[j]))
     least = [j * math.log(gamma) - math.lgamma(j + 1) + term for j, term in enumerate(least)]
+    factorials = [math.lgamma(a + 1) for a in range(limit + 1)]
     grown = [0.0, 0.0]
     for a in range(2, limit + 1):
-        terms = [0.0, *(least[j] + math.lgamma(a + 1) - math.lgamma(a - j + 1) for j in range(2, a + 1))]
+        terms = [0.0, *(least[j] + factorials[a] - factorials[a - j] for j in range(2, a + 1))]
         most = max(terms)
         grown.append(most + math.log(math.fsum(math.exp(term - most) for term in terms)))
     return grown
