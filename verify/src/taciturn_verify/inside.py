@@ -52,6 +52,8 @@ def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float)
     count = 1
     while tails[-1](count * step) > tail / 10:
         count *= 2
+        if count > 1 << 15 or count * step > 650:
+            raise OverflowError(f"the losses of noise inside an objective at the ratio {u:g} are too large")
     while count > 1 and tails[-1]((count - 1) * step) <= tail / 10:
         count -= max(1, count // 64)
     curves = [_integrate(p, step, count, tail) for p in tails]

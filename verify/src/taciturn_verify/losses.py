@@ -298,6 +298,8 @@ def _refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool, kno
     tail = 1e-7 * delta / count
     low, high, step = 0.0, math.inf, 0.5 / math.sqrt(count)
     laplace = max((pair for pair in events if pair[0].kind == "laplace"), key=lambda pair: pair[1], default=None)
+    if any(event.ratio > 30 for event, _ in events):  # losses beyond what floats hold
+        return low, high
     if laplace:  # both atoms of a Laplace pair, its least and its largest loss, must be points of the grid
         atoms = [math.log1p(laplace[0].rate * math.expm1(sign * laplace[0].ratio)) for sign in (-1, 1)]
         step = (atoms[1] - atoms[0]) / math.ceil((atoms[1] - atoms[0]) / step)

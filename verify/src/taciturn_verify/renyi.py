@@ -55,7 +55,9 @@ def convert(batches: tuple[tuple[float, float, int], ...], plain: float, delta: 
 
     They differ only where the best order is above all that are tried.
     """
-    least = best = math.inf
+    least, best = 0.0, math.inf
+    if any(u > 8 for u, _, _ in batches):  # ε is in the hundreds, and its digits are too many
+        return least, best
     for limit in LIMITS:
         grown = [0.0] * (limit + 1)
         for u, gamma, times in batches:
