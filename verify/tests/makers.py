@@ -16,13 +16,15 @@ def epsilon_gaussian(mu, delta):
     if mu == 0 or curve_gaussian(mu, 0) <= delta:
         return 0.0
     with mp.workdps(50):
-        low, high = mpf(0), mpf(1)
-        while curve_gaussian(mu, high) > delta:
-            high *= 2
-        aim = mp.log(delta)
-        root = mp.findroot(
-            lambda e: mp.log(curve_gaussian(mu, e)) - aim, (low, high), solver="anderson", tol=1e-30
-        )
+        # Newton's rule in log δ, from a point at which the curve is near
+        root = mpf(mu) ** 2 / 2 + mpf(mu) * mp.sqrt(2 * abs(aim := mp.log(delta)))
+        for _ in range(400):
+            below = mp.exp(root) * mp.ncdf(-root / mu - mpf(mu) / 2)
+            level = curve_gaussian(mu, root)
+            step = (mp.log(level) - aim) * level / below
+            root = root / 2 if root + step <= 0 else root + step
+            if abs(step) < mpf(10) ** -30 * root:
+                break
         return float(root)
 
 

@@ -218,7 +218,12 @@ def _compose(parts: Sequence[Part], step: float, delta: float, lost: float) -> t
     """Return the bounds on ε(δ) that the masses give; None where they need too long a transform."""
     powers = [2 ** (j / 2) for j in range(-4, 22)]
     grown = {power: _grow(parts, step, power) for power in powers}
-    tilt = min(powers, key=lambda power: (grown[power] - math.log(delta)) / power)
+
+    def bound(power: float) -> float:  # on ε, by δ(ε) <= E e^(power (loss - ε)) power^power / (power+1)^(power+1)
+        most = power * math.log(power) - (power + 1) * math.log1p(power)
+        return (grown[power] - math.log(delta) + most) / power
+
+    tilt = min(powers, key=bound)
     # what lies beyond the window has a tilted mass of at most e^-36 on either side (Chernoff)
     spans = [2.0**j for j in range(-2, 11)]
     high = min((_grow(parts, step, tilt + s) - grown[tilt] + 36) / s for s in spans)
