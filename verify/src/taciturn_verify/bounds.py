@@ -2,37 +2,40 @@
 
 import math
 
-from taciturn_verify.reading import Answer, Leg, Question, Refused, Terms
+from taciturn_verify.reading import Answer, Leg, Question, RefusedError, Terms
 
 
 def bound_sensitivity(question: Question, answer: Answer, leg: Leg, terms: Terms, m: int) -> float:
     """Return Δ of an answer of an agent of m records; of a claimed question, what the file says."""
-    k = {"record": 1, "agent": m, "person": min(terms.rows, m)}[terms.unit]
+    k = {"record": 1, "agent": m, "person": min(terms.rows_per_person, m)}[terms.unit]
     zero_out, laplace = terms.relation == "zero_out", leg.noise == "laplace"
     norm = math.sqrt(leg.values) if laplace else 1.0
+
+    def count() -> int:
+        return _count(question, terms, k, m)
+
     row, target = question.get("row"), question.get("target")
+    found = answer.sensitivity
     match question.kind:
         case "mean" | "perturbed":
             share = answer.batch / m if answer.batch else answer.rate
             moved = (1 if zero_out else 2) * norm * question.get("coefficient") * row * (k / m)
-            return moved * (1 + question.get("widened")) / share / question.get("curvature", 1.0)
-        case "moments" if zero_out:
-            return norm * row * math.hypot(row, target) * (k / m)
+            found = moved * (1 + question.get("widened")) / share / question.get("curvature", 1.0)
         case "moments":
             near = target <= math.sqrt(2) * row
-            return norm * (math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target) * (k / m)
+            moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
+            found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally":
-            return (1.0 if zero_out else 2.0 if laplace else math.sqrt(2)) * _count(question, terms, k, m)
+            found = (1.0 if zero_out else 2.0 if laplace else math.sqrt(2)) * count()
         case "errors":
-            return (3.0 if laplace else math.sqrt(3)) * _count(question, terms, k, m)
+            found = (3.0 if laplace else math.sqrt(3)) * count()
         case "targets":
             steps = int(question.get("steps"))
             c = k // steps if k % steps == 0 else min(k, int(question.get("targets")))
-            return terms.beta * (c if laplace else math.sqrt(c))
+            found = terms.beta * (c if laplace else math.sqrt(c))
         case "target sums":
-            return terms.beta * norm * row * k + 2.0**-52 * m * (m + 2) * norm * row * target
-        case _:
-            return answer.sensitivity
+            found = norm * row * (terms.beta * k + 2.0**-52 * m * (m + 2) * target)
+    return found
 
 
 def _count(question: Question, terms: Terms, k: int, m: int) -> int:
@@ -40,8 +43,10 @@ def _count(question: Question, terms: Terms, k: int, m: int) -> int:
     rows = int(question.get("rows_per_person"))
     if not rows:
         return k
-    if terms.unit == "person" and rows != terms.rows:
-        raise Refused(f"a sum over persons of {rows} places needs rows_per_person {rows}, not {terms.rows}")
+    if terms.unit == "person" and rows != terms.rows_per_person:
+        raise RefusedError(
+            f"a sum over persons of {rows} places needs rows_per_person {rows} in the terms"
+        )
     return -(-m // rows) if terms.unit == "agent" else 1
 
 
@@ -49,26 +54,39 @@ def check_answer(answer: Answer, leg: Leg, terms: Terms, m: int) -> None:
     """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
     kind, sampled = answer.question.kind, answer.poisson or answer.batch > 0
     if kind in ("targets", "target sums") and terms.relation != "target_change":
-        raise Refused(f"{kind} needs the relation target_change, not {terms.relation}")
+        raise RefusedError(f"{kind} needs the relation target_change, not {terms.relation}")
     if kind == "perturbed" and (terms.unit != "record" or leg.noise == "laplace" or sampled):
-        raise Refused("noise inside an objective needs the unit record, Gaussian noise and no batches")
+        raise RefusedError(
+            "noise inside an objective needs the unit record, Gaussian noise and no batches"
+        )
     if sampled and (terms.unit != "record" or terms.relation not in ("replace_one", "zero_out")):
-        raise Refused("batches need the unit record and the relation replace_one or zero_out")
+        raise RefusedError("batches need the unit record and the relation replace_one or zero_out")
     if sampled and leg.noise == "laplace" and terms.relation != "zero_out":
-        raise Refused("batches with Laplace noise need the relation zero_out")
+        raise RefusedError("batches with Laplace noise need the relation zero_out")
     if answer.batch and (terms.relation != "replace_one" or leg.noise == "laplace"):
-        raise Refused("batches of a fixed size need the relation replace_one and Gaussian noise")
+        raise RefusedError(
+            "batches of a fixed size need the relation replace_one and Gaussian noise"
+        )
     if answer.batch and (answer.batch > m or round(answer.batch / answer.rate) != m):
-        raise Refused(f"a batch of {answer.batch} at the rate {answer.rate:g} is not one of {m} records")
+        raise RefusedError(
+            f"a batch of {answer.batch} at the rate {answer.rate:g} is not one of {m} records"
+        )
     needed = bound_sensitivity(answer.question, answer, leg, terms, m)
     if not math.isclose(answer.sensitivity, needed, rel_tol=1e-9):
-        raise Refused(f"the sensitivity of {kind} with {m} records is {needed:.12g}, not {answer.sensitivity:.12g}")
+        raise RefusedError(
+            f"the sensitivity of {kind} with {m} records is {needed:.12g}, not "
+            f"{answer.sensitivity:.12g}"
+        )
 
 
 def bound_movement(answer: Answer, leg: Leg) -> float:
     """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
     v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
-    return answer.sensitivity + (4 if answer.poisson else 2) * answer.step * v if answer.sensitivity else 0.0
+    return (
+        answer.sensitivity + (4 if answer.poisson else 2) * answer.step * v
+        if answer.sensitivity
+        else 0.0
+    )
 
 
 def find_ratio(movement: float, scale: float) -> float:

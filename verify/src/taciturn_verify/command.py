@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from taciturn_verify.judging import verify
-from taciturn_verify.reading import Unreadable, parse
+from taciturn_verify.reading import UnreadableError, parse
 
 
 def find_file(path: Path) -> Path:
     """Return a file itself, or a folder's certificate of the highest number."""
     if not path.is_dir():
         return path
-    numbers = [int(found[1]) for file in path.iterdir() if (found := re.fullmatch(r"certificate-(\d+)\.json", file.name))]
+    numbers = [
+        int(found[1])
+        for file in path.iterdir()
+        if (found := re.fullmatch(r"certificate-(\d+)\.json", file.name))
+    ]
     if not numbers:
-        raise Unreadable(f"{path} holds no certificate-N.json")
+        raise UnreadableError(f"{path} holds no certificate-N.json")
     return path / f"certificate-{max(numbers)}.json"
 
 
@@ -34,10 +38,14 @@ def write_plain(value: Any) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict; return 0 if the claim follows, 1 if it does not, 2 if the file cannot be read."""
-    parser = argparse.ArgumentParser("taciturn-verify", description="Check that a privacy certificate follows.")
+    """Print the verdict; return 0 if it follows, 1 if not, 2 if the file cannot be read."""
+    parser = argparse.ArgumentParser(
+        "taciturn-verify", description="Check that a privacy certificate follows."
+    )
     parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
-    parser.add_argument("--json", action="store_true", help="print the verdict and its figures as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the verdict and its figures as JSON"
+    )
     given = parser.parse_args(arguments)
     try:
         file = find_file(given.file)

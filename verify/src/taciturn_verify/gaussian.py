@@ -8,7 +8,7 @@ from functools import cache
 from mpmath import mp, mpf
 
 from taciturn_verify.bounds import bound_movement, find_ratio
-from taciturn_verify.reading import Leg, Refused
+from taciturn_verify.reading import Leg, RefusedError
 
 FALSE_POSITIVES = 0.01
 
@@ -22,9 +22,8 @@ def find_mus(leg: Leg, agents: int) -> tuple[list[float], float]:
         moves, variances = [0.0] * count, [0.0] * count
         for answer in slot.answers:
             move = bound_movement(answer, leg)
-            for first, last in answer.agents:
-                for agent in range(first, last + 1):
-                    moves[agent], variances[agent] = move, answer.scale**2
+            for agent in answer.list_agents():
+                moves[agent], variances[agent] = move, answer.scale**2
         hidden = _hide(leg, variances)
         for agent, move in enumerate(moves):
             if move:
@@ -40,40 +39,44 @@ def find_mus(leg: Leg, agents: int) -> tuple[list[float], float]:
 
 
 def _hide(leg: Leg, variances: Sequence[float]) -> Sequence[float]:
-    """Return the variance that hides each agent: its own; in a sum also the others' but the k largest."""
+    """Return the variance that hides each agent; in a sum also the others' but the k largest."""
     if leg.colluders is None:
         return variances
     order = sorted(range(len(variances)), key=lambda agent: -variances[agent])
     known, kept = order[: leg.colluders], order[leg.colluders :]
-    rest = math.fsum(variances[agent] for agent in kept)
+    rest, swapped = (math.fsum(variances[agent] for agent in kept[i:]) for i in (0, 1))
     # without an agent of the k largest, the next largest takes its place among them
-    swapped = rest - variances[kept[0]] if kept else 0.0
-    inside = {agent: variances[agent] + max(0.0, swapped) for agent in known}
+    inside = {agent: variances[agent] + swapped for agent in known}
     return [inside.get(agent, rest) for agent in range(len(variances))]
 
 
 @cache
 def solve_epsilon(mu: float, delta: float) -> float:
-    """Return the least ε >= 0 with Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) <= δ, to 1e-12."""
+    """Return the least ε >= 0 with Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) <= δ, to 1e-14."""
     if mu in (0, math.inf) or delta <= 0:
         return 0.0 if mu == 0 else math.inf
-    with mp.workdps(40):
-        m, aim = mpf(mu), mp.log(mpf(delta))
-
-        def excess(e: mpf) -> mpf:
-            return mp.log(mp.ncdf(-e / m + m / 2) - mp.exp(e) * mp.ncdf(-e / m - m / 2)) - aim
-
-        if 2 * mp.ncdf(m / 2) - 1 <= mpf(delta):
+    if mu > 1e8:
+        raise OverflowError(f"the epsilon of mu = {mu:g} has too many digits")
+    with mp.workdps(
+        40 + int(max(0.0, -2 * math.log10(mu)))
+    ):  # the two terms differ by a share of μ
+        m, level = mpf(mu), mpf(delta)
+        if 2 * mp.ncdf(m / 2) - 1 <= level:
             return 0.0
-        low, high = mpf(0), m * m / 2 + m * mp.sqrt(-2 * aim) + m  # by the Gaussian tail bound
-        while high - low > mpf(10) ** -14 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-        return float((low + high) / 2)
+        # log δ is concave: from above the root, here by the Gaussian tail, Newton's rule stays above
+        e = m * m / 2 + m * mp.sqrt(-2 * mp.log(level)) + m
+        for _ in range(200):
+            less = mp.exp(e) * mp.ncdf(-e / m - m / 2)
+            curve = mp.ncdf(-e / m + m / 2) - less
+            step = mp.log(curve / level) * curve / less
+            e += step
+            if abs(step) < mpf(10) ** -15 * e:
+                break
+        return float(e)
 
 
 def rate_attacker(mu: float, eta1: float = 0.0, eta2: float = 0.0, gap: float = 0.0) -> float:
-    """Return min(1, e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g); all but μ are 0 off a lattice."""
+    """Return min(1, e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g), all 0 off a lattice but μ."""
     if mu == math.inf or eta1 > 1 or eta2 > 1:
         return 1.0
     with mp.workdps(40):
@@ -92,7 +95,7 @@ def choose_mu(rate: float, relation: str) -> float:
     """Return 2 Φ⁻¹(1/(1 + e^(-r'/2))) of a choice at rate r, r' being r for zero_out and else 2r."""
     half = rate / (2 if relation == "zero_out" else 1)
     if half > 500:
-        raise Refused(f"a choice at rate {rate:g} is beyond what can be computed")
+        raise RefusedError(f"a choice at rate {rate:g} is beyond what can be computed")
     with mp.workdps(40 + int(half)):  # the probability is within e^-half of 1
         return float(2 * mp.sqrt(2) * mp.erfinv(mp.tanh(mpf(half) / 2)))
 
@@ -121,31 +124,37 @@ class Lattice:
         if not self.n or self.s < 1 or self.laplace:
             return 0.0 if not self.n else math.inf if self.s < 1 else self.n / 8 / self.s**2
         tau = (100 + epsilon) / self.n
-        near = self.n * (math.sqrt(1 + 2 * math.sqrt(tau) + 2 * tau) + 0.5 / self.s) ** 2 / 24 / self.s**2
+        near = (
+            self.n
+            * (math.sqrt(1 + 2 * math.sqrt(tau) + 2 * tau) + 0.5 / self.s) ** 2
+            / 24
+            / self.s**2
+        )
         return near + (3 * self.n * math.exp(-2 * (math.pi * self.s) ** 2) if self.s < 10 else 0.0)
 
     def shrink_delta(self, delta: float) -> float:
-        """Return δ', at which the curve of continuous noise is read; at most 0 where there is no guarantee."""
+        """Return δ', at which the curve is read; at most 0 where there is no guarantee."""
         eta1 = self.find_eta1()
         if not self.n or eta1 > 1:
             return delta if not self.n else 0.0
         return delta * (1 - 1e-10) * math.exp(-eta1) * (1 - 1e-15) - math.exp(-99)
 
     def lift(self, epsilon: float, largest: float) -> float:
-        """Return ε = ε' + η₁ + η₂, τ being 100 + the largest ε' of the leg; infinite where η are above 1."""
+        """Return ε' + η₁ + η₂, τ being 100 + the largest ε' of the leg; infinite if η are above 1."""
         added = self.find_eta1() + self.find_eta2(largest) if self.n else 0.0
         return epsilon + added if added <= 1 else math.inf
 
 
 def find_lattice(leg: Leg, agents: int) -> Lattice:
-    """Return the lattice of a unit at so many agents: the most values of one agent, and the least σ/h."""
+    """Return the lattice of a unit at so many agents: most values of one agent, least σ/h."""
     drawn: Mapping[int, list[int]] = {agent: [] for agent in range(len(leg.agents))}
     steps = math.inf
     for slot in leg.slots:
         for answer in slot.answers:
             if answer.step and leg.noise != "nonoise":
                 steps = min(steps, answer.scale / answer.step)
-                for first, last in answer.agents:
-                    for agent in range(first, last + 1):
-                        drawn[agent].append(slot.times)
-    return Lattice(agents * leg.values * max(map(sum, drawn.values())), steps, leg.noise == "laplace")
+                for agent in answer.list_agents():
+                    drawn[agent].append(slot.times)
+    return Lattice(
+        agents * leg.values * max(map(sum, drawn.values())), steps, leg.noise == "laplace"
+    )

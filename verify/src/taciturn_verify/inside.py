@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 
 def _tail(t: float, a: float) -> float:
@@ -33,8 +34,8 @@ def _list_tails(u: float, jump: float, zero_out: bool) -> list[Callable[[float],
             far = math.sqrt(t / grown) if grown else (math.inf if t else 0.0)
             return (math.erfc(t / u / math.sqrt(2)) + math.erfc(max(t / u, far) / math.sqrt(2))) / 2
         radii = [t / u] + [t / u + (2 * i / 48) ** 2 for i in range(1, 49)]
-        total = math.exp(-radii[48] ** 2 / 2)
-        for near, far in zip(radii, radii[1:], strict=False):
+        total = math.exp(-(radii[48] ** 2) / 2)
+        for near, far in pairwise(radii):
             cosine = (t - grown * far * far) / (u * far)
             share = 1.0 if cosine <= 0 else math.acos(min(1.0, cosine)) / math.pi
             total += (math.exp(-near * near / 2) - math.exp(-far * far / 2)) * share
@@ -53,7 +54,9 @@ def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float)
     while tails[-1](count * step) > tail / 10:
         count *= 2
         if count > 1 << 15 or count * step > 650:
-            raise OverflowError(f"the losses of noise inside an objective at the ratio {u:g} are too large")
+            raise OverflowError(
+                f"the losses of noise inside an objective at the ratio {u:g} are too large"
+            )
     while count > 1 and tails[-1]((count - 1) * step) <= tail / 10:
         count -= max(1, count // 64)
     curves = [_integrate(p, step, count, tail) for p in tails]
@@ -72,7 +75,9 @@ def _integrate(p: Callable[[float], float], step: float, count: int, tail: float
     return curve
 
 
-def trace_inside(u: float, jump: float, zero_out: bool, step: float, tail: float) -> Mapping[int, tuple[float, float]]:
+def trace_inside(
+    u: float, jump: float, zero_out: bool, step: float, tail: float
+) -> Mapping[int, tuple[float, float]]:
     """Return the pair as cells: cell k has masses of P and Q at the loss k·step.
 
     The curve is the lower convex hull, in e^e, of its values at the points; negative arguments by
@@ -80,12 +85,17 @@ def trace_inside(u: float, jump: float, zero_out: bool, step: float, tail: float
     """
     curve = trace_curve(u, jump, zero_out, step, tail)
     last = len(curve) - 1
-    points = [(math.exp(-k * step), 1 - math.exp(-k * step) * (1 - curve[k]), -k) for k in range(last, 0, -1)]
+    points = [
+        (math.exp(-k * step), 1 - math.exp(-k * step) * (1 - curve[k]), -k)
+        for k in range(last, 0, -1)
+    ]
     hull = _find_hull(points + [(math.exp(k * step), curve[k], k) for k in range(last + 1)])
     cells: dict[int, tuple[float, float]] = {}
     for before, here, after in zip(hull, hull[1:], hull[2:], strict=False):
         if here[2] > 0:
-            q = (after[1] - here[1]) / (after[0] - here[0]) - (here[1] - before[1]) / (here[0] - before[0])
+            q = (after[1] - here[1]) / (after[0] - here[0]) - (here[1] - before[1]) / (
+                here[0] - before[0]
+            )
             p = q * here[0]
             cells[here[2]], cells[-here[2]] = (p, q), (q, p)
     rest = max(0.0, 1.0 - math.fsum(p for p, _ in cells.values()))
@@ -97,7 +107,9 @@ def trace_inside(u: float, jump: float, zero_out: bool, step: float, tail: float
 def _find_hull(points: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
     hull: list[tuple[float, float, int]] = []
     for x, y, k in points:
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (hull[-1][0] - hull[-2][0]):
+        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (
+            y - hull[-2][1]
+        ) * (hull[-1][0] - hull[-2][0]):
             hull.pop()
         hull.append((x, y, k))
     return hull

@@ -17,16 +17,17 @@ from taciturn_verify.gaussian import (
     solve_epsilon,
 )
 from taciturn_verify.losses import Event, bound_epsilon
-from taciturn_verify.reading import Answer, Certificate, Leg, Refused, Terms, read
+from taciturn_verify.reading import Answer, Certificate, Leg, RefusedError, Terms, read
 from taciturn_verify.renyi import convert
 
 Interval = tuple[float, float]
-Events = dict[tuple[Event, float], int]  # an event and the share of a batch of a fixed size (0: none), and times
+# events, each with the share of its batch of a fixed size (0: none), and how often they occur
+Events = dict[tuple[Event, float], int]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict, its reason in one sentence, and the figures: computed bounds (least, most) of each."""
+    """The verdict, its reason in one sentence, and computed bounds (least, most) of the figures."""
 
     verdict: str
     reason: str
@@ -35,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Price:
-    """What one leg, or all, cost: bounds on the claims of epsilon and of the attacker's rate; mu or None."""
+    """What one leg, or all, cost: bounds on epsilon and on the attacker's rate; mu or None."""
 
     epsilon: Interval = (0.0, 0.0)
     mu: float | None = 0.0
@@ -53,35 +54,43 @@ def verify(document: Mapping[str, Any]) -> Verdict:
         whole = [leg for leg in certificate.legs if _is_laplace(leg)]
         try:
             _judge(certificate, figures, True)
-        except Refused:
+        except RefusedError:
             if not whole:
                 raise
             _judge(certificate, figures, False)
         return _conclude(certificate, figures)
-    except Refused as refused:
+    except RefusedError as refused:
         return Verdict("does not follow", str(refused), figures)
+    except (ArithmeticError, ValueError):
+        return Verdict("does not follow", "a number is beyond what can be computed with", figures)
 
 
 def _conclude(certificate: Certificate, figures: Mapping[str, Any]) -> Verdict:
     claim = certificate.claim
-    asked = [a.question.kind for leg in certificate.legs for slot in leg.slots for a in slot.answers]
+    asked = [
+        a.question.kind for leg in certificate.legs for slot in leg.slots for a in slot.answers
+    ]
     if "claimed" in asked and not claim.conditional:
-        raise Refused("a sensitivity is claimed, but conditional is false")
+        raise RefusedError("a sensitivity is claimed, but conditional is false")
     if claim.reproduction:
-        return Verdict("no guarantee", "a seed repeats the noise or the division of the records", figures)
+        return Verdict(
+            "no guarantee", "a seed repeats the noise or the division of the records", figures
+        )
     if claim.epsilon == math.inf:
         return Verdict("no guarantee", "epsilon is infinite", figures)
     if claim.conditional:
-        return Verdict("follows under conditions", "every figure follows, where the conditions hold", figures)
-    return Verdict("follows", "every figure follows from the questions, the noise and the records", figures)
+        return Verdict(
+            "follows under conditions", "every figure follows, where the conditions hold", figures
+        )
+    return Verdict(
+        "follows", "every figure follows from the questions, the noise and the records", figures
+    )
 
 
 def _check_leg(leg: Leg, terms: Terms) -> None:
-    seen: set[tuple[Answer, int]] = set()
     for slot in leg.slots:
         for answer in slot.answers:
-            records = {m for first, last in answer.agents for m in leg.records[first : last + 1]}
-            for m in records:
+            for m in {leg.records[agent] for agent in answer.list_agents()}:
                 check_answer(answer, leg, terms, m)
 
 
@@ -97,7 +106,7 @@ def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> N
             prices[agent].append(price)
     agents = [_take_dearest(own) for own in prices]
     dearest = _take_dearest(agents)
-    total = dearest if terms.agents == 1 else _take_dearest(totals)
+    total = dearest if terms.agents_per_person == 1 else _take_dearest(totals)
     agents = [dearest] * len(agents) if terms.dealt else agents
     figures |= {"epsilon": total.epsilon, "mu": total.mu, "attacker_tpr": total.rate}
     figures["per_agent_epsilon"] = [price.epsilon for price in agents]
@@ -109,7 +118,7 @@ def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> N
         if claim.agents_mu is not None:
             _compare_mu(f"per_agent_mu of agent {i}", claim.agents_mu[i], price.mu)
     if claim.agents_mu is None and None not in [price.mu for price in agents]:
-        raise Refused("per_agent_mu is null, but every agent has a mu")
+        raise RefusedError("per_agent_mu is null, but every agent has a mu")
     rate = total.rate
     if claim.reproduction:
         rate = 1.0, 1.0
@@ -122,14 +131,18 @@ def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> N
 def _compare(name: str, claimed: float, bounds: Interval) -> None:
     low, high = bounds
     slack = 1e-9 * max(1.0, min(claimed, 1e300))
-    if not (claimed == low or low - slack <= claimed <= high + slack) or (claimed == math.inf) != (high == math.inf):
+    if not (claimed == low or low - slack <= claimed <= high + slack) or (claimed == math.inf) != (
+        high == math.inf
+    ):
         needed = f"{low:.12g}" if low == high else f"between {low:.6g} and {high:.6g}"
-        raise Refused(f"{name} is {needed}, not {claimed:.12g}")
+        raise RefusedError(f"{name} is {needed}, not {claimed:.12g}")
 
 
 def _compare_mu(name: str, claimed: float | None, mu: float | None) -> None:
     if (claimed is None) != (mu is None):
-        raise Refused(f"{name} must be {'null' if mu is None else f'{mu:.12g}'}, not {claimed}")
+        raise RefusedError(
+            f"{name} must be {'null' if mu is None else f'{mu:.12g}'}, not {claimed}"
+        )
     if claimed is not None and mu is not None:
         _compare(name, claimed, (mu, mu))
 
@@ -157,15 +170,17 @@ def _is_laplace(leg: Leg) -> bool:
 
 def _is_gaussian(leg: Leg) -> bool:
     answers = [answer for slot in leg.slots for answer in slot.answers]
-    return leg.noise == "gaussian" and all(a.rate == 1 and a.question.kind != "perturbed" for a in answers)
+    return leg.noise == "gaussian" and all(
+        a.rate == 1 and a.question.kind != "perturbed" for a in answers
+    )
 
 
 def _price_leg(leg: Leg, terms: Terms, summed: bool) -> tuple[list[Price], Price]:
-    """Return what a leg costs every one of its agents, and a unit at as many agents as it may be at."""
-    count = min(terms.agents, len(leg.agents))
+    """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
+    count = min(terms.agents_per_person, len(leg.agents))
     if leg.choice is not None:
         if count > 1:
-            raise Refused("what a choice costs a unit at several agents is not specified")
+            raise RefusedError("what a choice costs a unit at several agents is not specified")
         mu = choose_mu(leg.choice, terms.relation)
         price = Price((solve_epsilon(mu, terms.delta),) * 2, mu, (rate_attacker(mu),) * 2)
         return [price] * len(leg.agents), price
@@ -173,15 +188,24 @@ def _price_leg(leg: Leg, terms: Terms, summed: bool) -> tuple[list[Price], Price
         mus, total = find_mus(leg, count)
         each = _price_mus(mus, find_lattice(leg, 1), terms.delta)
         # a unit at several agents has a lattice of its own, with more values
-        return each, (_price_mus([total], find_lattice(leg, count), terms.delta)[0] if count > 1 else _take_dearest(each))
+        return each, (
+            _price_mus([total], find_lattice(leg, count), terms.delta)[0]
+            if count > 1
+            else _take_dearest(each)
+        )
     lattice = find_lattice(leg, 1)
     delta = lattice.shrink_delta(terms.delta)
-    costs = [_bound_events(events, delta, summed and _is_laplace(leg)) for events in _list_events(leg, terms)]
+    costs = [
+        _bound_events(events, delta, summed and _is_laplace(leg))
+        for events in _list_events(leg, terms)
+    ]
     each = _price_bounds(costs, lattice, terms, _is_laplace(leg) and summed)
     if count == 1 or leg.noise == "nonoise":
         return each, _take_dearest(each)
     if not (_is_laplace(leg) and summed):
-        raise Refused("what a leg without a mu costs a unit at several agents is not specified")
+        raise RefusedError(
+            "what a leg without a mu costs a unit at several agents is not specified"
+        )
     most = math.fsum(sorted(low for low, _ in costs)[-count:])
     return each, _price_bounds([(most, most)], find_lattice(leg, count), terms, True)[0]
 
@@ -190,20 +214,27 @@ def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pri
     shrunk = lattice.shrink_delta(delta)
     curves = [solve_epsilon(mu, shrunk) for mu in mus]
     largest = max((epsilon for epsilon in curves if epsilon < math.inf), default=0.0)
-    etas = (lattice.find_eta1(), lattice.find_eta2(), 1e-10 * delta) if lattice.n else (0.0, 0.0, 0.0)
+    etas = (
+        (lattice.find_eta1(), lattice.find_eta2(), 1e-10 * delta) if lattice.n else (0.0, 0.0, 0.0)
+    )
     lifted = [lattice.lift(epsilon, largest) if shrunk > 0 else math.inf for epsilon in curves]
     return [
-        Price((epsilon, epsilon), mu, (rate_attacker(mu, *etas),) * 2) for epsilon, mu in zip(lifted, mus, strict=True)
+        Price((epsilon, epsilon), mu, (rate_attacker(mu, *etas),) * 2)
+        for epsilon, mu in zip(lifted, mus, strict=True)
     ]
 
 
-def _price_bounds(costs: Sequence[Interval], lattice: Lattice, terms: Terms, exact: bool) -> list[Price]:
+def _price_bounds(
+    costs: Sequence[Interval], lattice: Lattice, terms: Terms, exact: bool
+) -> list[Price]:
     """Return prices without a mu; a claim may be 1.01 of the upper bound where there are two."""
     largest = [max((cost[i] for cost in costs if cost[i] < math.inf), default=0.0) for i in (0, 1)]
     prices = []
     for low, high in costs:
-        if not exact and high < math.inf and high - low > 0.02 * high or low < high == math.inf:
-            raise Refused(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
+        if low < high and not exact and (high == math.inf or high - low > 0.02 * high):
+            raise RefusedError(
+                f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}"
+            )
         lifted = [lattice.lift(cost, most) for cost, most in zip((low, high), largest, strict=True)]
         if lattice.shrink_delta(terms.delta) <= 0:
             lifted = [math.inf, math.inf]
@@ -218,15 +249,18 @@ def _list_events(leg: Leg, terms: Terms) -> list[Events]:
     found: list[Events] = [{} for _ in leg.agents]
     for slot in leg.slots:
         for answer in slot.answers:
-            ratio = find_ratio(bound_movement(answer, leg), 0.0 if leg.noise == "nonoise" else answer.scale)
-            for first, last in answer.agents:
-                for agent in range(first, last + 1):
-                    for key in _make_events(answer, leg, terms, leg.records[agent], ratio):
-                        found[agent][key] = found[agent].get(key, 0) + slot.times
+            ratio = find_ratio(
+                bound_movement(answer, leg), 0.0 if leg.noise == "nonoise" else answer.scale
+            )
+            for agent in answer.list_agents():
+                for key in _make_events(answer, leg, terms, leg.records[agent], ratio):
+                    found[agent][key] = found[agent].get(key, 0) + slot.times
     return found
 
 
-def _make_events(answer: Answer, leg: Leg, terms: Terms, m: int, ratio: float) -> list[tuple[Event, float]]:
+def _make_events(
+    answer: Answer, leg: Leg, terms: Terms, m: int, ratio: float
+) -> list[tuple[Event, float]]:
     question = answer.question
     kind = "laplace" if leg.noise == "laplace" else "gaussian"
     if ratio in (0, math.inf):
@@ -238,7 +272,9 @@ def _make_events(answer: Answer, leg: Leg, terms: Terms, m: int, ratio: float) -
         return [(inside, 0.0), (Event("gaussian", again), 0.0)]
     if answer.batch:
         return [(Event("gaussian", ratio), answer.batch / m if answer.batch < m else 0.0)]
-    return [(Event(kind, ratio, answer.rate, answer.rate < 1 and terms.relation != "zero_out"), 0.0)]
+    return [
+        (Event(kind, ratio, answer.rate, answer.rate < 1 and terms.relation != "zero_out"), 0.0)
+    ]
 
 
 def _bound_events(events: Events, delta: float, summed: bool) -> Interval:
@@ -249,8 +285,12 @@ def _bound_events(events: Events, delta: float, summed: bool) -> Interval:
     fixed = [(event.ratio, gamma, times) for (event, gamma), times in events.items() if gamma]
     if fixed and all(event.ratio < math.inf for event, _ in events):
         if any(event.kind != "gaussian" or event.rate < 1 for event, _ in events):
-            raise Refused("batches of a fixed size together with others of another kind are not specified")
-        plain = math.fsum(event.ratio**2 * times for (event, gamma), times in events.items() if not gamma)
+            raise RefusedError(
+                "batches of a fixed size together with others of another kind are not specified"
+            )
+        plain = math.fsum(
+            event.ratio**2 * times for (event, gamma), times in events.items() if not gamma
+        )
         return convert(tuple(sorted(fixed)), plain, delta)
     ordered = sorted(events.items(), key=repr)
     low, high = bound_epsilon(tuple((event, times) for (event, _), times in ordered), delta)

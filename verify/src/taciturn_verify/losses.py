@@ -1,9 +1,10 @@
-"""Two-sided bounds on the ε of a composition of pairs of distributions, by privacy losses on a grid.
+"""Two-sided bounds on the ε of a composition of pairs, by privacy losses on a grid.
 
 An event is cut into cells of the loss log(dP/dQ). Upwards every cell's P and Q masses go to its two
-ends (connect the dots, Doroshenko et al. 2022); downwards cells are grouped until the ratio of a group is
-that of a grid point, which is post-processing. Either error is of second order in the step. The
-masses are tilted by e^(λ loss) before the Fourier transform, so that also a small δ is resolved.
+ends (connect the dots, Doroshenko et al. 2022); downwards cells are grouped until the ratio of a
+group is that of a grid point, which is post-processing. Either error is of second order in the
+step. The masses are tilted by e^(λ loss) before the Fourier transform, so that also a small δ is
+resolved.
 """
 
 import cmath
@@ -11,17 +12,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from taciturn_verify.inside import trace_inside
 
-Cells = Mapping[int, tuple[float, float]]  # masses of P and Q at the losses in [start + k·fine, + (k+1)·fine)
+# masses of P and Q at the losses in [start + k·fine, start + (k+1)·fine)
+Cells = Mapping[int, tuple[float, float]]
 FINE = 4  # cells in a step of the grid
 LARGEST = 1 << 17
 
 
 @dataclass(frozen=True)
 class Event:
-    """A pair: kind gaussian, laplace, or inside; ratio 1/z; rate q; `two` for replace_one; J of inside."""
+    """A pair: gaussian, laplace, or inside; 1/z; q; `two` unless zero_out; J of inside."""
 
     kind: str
     ratio: float
@@ -35,7 +38,7 @@ def _phi(x: float) -> float:
 
 
 def _spread_gaussian(event: Event, loss: float) -> tuple[float, float, float, float]:
-    """Return P(L < l), P(L >= l), Q(L < l), Q(L >= l) of the pair (1-q)P₀ + qP₁, P₀, or of replace_one."""
+    """Return P(L < l), P(L >= l), Q(L < l), Q(L >= l)."""
     u, q = event.ratio, event.rate
     if not event.two:
         base = loss if q == 1 else _unmix(loss, q)
@@ -43,9 +46,14 @@ def _spread_gaussian(event: Event, loss: float) -> tuple[float, float, float, fl
         zero, one = (_phi(x), _phi(-x)), (_phi(x - u), _phi(u - x))
         return _mix(q, zero, one) + zero
     c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(abs(loss))
-    x = math.copysign(2 / u * math.log((grown + math.sqrt(grown * grown + 4 * (grown + 1) * c * c)) / (2 * c)), loss)
+    x = math.copysign(
+        2 / u * math.log((grown + math.sqrt(grown * grown + 4 * (grown + 1) * c * c)) / (2 * c)),
+        loss,
+    )
     zero = (_phi(x), _phi(-x))
-    return _mix(q, zero, (_phi(x - u / 2), _phi(u / 2 - x))) + _mix(q, zero, (_phi(x + u / 2), _phi(-u / 2 - x)))
+    return _mix(q, zero, (_phi(x - u / 2), _phi(u / 2 - x))) + _mix(
+        q, zero, (_phi(x + u / 2), _phi(-u / 2 - x))
+    )
 
 
 def _spread_laplace(event: Event, loss: float) -> tuple[float, float, float, float]:
@@ -76,7 +84,7 @@ def _spread(event: Event, loss: float) -> tuple[float, float, float, float]:
 
 @cache
 def cut_cells(event: Event, step: float, tail: float, turned: bool) -> tuple[Cells, float]:
-    """Return the cells of an event (P and Q exchanged if turned) but for tails of P and of Q, and where 0 is."""
+    """Return the cells of an event (turned: of Q and P) but for tails, and their start."""
     if event.kind == "inside":
         return trace_inside(event.ratio, event.shift, not event.two, step / FINE, tail), 0.0
     fine, start = step / FINE, 0.0
@@ -88,7 +96,7 @@ def cut_cells(event: Event, step: float, tail: float, turned: bool) -> tuple[Cel
     points = [_spread(event, start + k * fine) for k in range(low, high + 1)]
     cells = {
         low + i: (_part(a[0], a[1], b[0], b[1]), _part(a[2], a[3], b[2], b[3]))
-        for i, (a, b) in enumerate(zip(points, points[1:], strict=False))
+        for i, (a, b) in enumerate(pairwise(points))
     }
     return ({-k - 1: (q, p) for k, (p, q) in cells.items()}, -start) if turned else (cells, start)
 
@@ -130,7 +138,7 @@ def raise_masses(cells: Cells, start: float, step: float) -> dict[int, float]:
 
 
 def lower_masses(cells: Cells, start: float, step: float) -> dict[int, float]:
-    """Return masses of P that are no less private: groups of cells whose ratio is that of a grid point.
+    """Return masses of P that are no less private: groups of cells of the ratio of a grid point.
 
     Groups are filled from the largest losses on, which matter most.
     """
@@ -158,11 +166,16 @@ def lower_masses(cells: Cells, start: float, step: float) -> dict[int, float]:
     return masses
 
 
-def _fill_last(masses: dict[int, float], start: float, step: float, p: float, q: float) -> tuple[int, float, float]:
-    """Return the place and masses of the last group, filled up from near groups; else it is rounded down."""
+def _fill_last(
+    masses: dict[int, float], start: float, step: float, p: float, q: float
+) -> tuple[int, float, float]:
+    """Return the place and masses of the last group, filled from near groups, else rounded down."""
     low = math.floor((math.log(p / q) - start) / step + 1e-9)
-    ratio, taken = math.exp(start + (low + 1) * step), []
-    if p < q * (ratio + 9 * math.exp(start + low * step)) / 10:  # all but there: rounding costs less
+    ratio = math.exp(start + (low + 1) * step)
+    taken: list[int] = []
+    if (
+        p < q * (ratio + 9 * math.exp(start + low * step)) / 10
+    ):  # all but there: rounding costs less
         return low, p, q
     full_p, full_q = p, q
     for k in range(low + 2, low + 6):
@@ -208,18 +221,23 @@ def _grow(parts: Sequence[Part], step: float, power: float) -> float:
     """Return log E e^(power·loss) of the composition, of the upper masses."""
     total = 0.0
     for part in parts:
-        terms = [math.log(p) + power * (part.start + k * step) for k, p in part.above.items() if p > 0]
+        terms = [
+            math.log(p) + power * (part.start + k * step) for k, p in part.above.items() if p > 0
+        ]
         most = max(terms)
         total += part.times * (most + math.log(math.fsum(math.exp(term - most) for term in terms)))
     return total
 
 
-def _compose(parts: Sequence[Part], step: float, delta: float, lost: float) -> tuple[float, float] | None:
+def _compose(
+    parts: Sequence[Part], step: float, delta: float, lost: float
+) -> tuple[float, float] | None:
     """Return the bounds on ε(δ) that the masses give; None where they need too long a transform."""
     powers = [2 ** (j / 2) for j in range(-4, 22)]
     grown = {power: _grow(parts, step, power) for power in powers}
 
-    def bound(power: float) -> float:  # on ε, by δ(ε) <= E e^(power (loss - ε)) power^power / (power+1)^(power+1)
+    # δ(ε) <= E e^(power (loss - ε)) power^power / (power+1)^(power+1)
+    def bound(power: float) -> float:
         most = power * math.log(power) - (power + 1) * math.log1p(power)
         return (grown[power] - math.log(delta) + most) / power
 
@@ -228,7 +246,11 @@ def _compose(parts: Sequence[Part], step: float, delta: float, lost: float) -> t
     spans = [2.0**j for j in range(-2, 11)]
     high = min((_grow(parts, step, tilt + s) - grown[tilt] + 36) / s for s in spans)
     # between the powers -1 and 0 the upper masses are no bound for the lower
-    low = max((grown[tilt] - _grow(parts, step, tilt - s) - 36) / s for s in spans if not -1 < tilt - s < 0)
+    low = max(
+        (grown[tilt] - _grow(parts, step, tilt - s) - 36) / s
+        for s in spans
+        if not -1 < tilt - s < 0
+    )
     start = sum(part.start * part.times for part in parts)
     first = math.floor((low - start) / step)
     size = 1 << max(4, math.ceil((high - start) / step) - first + 2).bit_length()
@@ -244,11 +266,17 @@ def _compose(parts: Sequence[Part], step: float, delta: float, lost: float) -> t
         spectrum = transform(packed)
         mirrored = [value.conjugate() for value in spectrum[:1] + spectrum[:0:-1]]
         pairs = list(zip(spectrum, mirrored, strict=True))
-        totals[0] = [t * ((a + b) / 2) ** part.times for t, (a, b) in zip(totals[0], pairs, strict=True)]
-        totals[1] = [t * ((a - b) / 2j) ** part.times for t, (a, b) in zip(totals[1], pairs, strict=True)]
+        totals[0] = [
+            t * ((a + b) / 2) ** part.times for t, (a, b) in zip(totals[0], pairs, strict=True)
+        ]
+        totals[1] = [
+            t * ((a - b) / 2j) ** part.times for t, (a, b) in zip(totals[1], pairs, strict=True)
+        ]
     back = transform([(a + 1j * b).conjugate() for a, b in zip(*totals, strict=True)])
     # rounding adds at most this to the sum of the masses' errors, by Cauchy and Schwarz
-    slack = 2 * math.exp(-36) + 1e-15 * size.bit_length() * math.sqrt(size) * sum(part.times for part in parts)
+    slack = 2 * math.exp(-36) + 1e-15 * size.bit_length() * math.sqrt(size) * sum(
+        part.times for part in parts
+    )
     grid = [start + k * step for k in range(first, first + size)]
     upper = [back[k % size].real / size for k in range(first, first + size)]
     lower = [-back[k % size].imag / size for k in range(first, first + size)]
@@ -256,8 +284,13 @@ def _compose(parts: Sequence[Part], step: float, delta: float, lost: float) -> t
     return _solve(lower, grid, tilt, aims[1], -slack), _solve(upper, grid, tilt, aims[0], slack)
 
 
-def _solve(tilted: Sequence[float], grid: Sequence[float], tilt: float, aim: float, slack: float) -> float:
-    """Return the ε at which log δ(ε) is the aim, δ(ε) = e^(-tilt ε) (Σ_{l>ε} t e^(-tilt (l-ε)) (1 - e^(ε-l)) + slack)."""
+def _solve(
+    tilted: Sequence[float], grid: Sequence[float], tilt: float, aim: float, slack: float
+) -> float:
+    """Return the ε at which log δ(ε) is the aim.
+
+    δ(ε) = e^(-tilt ε) (Σ_{l>ε} t e^(-tilt (l-ε)) (1 - e^(ε-l)) + slack).
+    """
     step = grid[1] - grid[0]
     fall, fall_more = math.exp(-tilt * step), math.exp(-(tilt + 1) * step)
     u = v = 0.0
@@ -269,7 +302,9 @@ def _solve(tilted: Sequence[float], grid: Sequence[float], tilt: float, aim: flo
         if here > 0:
             if k == len(grid) - 1:
                 return math.inf
-            share = -math.expm1(-here) / -math.expm1(beyond - here)  # δ is a line in e^ε between points
+            share = -math.expm1(-here) / -math.expm1(
+                beyond - here
+            )  # δ is a line in e^ε between points
             return max(0.0, grid[k] + math.log1p(share * math.expm1(step)))
         if grid[k] < 0:
             return 0.0
@@ -279,17 +314,27 @@ def _solve(tilted: Sequence[float], grid: Sequence[float], tilt: float, aim: flo
 
 @cache
 def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[float, float]:
-    """Return a lower and an upper bound on the ε(δ) of a composition; (0, infinity) if it cannot be found."""
+    """Return bounds on the ε(δ) of a composition; (0, infinity) if it cannot be found."""
     if any(event.ratio == math.inf for event, _ in events):
         return math.inf, math.inf
-    plain = [times * event.ratio**2 for event, times in events if event.kind == "gaussian" and event.rate == 1]
-    merged = [(event, times) for event, times in events if not (event.kind == "gaussian" and event.rate == 1)]
+    plain = [
+        times * event.ratio**2
+        for event, times in events
+        if event.kind == "gaussian" and event.rate == 1
+    ]
+    merged = [
+        (event, times)
+        for event, times in events
+        if not (event.kind == "gaussian" and event.rate == 1)
+    ]
     if sum(plain) > 0:
         merged.append((Event("gaussian", math.sqrt(math.fsum(plain))), 1))
     merged = [(event, times) for event, times in merged if event.ratio > 0 or event.shift > 0]
     if not merged or delta <= 1e-300:
         return (0.0, 0.0) if not merged else (0.0, math.inf)
-    orders = (False, True) if any(event.rate < 1 and not event.two for event, _ in merged) else (False,)
+    orders = (
+        (False, True) if any(event.rate < 1 and not event.two for event, _ in merged) else (False,)
+    )
     low = high = 0.0
     for turned in orders:
         bounds = _refine(merged, delta, turned, low)
@@ -297,16 +342,26 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     return low, high
 
 
-def _refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool, known: float) -> tuple[float, float]:
-    """Return the bounds of one order, on a grid made finer until they are within 0.4 % or below what is known."""
+def _refine(
+    events: Sequence[tuple[Event, int]], delta: float, turned: bool, known: float
+) -> tuple[float, float]:
+    """Return bounds of one order, on grids ever finer until within 0.4 % or below the known."""
     count = sum(times for _, times in events)
     tail = 1e-7 * delta / count
     low, high, step = 0.0, math.inf, 0.5 / math.sqrt(count)
-    laplace = max((pair for pair in events if pair[0].kind == "laplace"), key=lambda pair: pair[1], default=None)
+    laplace = max(
+        (pair for pair in events if pair[0].kind == "laplace"),
+        key=lambda pair: pair[1],
+        default=None,
+    )
     if any(event.ratio > 30 for event, _ in events):  # losses beyond what floats hold
         return low, high
-    if laplace:  # both atoms of a Laplace pair, its least and its largest loss, must be points of the grid
-        atoms = [math.log1p(laplace[0].rate * math.expm1(sign * laplace[0].ratio)) for sign in (-1, 1)]
+    if (
+        laplace
+    ):  # both atoms of a Laplace pair, its least and its largest loss, must be points of the grid
+        atoms = [
+            math.log1p(laplace[0].rate * math.expm1(sign * laplace[0].ratio)) for sign in (-1, 1)
+        ]
         step = (atoms[1] - atoms[0]) / math.ceil((atoms[1] - atoms[0]) / step)
     try:
         for _ in range(12):

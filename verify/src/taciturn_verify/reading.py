@@ -1,52 +1,39 @@
-"""The structure of a certificate: whatever the specification does not allow is refused with a sentence."""
+"""The structure of a certificate: what is not specified is refused with a sentence."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, NoReturn
 
-FORMAT = "taciturn certificate 1"
 RELATIONS = ("replace_one", "zero_out", "bounded_change", "target_change")
 UNITS = ("record", "agent", "person")
 NOISES = ("gaussian", "laplace", "nonoise")
 
-# the fields of every kind of question, required and optional; "+" is a positive number, "0" one that
-# may be 0, "n" a whole number from 1, "s" a text
-KINDS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
-    "mean": ({"coefficient": "0", "row": "0"}, {"curvature": "+", "widened": "0"}),
-    "perturbed": (
-        {"coefficient": "0", "row": "0", "rho": "+", "smoothness": "0", "residual": "0", "output_noise": "+"},
-        {"widened": "0"},
-    ),
-    "moments": ({"row": "0", "target": "0"}, {}),
-    "tally": ({}, {"rows_per_person": "n"}),
-    "errors": ({}, {"rows_per_person": "n"}),
-    "targets": ({"steps": "n", "targets": "n"}, {}),
-    "target sums": ({"row": "0", "target": "0"}, {}),
-    "claimed": ({"by": "s"}, {}),
-}
+Reader = Callable[[Any, str], Any]  # from what stands at a place, and the name of the place
+Fields = Mapping[str, Reader]
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """The certificate does not follow, for the reason that the exception states."""
 
 
-class Unreadable(ValueError):
+class UnreadableError(ValueError):
     """The file is no certificate that could be judged."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is protected: β is 0 where it is not said, K and M are 1 for the units record and agent."""
+    """What is protected; β is 0 and K and M are 1 where they are not said."""
 
     relation: str
     unit: str
     delta: float
     dealt: bool
     beta: float
-    rows: int
-    agents: int
+    rows_per_person: int
+    agents_per_person: int
 
 
 @dataclass(frozen=True)
@@ -63,20 +50,24 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What some agents answer at one slot: (first, last) of their numbers, and the numbers they share."""
+    """What some agents answer at one slot: (first, last) of their numbers, and what they share."""
 
     agents: tuple[tuple[int, int], ...]
     question: Question
     sensitivity: float
     scale: float
-    step: float
-    rate: float
-    batch: int
+    step: float = 0.0
+    rate: float = 1.0
+    batch: int = 0
 
     @property
     def poisson(self) -> bool:
         """Return whether it is computed on a Poisson batch."""
         return self.rate < 1 and not self.batch
+
+    def list_agents(self) -> Iterator[int]:
+        """Return the numbers of its agents."""
+        return chain.from_iterable(range(first, last + 1) for first, last in self.agents)
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Leg:
-    """What was asked of one part; `choice` is the rate of a choice, or None; `colluders` of a sum, or None."""
+    """What was asked of one part; the rate of a choice and the colluders of a sum, or None."""
 
     part: str
     agents: tuple[int, ...]
@@ -124,236 +115,295 @@ class Certificate:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text; a key given twice or a number that JSON has not is Unreadable."""
+    """Return the JSON object in a text, or raise UnreadableError."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in items}) < len(items):
-            raise Unreadable(f"an object has a key twice among {', '.join(key for key, _ in items)}")
+            raise UnreadableError(
+                f"an object has a key twice among {', '.join(key for key, _ in items)}"
+            )
         return dict(items)
 
-    def constant(name: str) -> float:
-        raise Unreadable(f"{name} is no number of JSON")
+    def refuse(name: str) -> float:
+        raise UnreadableError(f"{name} is no number of JSON")
 
     try:
-        document = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        document = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(str(error)) from error
+        raise UnreadableError(str(error)) from error
     if not isinstance(document, dict):
-        raise Unreadable("the file holds no JSON object")
+        raise UnreadableError("the file holds no JSON object")
     return document
 
 
-def read(document: Mapping[str, Any]) -> Certificate:
-    """Return the certificate in a document, or raise Refused."""
-    parts = ("format", "terms", "legs", "claim", "conditions", "statement")
-    # the names of the fields that tell what was run are not specified, so any others may stand here
-    _fields(document, "the certificate", parts, None)
-    if document["format"] != FORMAT:
-        raise Refused(f'format must be "{FORMAT}", not {document["format"]!r}')
-    for sentence in _list(document["conditions"], "conditions"):
-        _text(sentence, "conditions")
-    _text(document["statement"], "statement")
-    claim = _read_claim(document["claim"])
-    legs = tuple(
-        _read_leg(leg, f"legs[{i}]", len(claim.agents_epsilon))
-        for i, leg in enumerate(_list(document["legs"], "legs"))
-    )
-    if not legs or len({leg.part for leg in legs}) < len(legs):
-        raise Refused("legs must be at least one, and no two on the same part")
-    return Certificate(_read_terms(document["terms"]), legs, claim)
+def _refuse(where: str, needed: str, given: Any) -> NoReturn:
+    raise RefusedError(f"{where} must be {needed}, not {given!r:.60}")
 
 
-def _read_terms(given: Any) -> Terms:
-    relation = _one_of(_get(given, "terms", "relation"), "terms.relation", RELATIONS)
-    unit = _one_of(_get(given, "terms", "unit"), "terms.unit", UNITS)
-    needed = ["relation", "unit", "delta", "dealt"]
-    needed += ["beta"] if relation in RELATIONS[2:] else []
-    needed += ["rows_per_person", "agents_per_person"] if unit == "person" else []
-    _fields(given, "terms", needed, ())
-    return Terms(
-        relation,
-        unit,
-        _number(given["delta"], "terms.delta", above=0, below=1),
-        _boolean(given["dealt"], "terms.dealt"),
-        _number(given.get("beta", 0), "terms.beta"),
-        _whole(given.get("rows_per_person", 1), "terms.rows_per_person"),
-        _whole(given.get("agents_per_person", 1), "terms.agents_per_person"),
-    )
+def _object(
+    given: Any, where: str, fields: Fields, optional: Fields, free: bool = False
+) -> dict[str, Any]:
+    """Return the fields of an object as their readers return them; optional ones where given."""
+    if not isinstance(given, dict):
+        _refuse(where, "an object", given)
+    for name in fields:
+        if name not in given:
+            raise RefusedError(f"{where} lacks the field {name}")
+    for name in given:
+        if name not in fields and name not in optional and not free:
+            raise RefusedError(f"{where} has the unknown field {name}")
+    readers = {**fields, **optional}
+    return {
+        name: read(given[name], f"{where}.{name}")
+        for name, read in readers.items()
+        if name in given
+    }
 
 
-def _read_claim(given: Any) -> Claim:
-    names = ("epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr", "reproduction", "conditional")
-    _fields(given, "claim", names, ())
-    epsilons = _list(given["per_agent_epsilon"], "claim.per_agent_epsilon")
-    mus = given["per_agent_mu"]
-    if not epsilons or (mus is not None and len(_list(mus, "claim.per_agent_mu")) != len(epsilons)):
-        raise Refused("claim.per_agent_epsilon and per_agent_mu must have one entry for every agent")
-    return Claim(
-        _figure(given["epsilon"], "claim.epsilon"),
-        None if given["mu"] is None else _figure(given["mu"], "claim.mu"),
-        tuple(_figure(value, "claim.per_agent_epsilon") for value in epsilons),
-        None if mus is None else tuple(None if v is None else _figure(v, "claim.per_agent_mu") for v in mus),
-        _number(given["attacker_tpr"], "claim.attacker_tpr", most=1),
-        _boolean(given["reproduction"], "claim.reproduction"),
-        _boolean(given["conditional"], "claim.conditional"),
-    )
+def _list(reader: Reader) -> Reader:
+    def read(given: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(given, list):
+            _refuse(where, "a list", given)
+        return tuple(reader(item, f"{where}[{i}]") for i, item in enumerate(given))
+
+    return read
 
 
-def _read_leg(given: Any, where: str, count: int) -> Leg:
-    if isinstance(given, dict) and "choice" in given:
-        _fields(given, where, ("part", "choice"), ())
-        _fields(given["choice"], f"{where}.choice", ("rate",), ())
-        rate = _number(given["choice"]["rate"], f"{where}.choice.rate")
-        return Leg(_text(given["part"], f"{where}.part"), tuple(range(count)), rate)
-    names = ("part", "agents", "records", "observer", "noise", "values", "questions", "slots")
-    _fields(given, where, names, ())
-    agents = tuple(range(count))
-    if given["agents"] != "all":
-        numbers = [_whole(number, f"{where}.agents", 0) for number in _list(given["agents"], f"{where}.agents")]
-        if not numbers or sorted(set(numbers)) != numbers or numbers[-1] >= count:
-            raise Refused(f"{where}.agents must be numbers from 0 to {count - 1}, in order, none twice")
-        agents = tuple(numbers)
-    asked = [
-        _read_question(question, f"{where}.questions[{i}]")
-        for i, question in enumerate(_list(given["questions"], f"{where}.questions"))
-    ]
-    return Leg(
-        _text(given["part"], f"{where}.part"),
-        agents,
-        None,
-        _read_records(given["records"], f"{where}.records", len(agents)),
-        _read_observer(given["observer"], f"{where}.observer"),
-        _one_of(given["noise"], f"{where}.noise", NOISES),
-        _whole(given["values"], f"{where}.values"),
-        tuple(
-            _read_slot(slot, f"{where}.slots[{i}]", asked, len(agents))
-            for i, slot in enumerate(_list(given["slots"], f"{where}.slots"))
-        ),
-    )
+def _one_of(*names: str) -> Reader:
+    def read(given: Any, where: str) -> str:
+        if not isinstance(given, str) or given not in names:
+            _refuse(where, f"one of {', '.join(names)}", given)
+        return str(given)
 
-
-def _read_records(given: Any, where: str, count: int) -> tuple[int, ...]:
-    pairs = [_pair(pair, where, 1) for pair in _list(given, where)]
-    if sum(agents for agents, _ in pairs) != count:  # before they are written out, for a count may be huge
-        raise Refused(f"{where} must be those of {count} agents, not of {sum(agents for agents, _ in pairs)}")
-    return tuple(records for agents, records in pairs for _ in range(agents))
-
-
-def _read_observer(given: Any, where: str) -> int | None:
-    name = _one_of(_get(given, where, "name"), f"{where}.name", ("messages", "sum"))
-    _fields(given, where, ("name", "colluders") if name == "sum" else ("name",), ())
-    return _whole(given["colluders"], f"{where}.colluders", 0) if name == "sum" else None
-
-
-def _read_question(given: Any, where: str) -> Question:
-    kind = _one_of(_get(given, where, "kind"), f"{where}.kind", tuple(KINDS))
-    required, optional = KINDS[kind]
-    _fields(given, where, ("kind", *required), optional)
-    numbers: dict[str, float] = {}
-    for name, sort in (required | optional if isinstance(required, dict) else {**required, **optional}).items():
-        place = f"{where}.{name}"
-        if sort == "s":
-            _text(given[name], place)
-        elif name in given and sort == "n":
-            numbers[name] = _whole(given[name], place)
-        elif name in given:
-            numbers[name] = _number(given[name], place, above=0 if sort == "+" else None)
-    return Question(kind, numbers)
-
-
-def _read_slot(given: Any, where: str, questions: Sequence[Question], count: int) -> Slot:
-    _fields(given, where, ("times", "answers"), ())
-    answers = tuple(
-        _read_answer(answer, f"{where}.answers[{i}]", questions, count)
-        for i, answer in enumerate(_list(given["answers"], f"{where}.answers"))
-    )
-    ranges = sorted(pair for answer in answers for pair in answer.agents)
-    if any(first <= last for (_, last), (first, _) in zip(ranges, ranges[1:], strict=False)):
-        raise Refused(f"{where} names an agent in more than one answer")
-    return Slot(_whole(given["times"], f"{where}.times"), answers)
-
-
-def _read_answer(given: Any, where: str, questions: Sequence[Question], count: int) -> Answer:
-    _fields(given, where, ("agents", "question", "sensitivity", "scale"), ("step", "rate", "batch"))
-    ranges = [(0, count - 1)]
-    if given["agents"] != "all":
-        ranges = [_pair(pair, f"{where}.agents", 0) for pair in _list(given["agents"], f"{where}.agents")]
-    ends = [end for pair in ranges for end in pair]
-    ordered = all(first <= last for first, last in ranges) and sorted(set(ranges)) == ranges
-    if not ends or not ordered or sorted(ends) != ends or ends[-1] >= count:
-        raise Refused(f"{where}.agents must be ranges of the numbers from 0 to {count - 1}, in order")
-    index = _whole(given["question"], f"{where}.question", 0)
-    if index >= len(questions):
-        raise Refused(f"{where}.question is {index}, but there are {len(questions)} questions")
-    return Answer(
-        tuple(ranges),
-        questions[index],
-        _number(given["sensitivity"], f"{where}.sensitivity"),
-        _number(given["scale"], f"{where}.scale"),
-        _number(given.get("step", 0), f"{where}.step"),
-        _number(given.get("rate", 1), f"{where}.rate", above=0, most=1),
-        _whole(given.get("batch", 0), f"{where}.batch", 0),
-    )
-
-
-def _get(given: Any, where: str, name: str) -> Any:
-    if not isinstance(given, dict) or name not in given:
-        raise Refused(f"{where} must be an object with the field {name}")
-    return given[name]
-
-
-def _fields(given: Any, where: str, required: Sequence[str], optional: Sequence[str] | Mapping[str, str] | None) -> None:
-    for name in required:
-        _get(given, where, name)
-    unknown = [] if optional is None else [name for name in given if name not in (*required, *optional)]
-    if unknown:
-        raise Refused(f"{where} has the unknown field {unknown[0]}")
-
-
-def _list(given: Any, where: str) -> list[Any]:
-    if not isinstance(given, list):
-        raise Refused(f"{where} must be a list, not {given!r:.40}")
-    return given
-
-
-def _pair(given: Any, where: str, least: int) -> tuple[int, int]:
-    if not isinstance(given, list) or len(given) != 2:
-        raise Refused(f"{where} must be pairs of numbers, not {given!r:.40}")
-    return _whole(given[0], where, least), _whole(given[1], where, least)
+    return read
 
 
 def _text(given: Any, where: str) -> str:
-    if not isinstance(given, str):
-        raise Refused(f"{where} must be a text, not {given!r:.40}")
-    return given
+    return given if isinstance(given, str) else _refuse(where, "a text", given)
 
 
 def _boolean(given: Any, where: str) -> bool:
-    if not isinstance(given, bool):
-        raise Refused(f"{where} must be true or false, not {given!r:.40}")
-    return given
-
-
-def _one_of(given: Any, where: str, names: Sequence[str]) -> str:
-    if not isinstance(given, str) or given not in names:
-        raise Refused(f"{where} must be one of {', '.join(names)}, not {given!r:.40}")
-    return given
+    return given if isinstance(given, bool) else _refuse(where, "true or false", given)
 
 
 def _whole(given: Any, where: str, least: int = 1) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given < 2**53:
-        raise Refused(f"{where} must be a whole number from {least}, not {given!r:.40}")
+        _refuse(where, f"a whole number from {least}", given)
     return given
 
 
-def _number(given: Any, where: str, above: float | None = None, below: float = math.inf, most: float = math.inf) -> float:
-    """Return a finite number of at least 0, or above a number; below one and at most one."""
-    fits = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= 1.7e308
-    if not fits or not (given >= 0 if above is None else given > above) or not given < below or given > most:
-        least = "at least 0" if above is None else f"above {above:g}"
-        raise Refused(f"{where} must be a number {least} (and in its range), not {given!r:.40}")
+def _natural(given: Any, where: str) -> int:
+    return _whole(given, where, 0)
+
+
+def _number(given: Any, where: str) -> float:
+    # the comparison is false for NaN, and for whole numbers that no float holds
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1.7e308:
+        _refuse(where, "a finite number of at least 0", given)
     return float(given)
+
+
+def _positive(given: Any, where: str) -> float:
+    return _number(given, where) or _refuse(where, "above 0", given)
+
+
+def _share(given: Any, where: str) -> float:
+    return (
+        number if (number := _positive(given, where)) <= 1 else _refuse(where, "at most 1", given)
+    )
+
+
+def _level(given: Any, where: str) -> float:
+    return share if (share := _share(given, where)) < 1 else _refuse(where, "below 1", given)
 
 
 def _figure(given: Any, where: str) -> float:
     return math.inf if given == "infinity" else _number(given, where)
+
+
+def _maybe(reader: Reader) -> Reader:
+    return lambda given, where: None if given is None else reader(given, where)
+
+
+def _all_or(reader: Reader) -> Reader:
+    return lambda given, where: None if given == "all" else reader(given, where)
+
+
+def _pair(reader: Reader) -> Reader:
+    def read(given: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(given, list) or len(given) != 2:
+            _refuse(where, "a pair of numbers", given)
+        return tuple(reader(item, where) for item in given)
+
+    return read
+
+
+# the fields of every kind of question, required and optional
+KINDS: Mapping[str, tuple[Fields, Fields]] = {
+    "mean": (
+        {"coefficient": _number, "row": _number},
+        {"curvature": _positive, "widened": _number},
+    ),
+    "perturbed": (
+        {
+            **dict.fromkeys(("coefficient", "row", "smoothness", "residual"), _number),
+            **dict.fromkeys(("rho", "output_noise"), _positive),
+        },
+        {"widened": _number},
+    ),
+    "moments": ({"row": _number, "target": _number}, {}),
+    "tally": ({}, {"rows_per_person": _whole}),
+    "errors": ({}, {"rows_per_person": _whole}),
+    "targets": ({"steps": _whole, "targets": _whole}, {}),
+    "target sums": ({"row": _number, "target": _number}, {}),
+    "claimed": ({"by": _text}, {}),
+}
+
+
+def read(document: Mapping[str, Any]) -> Certificate:
+    """Return the certificate in a document, or raise RefusedError."""
+    fields = {
+        "format": _one_of("taciturn certificate 1"),
+        "terms": _read_terms,
+        "claim": _read_claim,
+        "conditions": _list(_text),
+        "statement": _text,
+        "legs": _list(lambda given, _: given),
+    }
+    # the names of the fields that tell what was run are not specified, so any others may stand here
+    found = _object(document, "certificate", fields, {}, free=True)
+    count = len(found["claim"].agents_epsilon)
+    legs = tuple(_read_leg(leg, f"legs[{i}]", count) for i, leg in enumerate(found["legs"]))
+    if not legs or len({leg.part for leg in legs}) < len(legs):
+        raise RefusedError("legs must be at least one, and no two on the same part")
+    return Certificate(found["terms"], legs, found["claim"])
+
+
+def _read_terms(given: Any, where: str) -> Terms:
+    fields = {
+        "relation": _one_of(*RELATIONS),
+        "unit": _one_of(*UNITS),
+        "delta": _level,
+        "dealt": _boolean,
+    }
+    plain = _object(given, where, fields, {}, free=True)
+    if plain["relation"] in RELATIONS[2:]:
+        fields["beta"] = _number
+    if plain["unit"] == "person":
+        fields |= {"rows_per_person": _whole, "agents_per_person": _whole}
+    found = {
+        "beta": 0.0,
+        "rows_per_person": 1,
+        "agents_per_person": 1,
+        **_object(given, where, fields, {}),
+    }
+    return Terms(**found)
+
+
+def _read_claim(given: Any, where: str) -> Claim:
+    fields = {
+        "epsilon": _figure,
+        "mu": _maybe(_figure),
+        "per_agent_epsilon": _list(_figure),
+        "per_agent_mu": _maybe(_list(_maybe(_figure))),
+        "attacker_tpr": _number,
+        "reproduction": _boolean,
+        "conditional": _boolean,
+    }
+    claim = Claim(*(found := _object(given, where, fields, {})).values())
+    mus = found["per_agent_mu"]
+    if not claim.agents_epsilon or (mus is not None and len(mus) != len(claim.agents_epsilon)):
+        raise RefusedError(
+            f"{where} must have one per_agent_epsilon and per_agent_mu for every agent"
+        )
+    return claim
+
+
+def _read_leg(given: Any, where: str, count: int) -> Leg:
+    """Return a leg of a run of so many agents."""
+    if isinstance(given, dict) and "choice" in given:
+        found = _object(given, where, {"part": _text, "choice": _read_choice}, {})
+        return Leg(found["part"], tuple(range(count)), found["choice"])
+    fields: Fields = {
+        "part": _text,
+        "agents": _all_or(_list(_natural)),
+        "records": _list(_pair(_whole)),
+        "observer": _read_observer,
+        "noise": _one_of(*NOISES),
+        "values": _whole,
+        "questions": _list(_read_question),
+        "slots": _list(lambda given, _: given),
+    }
+    found = _object(given, where, fields, {})
+    agents = tuple(range(count)) if found["agents"] is None else found["agents"]
+    if not agents or sorted(set(agents)) != list(agents) or agents[-1] >= count:
+        raise RefusedError(
+            f"{where}.agents must be numbers from 0 to {count - 1}, in order, none twice"
+        )
+    pairs, asked = found["records"], found["questions"]
+    if sum(n for n, _ in pairs) != len(agents):  # before they are written out, for they may be many
+        raise RefusedError(f"{where}.records must be those of {len(agents)} agents")
+    records = tuple(m for n, m in pairs for _ in range(n))
+    slots = tuple(
+        _read_slot(slot, f"{where}.slots[{i}]", asked, len(agents))
+        for i, slot in enumerate(found["slots"])
+    )
+    return Leg(
+        found["part"],
+        agents,
+        None,
+        records,
+        found["observer"],
+        found["noise"],
+        found["values"],
+        slots,
+    )
+
+
+def _read_choice(given: Any, where: str) -> float:
+    rate: float = _object(given, where, {"rate": _number}, {})["rate"]
+    return rate
+
+
+def _read_observer(given: Any, where: str) -> int | None:
+    name = _object(given, where, {"name": _one_of("messages", "sum")}, {}, free=True)["name"]
+    fields: dict[str, Reader] = {"name": _text} | ({"colluders": _natural} if name == "sum" else {})
+    colluders: int | None = _object(given, where, fields, {}).get("colluders")
+    return colluders
+
+
+def _read_question(given: Any, where: str) -> Question:
+    kind = _object(given, where, {"kind": _one_of(*KINDS)}, {}, free=True)["kind"]
+    found = _object(given, where, {"kind": _text, **KINDS[kind][0]}, KINDS[kind][1])
+    return Question(
+        kind, {name: value for name, value in found.items() if not isinstance(value, str)}
+    )
+
+
+def _read_slot(given: Any, where: str, asked: Sequence[Question], count: int) -> Slot:
+    def read(given: Any, where: str) -> Answer:
+        return _read_answer(given, where, asked, count)
+
+    slot = Slot(**_object(given, where, {"times": _whole, "answers": _list(read)}, {}))
+    ranges = sorted(pair for answer in slot.answers for pair in answer.agents)
+    if any(first <= last for (_, last), (first, _) in pairwise(ranges)):
+        raise RefusedError(f"{where} names an agent twice")
+    return slot
+
+
+def _read_answer(given: Any, where: str, asked: Sequence[Question], count: int) -> Answer:
+    fields = {"agents": _all_or(_list(_pair(_natural))), "question": _natural}
+    fields |= {"sensitivity": _number, "scale": _number}
+    found = _object(given, where, fields, {"step": _number, "rate": _share, "batch": _natural})
+    if found["agents"] is None:
+        found["agents"] = ((0, count - 1),)
+    ends = [end for pair in found["agents"] for end in pair]
+    if not ends or sorted(ends) != ends or ends[-1] >= count:
+        raise RefusedError(
+            f"{where}.agents must be ranges of the numbers from 0 to {count - 1}, in order"
+        )
+    if found["question"] >= len(asked):
+        raise RefusedError(
+            f"{where}.question is {found['question']}, but there are {len(asked)} questions"
+        )
+    return Answer(**{**found, "question": asked[found["question"]]})

@@ -1,4 +1,4 @@
-"""Rényi divergences of batches of a fixed size (Wang, Balle and Kasiviswanathan 2019, theorem 27)."""
+"""Rényi divergences of batches of a fixed size (Wang, Balle, Kasiviswanathan 2019, theorem 27)."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def difference(u: float, limit: int) -> list[float]:
 
 @cache
 def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
-    """Return log A(a) for a = 0, 1, ..., limit of a batch that is the share gamma, at the ratio u."""
+    """Return log A(a), a = 0, ..., limit, of a batch that is the share gamma, at the ratio u."""
     if gamma >= 1 and u == 0:
         return [0.0] * (limit + 1)
     rho = [j * u * u / 2 for j in range(limit + 2)]
@@ -50,8 +50,10 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
 
 
 @cache
-def convert(batches: tuple[tuple[float, float, int], ...], plain: float, delta: float) -> tuple[float, float]:
-    """Return bounds on the least ε of all orders for batches (ratio, share, times) and Gaussian Σ u² `plain`.
+def convert(
+    batches: tuple[tuple[float, float, int], ...], plain: float, delta: float
+) -> tuple[float, float]:
+    """Return bounds on the least ε of all orders for batches (u, share, times) and Σ u² `plain`.
 
     They differ only where the best order is above all that are tried.
     """
@@ -61,7 +63,10 @@ def convert(batches: tuple[tuple[float, float, int], ...], plain: float, delta: 
     for limit in LIMITS:
         grown = [0.0] * (limit + 1)
         for u, gamma, times in batches:
-            grown = [old + times * more for old, more in zip(grown, grow_batches(u, gamma, limit), strict=True)]
+            grown = [
+                old + times * more
+                for old, more in zip(grown, grow_batches(u, gamma, limit), strict=True)
+            ]
         grown = [old + (a - 1) * a * plain / 2 for a, old in enumerate(grown)]
         best = _minimise(grown, plain, delta)
         # divergences grow with the order, and -log(δa)/(a-1) is above -δ at these

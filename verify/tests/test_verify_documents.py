@@ -2,13 +2,13 @@ import copy
 import json
 import math
 
-import makers
+import certificate_makers as makers
 import pytest
-from makers import DELETED, change, claim, list_fields
+from certificate_makers import DELETED, change, claim, list_fields
 from taciturn_verify import verify
 from taciturn_verify.command import main
-from taciturn_verify.judging import Refused
-from taciturn_verify.reading import Unreadable, parse
+from taciturn_verify.judging import RefusedError
+from taciturn_verify.reading import UnreadableError, parse
 
 EXACT = {
     "mean": makers.make_mean(),
@@ -68,8 +68,12 @@ def answers(document):
 
 def list_mutations(document):
     """Return changes that each make a figure or a field false, with the path of what they change."""
-    found = [(path, DELETED) for path in list_fields(document) if isinstance(path[-1], str) and path[-1] not in
-             ("version", "curvature", "widened", "step", "rate", "batch")]
+    found = [
+        (path, DELETED)
+        for path in list_fields(document)
+        if isinstance(path[-1], str)
+        and path[-1] not in ("version", "curvature", "widened", "step", "rate", "batch")
+    ]
     for path in list_fields(document):
         value = document
         for key in path:
@@ -79,11 +83,22 @@ def list_mutations(document):
         elif isinstance(value, bool):
             found.append((path, 1))
         elif isinstance(value, int | float):
-            found += [(path, str(value)), (path, -1), (path, math.nan), (path, True), (path, None), (path, [])]
+            found += [
+                (path, str(value)),
+                (path, -1),
+                (path, math.nan),
+                (path, True),
+                (path, None),
+                (path, []),
+            ]
             if path[-1] not in ("mu", "per_agent_mu") and path[:2] != ("claim", "per_agent_mu"):
                 continue
             found.append((path, lambda mu: mu * 1.00001))
-        elif isinstance(value, str) and path[-1] not in ("version", "statement", "part", "by") and path[0] != "conditions":
+        elif (
+            isinstance(value, str)
+            and path[-1] not in ("version", "statement", "part", "by")
+            and path[0] != "conditions"
+        ):
             found.append((path, value + "s"))
     found += [
         (("claim", "epsilon"), lambda e: e * 0.9),
@@ -166,7 +181,10 @@ def test_a_slot_may_be_written_as_many():
 
 def test_colluders_are_counted():
     for wrong in (0, 2):
-        assert verify(change(EXACT["sum 1"], ("legs", 0, "observer", "colluders"), wrong)).verdict == "does not follow"
+        assert (
+            verify(change(EXACT["sum 1"], ("legs", 0, "observer", "colluders"), wrong)).verdict
+            == "does not follow"
+        )
 
 
 def test_a_dealt_certificate_has_the_dearest_figures_everywhere():
@@ -179,7 +197,10 @@ def test_a_dealt_certificate_has_the_dearest_figures_everywhere():
 
 @pytest.mark.parametrize("field", ["rows_per_person", "agents_per_person"])
 def test_a_person_at_more_places_costs_more(field):
-    assert verify(change(EXACT["persons"], ("terms", field), lambda n: n + 1)).verdict == "does not follow"
+    assert (
+        verify(change(EXACT["persons"], ("terms", field), lambda n: n + 1)).verdict
+        == "does not follow"
+    )
 
 
 def test_a_reproduction_follows_but_is_no_guarantee():
@@ -191,7 +212,11 @@ def test_a_reproduction_follows_but_is_no_guarantee():
 def test_an_answer_without_noise_is_no_guarantee():
     leg = makers.make_leg([makers.MEAN], [(1, [makers.make_answer(0.06, 0)])], noise="nonoise")
     document = makers.make_document([leg], 1.0)
-    document["claim"] |= {"epsilon": "infinity", "per_agent_epsilon": ["infinity"], "attacker_tpr": 1.0}
+    document["claim"] |= {
+        "epsilon": "infinity",
+        "per_agent_epsilon": ["infinity"],
+        "attacker_tpr": 1.0,
+    }
     assert verify(document).verdict == "no guarantee"
     assert verify(change(document, ("claim", "epsilon"), 1e300)).verdict == "does not follow"
     noisy = change(document, ("legs", 0, "noise"), "gaussian")
@@ -203,11 +228,16 @@ def test_an_answer_without_noise_is_no_guarantee():
 def test_a_claimed_sensitivity_follows_under_conditions():
     document = change(EXACT["mean"], ("legs", 0, "questions", 0), {"kind": "claimed", "by": "me"})
     assert verify(document).verdict == "does not follow"
-    assert verify(change(document, ("claim", "conditional"), True)).verdict == "follows under conditions"
+    assert (
+        verify(change(document, ("claim", "conditional"), True)).verdict
+        == "follows under conditions"
+    )
 
 
 def test_laplace_noise_may_be_claimed_at_the_cost_of_its_composition():
-    leg = makers.make_leg([makers.TALLY], [(400, [makers.make_answer(2.0, 100.0)])], noise="laplace", values=1)
+    leg = makers.make_leg(
+        [makers.TALLY], [(400, [makers.make_answer(2.0, 100.0)])], noise="laplace", values=1
+    )
     document = makers.make_document([leg], 8.0)
     assert verify(document).verdict == "follows"
     bounds = verify(claim(document, 600.0)).figures["epsilon"]
@@ -224,9 +254,11 @@ def test_a_delta_too_small_for_the_bounds_is_said():
     assert "could not be decided" in verdict.reason
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": Infinity}', "[]", "1", "{", "[" * 100000])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": Infinity}', "[]", "1", "{", "[" * 100000]
+)
 def test_a_text_that_is_no_object_is_unreadable(text):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         parse(text)
 
 
@@ -238,19 +270,46 @@ def test_the_command_reads_the_last_certificate_of_a_folder(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     assert main([str(tmp_path / "certificate-10.json"), "--json"]) == 0
     assert '"follows"' in capsys.readouterr().out
-    (tmp_path / "certificate-11.json").write_text(json.dumps(change(EXACT["mean"], ("claim", "epsilon"), 0.1)))
+    (tmp_path / "certificate-11.json").write_text(
+        json.dumps(change(EXACT["mean"], ("claim", "epsilon"), 0.1))
+    )
     assert main([str(tmp_path)]) == 1
 
 
 def test_many_answers_of_many_agents_are_checked_within_seconds():
     agents, slots = 100, 100
     each = [(1, [makers.make_answer(0.06, 1.0 + i / 100)]) for i in range(slots)]
-    leg = makers.make_leg([makers.MEAN], each, [(agents, 100)], observer={"name": "sum", "colluders": 3})
+    leg = makers.make_leg(
+        [makers.MEAN], each, [(agents, 100)], observer={"name": "sum", "colluders": 3}
+    )
     mu = math.sqrt(sum(0.06**2 / 97 / (1.0 + i / 100) ** 2 for i in range(slots)))
     assert verify(makers.make_gaussian([leg], [mu] * agents)).verdict == "follows"
 
 
 def test_refusals_are_no_other_errors():
-    for broken in ({}, {"format": []}, {"legs": 1}, {1: 2}, copy.deepcopy(EXACT["mean"]) | {"claim": []}):
+    for broken in (
+        {},
+        {"format": []},
+        {"legs": 1},
+        {1: 2},
+        copy.deepcopy(EXACT["mean"]) | {"claim": []},
+    ):
         assert verify(broken).verdict == "does not follow"
-    assert issubclass(Refused, ValueError)
+    assert issubclass(RefusedError, ValueError)
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e-30, 1e30, 1e154, 1e300])
+def test_extreme_numbers_are_refused_without_an_error(value):
+    for name in ("pair", "moments", "poisson replace one", "perturbed", "fixed", "lattice"):
+        document = ALL.get(name, makers.make_mean())
+        if name == "moments":
+            question = {"kind": "moments", "row": value, "target": value}
+            document = change(document, ("legs", 0, "questions", 0), question)
+        for path in answers(document):
+            for field in ("scale", "sensitivity", "step"):
+                assert verify(change(document, (*path, field), value)).verdict == "does not follow"
+
+
+def test_mu_so_small_that_terms_cancel_is_computed():
+    assert verify(makers.make_mean(scale=1e20)).verdict == "follows"
+    assert verify(makers.make_mean(scale=1e-3)).verdict == "follows"

@@ -38,7 +38,13 @@ def rate_plain(epsilon, delta):
 
 
 def make_answer(sensitivity, scale, agents="all", question=0, **others):
-    return {"agents": agents, "question": question, "sensitivity": sensitivity, "scale": scale, **others}
+    return {
+        "agents": agents,
+        "question": question,
+        "sensitivity": sensitivity,
+        "scale": scale,
+        **others,
+    }
 
 
 def make_leg(questions, slots, records=((1, 100),), **others):
@@ -82,7 +88,9 @@ def make_document(legs, epsilon, mu=None, rate=None, delta=1e-6, relation="repla
 
 def make_gaussian(legs, mus, delta=1e-6, **terms):
     """Return a document whose figures follow from mu of every agent."""
-    return make_document(legs, [epsilon_gaussian(mu, delta) for mu in mus], list(mus), delta=delta, **terms)
+    return make_document(
+        legs, [epsilon_gaussian(mu, delta) for mu in mus], list(mus), delta=delta, **terms
+    )
 
 
 MEAN = {"kind": "mean", "coefficient": 2.0, "row": 1.5}
@@ -144,11 +152,17 @@ def make_lattice():
         mu = (mpf("0.06") + 2 * mpf(step) * mp.sqrt(d)) / mpf("0.5") * mp.sqrt(times)
         n, s = d * times, mpf("0.5") / mpf(step)
         eta1 = n / (24 * s**2)
-        shrunk = mpf(delta) * (1 - mpf(10) ** -10) * mp.exp(-eta1) * (1 - mpf(10) ** -15) - mp.exp(-99)
+        shrunk = mpf(delta) * (1 - mpf(10) ** -10) * mp.exp(-eta1) * (1 - mpf(10) ** -15) - mp.exp(
+            -99
+        )
         inner = mpf(epsilon_gaussian(mu, shrunk))
 
         def eta2(tau):
-            return n * (mp.sqrt(1 + 2 * mp.sqrt(tau / n) + 2 * tau / n) + 1 / (2 * s)) ** 2 / (24 * s**2)
+            return (
+                n
+                * (mp.sqrt(1 + 2 * mp.sqrt(tau / n) + 2 * tau / n) + 1 / (2 * s)) ** 2
+                / (24 * s**2)
+            )
 
         gap = mpf(10) ** -10 * mpf(delta)
         level = mp.exp(eta2(100)) * (mpf("0.01") + gap) + mp.exp(-100)
@@ -227,7 +241,13 @@ def claim(document, epsilon):
 
 def list_fields(value, path=()):
     """Return the paths of all fields and entries."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     found = []
     for key, item in items:
         found += [(*path, key), *list_fields(item, (*path, key))]
