@@ -179,7 +179,7 @@ def make_choice(rate=0.7):
 
 
 def make_two_legs():
-    """Return a choice on one part and means on the other; the means are dearer to the second agent."""
+    """Return a choice on one part and means on the other, dearer to the second agent."""
     document = make_pair()
     choice = make_choice(0.54)
     small = choice["claim"]["mu"]
@@ -215,7 +215,7 @@ def make_perturbed(relation="replace_one"):
 
 
 def change(document, path, value):
-    """Return a copy in which the field at a path is another; a function is applied to the old one."""
+    """Return a copy with another field at a path; a function is applied to the old one."""
     other = copy.deepcopy(document)
     place = other
     for key in path[:-1]:

@@ -63,7 +63,7 @@ def solve_epsilon(mu: float, delta: float) -> float:
         m, level = mpf(mu), mpf(delta)
         if 2 * mp.ncdf(m / 2) - 1 <= level:
             return 0.0
-        # log δ is concave: from above the root, here by the Gaussian tail, Newton's rule stays above
+        # log δ is concave: from above the root (the Gaussian tail), Newton's rule stays above
         e = m * m / 2 + m * mp.sqrt(-2 * mp.log(level)) + m
         for _ in range(200):
             less = mp.exp(e) * mp.ncdf(-e / m - m / 2)
@@ -76,7 +76,7 @@ def solve_epsilon(mu: float, delta: float) -> float:
 
 
 def rate_attacker(mu: float, eta1: float = 0.0, eta2: float = 0.0, gap: float = 0.0) -> float:
-    """Return min(1, e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g), all 0 off a lattice but μ."""
+    """Return e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g, at most 1; η = g = 0 off a lattice."""
     if mu == math.inf or eta1 > 1 or eta2 > 1:
         return 1.0
     with mp.workdps(40):

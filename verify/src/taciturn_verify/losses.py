@@ -19,7 +19,7 @@ from taciturn_verify.inside import trace_inside
 # masses of P and Q at the losses in [start + k·fine, start + (k+1)·fine)
 Cells = Mapping[int, tuple[float, float]]
 FINE = 4  # cells in a step of the grid
-LARGEST = 1 << 17
+LARGEST = 1 << 17  # the longest transform; in all, sixteen of them
 
 
 @dataclass(frozen=True)
@@ -229,32 +229,42 @@ def _grow(parts: Sequence[Part], step: float, power: float) -> float:
     return total
 
 
-def _compose(
-    parts: Sequence[Part], step: float, delta: float, lost: float
-) -> tuple[float, float] | None:
-    """Return the bounds on ε(δ) that the masses give; None where they need too long a transform."""
-    powers = [2 ** (j / 2) for j in range(-4, 22)]
-    grown = {power: _grow(parts, step, power) for power in powers}
+def _find_tilt(parts: Sequence[Part], step: float, delta: float) -> tuple[float, float, float]:
+    """Return the tilt for δ, and the powers above and below it that bound the masses far out best."""
+    powers = [2 ** (j / 2) for j in range(-4, 29)]
+    spans = [2.0**j for j in range(-2, 15)]
 
     # δ(ε) <= E e^(power (loss - ε)) power^power / (power+1)^(power+1)
     def bound(power: float) -> float:
         most = power * math.log(power) - (power + 1) * math.log1p(power)
-        return (grown[power] - math.log(delta) + most) / power
+        return (_grow(parts, step, power) - math.log(delta) + most) / power
 
     tilt = min(powers, key=bound)
-    # what lies beyond the window has a tilted mass of at most e^-36 on either side (Chernoff)
-    spans = [2.0**j for j in range(-2, 11)]
-    high = min((_grow(parts, step, tilt + s) - grown[tilt] + 36) / s for s in spans)
     # between the powers -1 and 0 the upper masses are no bound for the lower
-    low = max(
-        (grown[tilt] - _grow(parts, step, tilt - s) - 36) / s
-        for s in spans
-        if not -1 < tilt - s < 0
+    below = [-s for s in spans if not -1 < tilt - s < 0]
+    return (
+        tilt,
+        min(spans, key=lambda s: _end_window(parts, step, tilt, s)),
+        max(below, key=lambda s: _end_window(parts, step, tilt, s)),
     )
+
+
+def _end_window(parts: Sequence[Part], step: float, tilt: float, s: float) -> float:
+    """Return the loss above which (s < 0: below which) the tilted mass is at most e^-36 (Chernoff)."""
+    return (_grow(parts, step, tilt + s) - _grow(parts, step, tilt) + 36) / s
+
+
+def _compose(
+    parts: Sequence[Part], step: float, delta: float, lost: float, tilts: tuple[float, float, float]
+) -> tuple[float, float] | None:
+    """Return the bounds on ε(δ) that the masses give; None where they need too long a transform."""
+    tilt, above, below = tilts
+    grown = _grow(parts, step, tilt)
+    high, low = (_end_window(parts, step, tilt, s) for s in (above, below))
     start = sum(part.start * part.times for part in parts)
     first = math.floor((low - start) / step)
     size = 1 << max(4, math.ceil((high - start) / step) - first + 2).bit_length()
-    if size > LARGEST:
+    if size > LARGEST or size * len(parts) > 16 * LARGEST:
         return None
     totals: list[list[complex]] = [[1 + 0j] * size, [1 + 0j] * size]
     for part in parts:
@@ -280,7 +290,7 @@ def _compose(
     grid = [start + k * step for k in range(first, first + size)]
     upper = [back[k % size].real / size for k in range(first, first + size)]
     lower = [-back[k % size].imag / size for k in range(first, first + size)]
-    aims = math.log(delta - lost) - grown[tilt], math.log(delta) - grown[tilt]
+    aims = math.log(delta - lost) - grown, math.log(delta) - grown
     return _solve(lower, grid, tilt, aims[1], -slack), _solve(upper, grid, tilt, aims[0], slack)
 
 
@@ -345,38 +355,44 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
 def _refine(
     events: Sequence[tuple[Event, int]], delta: float, turned: bool, known: float
 ) -> tuple[float, float]:
-    """Return bounds of one order, on grids ever finer until within 0.4 % or below the known."""
+    """Return bounds of one order, on grids ever finer until within 0.6 % or below the known."""
     count = sum(times for _, times in events)
     tail = 1e-7 * delta / count
-    low, high, step = 0.0, math.inf, 0.5 / math.sqrt(count)
-    laplace = max(
-        (pair for pair in events if pair[0].kind == "laplace"),
-        key=lambda pair: pair[1],
-        default=None,
-    )
+    low, high, step, tilts = 0.0, math.inf, 0.5 / math.sqrt(count), None
     if any(event.ratio > 30 for event, _ in events):  # losses beyond what floats hold
         return low, high
-    if (
-        laplace
-    ):  # both atoms of a Laplace pair, its least and its largest loss, must be points of the grid
-        atoms = [
-            math.log1p(laplace[0].rate * math.expm1(sign * laplace[0].ratio)) for sign in (-1, 1)
-        ]
-        step = (atoms[1] - atoms[0]) / math.ceil((atoms[1] - atoms[0]) / step)
+    laplace = [
+        (times, event.ratio, event.rate) for event, times in events if event.kind == "laplace"
+    ]
     try:
-        for _ in range(12):
+        for _ in range(16):
+            if laplace:  # the least and the largest loss, atoms, must be points of the grid
+                _, u, q = max(laplace)
+                span = math.log1p(q * math.expm1(u)) - math.log1p(q * math.expm1(-u))
+                step = span / math.ceil(span / step)
             parts = []
             for event, times in events:
                 cells, start = cut_cells(event, step, tail, turned)
                 above, below = raise_masses(cells, start, step), lower_masses(cells, start, step)
                 parts.append(Part(above, below, start, times))
-            found = _compose(parts, step, delta, 2 * tail * count)
+            tilts = tilts or _find_tilt(parts, step, delta)
+            found = _compose(parts, step, delta, 2 * tail * count, tilts)
             if found is None:
                 break
-            low, high = max(low, found[0]), min(high, found[1])
-            if high - low <= 0.004 * high or high <= known:
+            # the hull of an objective's curve at points is above that of the curve by this much
+            hull = (
+                sum(times for event, times in events if event.kind == "inside") * (step / FINE) ** 2
+            )
+            low, high = max(low, found[0] - hull / 8), min(high, found[1])
+            if high - low <= 0.006 * high or high <= known:
                 break
-            step /= 3
+            tilts = tilts if high - low < 0.2 * high else None  # of a grid that is too coarse
+            # either bound is wrong by the square of the step
+            step *= (
+                min(0.6, max(0.25, math.sqrt(0.005 * high / (high - low))))
+                if high < math.inf
+                else 0.3
+            )
     except (OverflowError, ValueError):  # losses beyond what floats hold
         pass
     return low, high
