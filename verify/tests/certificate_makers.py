@@ -139,6 +139,35 @@ def make_persons():
     return document
 
 
+def make_persons_sum():
+    """Return a person at up to 2 of three agents whose sum is seen by one colluder."""
+    answers = [
+        make_answer(2 * 3.0 * 3 / m, s, [[i, i]]) for i, m, s in ((0, 10, 2.0), (1, 20, 3.0))
+    ]
+    observer = {"name": "sum", "colluders": 1}
+    leg = make_leg([MEAN], [(5, answers)], [(1, 10), (1, 20), (1, 40)], observer=observer)
+    # agent 0 keeps its own 4, for the other's 9 is the largest; the third is not asked
+    mus = [1.8 * math.sqrt(5 / 4), 0.9 * math.sqrt(5 / 9), 0.0]
+    document = make_gaussian([leg], mus, unit="person", rows_per_person=3, agents_per_person=2)
+    total = (1.8 + 0.9) * math.sqrt(5 / 4)
+    figures = {"epsilon": epsilon_gaussian(total, 1e-6), "mu": total}
+    document["claim"] |= {**figures, "attacker_tpr": rate_gaussian(total)}
+    return document
+
+
+def make_mixed_legs():
+    """Return Gaussian noise on one part, and Laplace noise of one of the agents on another."""
+    means = make_leg([MEAN], [(4, [make_answer(0.06, 0.24)])], [(2, 100)])
+    tallies = make_leg(
+        [TALLY], [(4, [make_answer(2.0, 10.0)])], noise="laplace", values=1, part="b", agents=[1]
+    )
+    small = epsilon_gaussian(0.5, 1e-6)
+    document = make_document([means, tallies], [small, max(small, 0.8)])
+    document["claim"]["per_agent_mu"] = [0.5, None]
+    document["claim"]["attacker_tpr"] = max(rate_gaussian(0.5), rate_plain(0.8, 1e-6))
+    return document
+
+
 def make_laplace():
     leg = make_leg([TALLY], [(4, [make_answer(2.0, 10.0)])], noise="laplace", values=1)
     return make_document([leg], 0.8)

@@ -18,6 +18,8 @@ EXACT = {
     "sum 1": makers.make_sum(1),
     "sum 2": makers.make_sum(2),
     "persons": makers.make_persons(),
+    "persons sum": makers.make_persons_sum(),
+    "mixed legs": makers.make_mixed_legs(),
     "laplace": makers.make_laplace(),
     "lattice": makers.make_lattice(),
     "choice": makers.make_choice(),
@@ -149,12 +151,13 @@ def test_a_certificate_with_one_false_field_is_refused(name):
     for path, value in mutations:
         other = change(document, path, value)
         # either relation has the same bounds; a tally moves as far whatever the records are; the
-        # choice is dearer
+        # other leg is dearer
         true = (
             (path == ("terms", "relation") and "beta" in document["terms"])
             or (path[-1] == "records" and name == "laplace")
             or (name == "two legs" and path[-1] == "scale" and path[3] == 0 and path[5] == 0)
             or (name == "two legs" and path[-1] == "scale" and path[3] == 1)
+            or (name == "mixed legs" and path[-1] == "scale" and path[1] == 1)
         )
         if other != document and not true and verify(other).verdict != "does not follow":
             accepted.append((path, verify(other)))

@@ -76,7 +76,7 @@ def solve_epsilon(mu: float, delta: float) -> float:
 
 
 def rate_attacker(mu: float, eta1: float = 0.0, eta2: float = 0.0, gap: float = 0.0) -> float:
-    """Return e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g, at most 1; η = g = 0 off a lattice."""
+    """Return e^η₁ Φ(Φ⁻¹(e^η₂ (0.01 + g) + e^-100) + μ) + g or 1; η = g = 0 off a lattice."""
     if mu == math.inf or eta1 > 1 or eta2 > 1:
         return 1.0
     with mp.workdps(40):
@@ -92,7 +92,7 @@ def rate_from_epsilon(epsilon: float, delta: float) -> float:
 
 
 def choose_mu(rate: float, relation: str) -> float:
-    """Return 2 Φ⁻¹(1/(1 + e^(-r'/2))) of a choice at rate r, r' being r for zero_out and else 2r."""
+    """Return 2 Φ⁻¹(1/(1 + e^(-r'/2))) of a choice at rate r; r' is r for zero_out, else 2r."""
     half = rate / (2 if relation == "zero_out" else 1)
     if half > 500:
         raise RefusedError(f"a choice at rate {rate:g} is beyond what can be computed")
@@ -140,7 +140,7 @@ class Lattice:
         return delta * (1 - 1e-10) * math.exp(-eta1) * (1 - 1e-15) - math.exp(-99)
 
     def lift(self, epsilon: float, largest: float) -> float:
-        """Return ε' + η₁ + η₂, τ being 100 + the largest ε' of the leg; infinite if η are above 1."""
+        """Return ε' + η₁ + η₂, τ being 100 + the largest ε' of the leg; infinite above 1."""
         added = self.find_eta1() + self.find_eta2(largest) if self.n else 0.0
         return epsilon + added if added <= 1 else math.inf
 

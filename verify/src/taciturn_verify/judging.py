@@ -177,37 +177,29 @@ def _is_gaussian(leg: Leg) -> bool:
 
 def _price_leg(leg: Leg, terms: Terms, summed: bool) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
-    count = min(terms.agents_per_person, len(leg.agents))
+    count = terms.agents_per_person
+    lattice, together = find_lattice(leg, 1), find_lattice(leg, count)
     if leg.choice is not None:
-        if count > 1:
-            raise RefusedError("what a choice costs a unit at several agents is not specified")
         mu = choose_mu(leg.choice, terms.relation)
         price = Price((solve_epsilon(mu, terms.delta),) * 2, mu, (rate_attacker(mu),) * 2)
+        if count > 1:
+            raise RefusedError("what a choice costs a unit at several agents is not specified")
         return [price] * len(leg.agents), price
     if _is_gaussian(leg):
         mus, total = find_mus(leg, count)
-        each = _price_mus(mus, find_lattice(leg, 1), terms.delta)
-        # a unit at several agents has a lattice of its own, with more values
-        return each, (
-            _price_mus([total], find_lattice(leg, count), terms.delta)[0]
-            if count > 1
-            else _take_dearest(each)
+        each = _price_mus(mus, lattice, terms.delta)
+        return each, _take_dearest(
+            _price_mus([total], together, terms.delta) if count > 1 else each
         )
-    lattice = find_lattice(leg, 1)
-    delta = lattice.shrink_delta(terms.delta)
-    costs = [
-        _bound_events(events, delta, summed and _is_laplace(leg))
-        for events in _list_events(leg, terms)
-    ]
-    each = _price_bounds(costs, lattice, terms, _is_laplace(leg) and summed)
+    delta, exact = lattice.shrink_delta(terms.delta), summed and _is_laplace(leg)
+    costs = [_bound_events(events, delta, exact) for events in _list_events(leg, terms)]
+    each = _price_bounds(costs, lattice, terms, exact)
     if count == 1 or leg.noise == "nonoise":
         return each, _take_dearest(each)
-    if not (_is_laplace(leg) and summed):
-        raise RefusedError(
-            "what a leg without a mu costs a unit at several agents is not specified"
-        )
+    if not exact:
+        raise RefusedError("what a leg without a mu costs a unit at several agents is unspecified")
     most = math.fsum(sorted(low for low, _ in costs)[-count:])
-    return each, _price_bounds([(most, most)], find_lattice(leg, count), terms, True)[0]
+    return each, _price_bounds([(most, most)], together, terms, True)[0]
 
 
 def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:

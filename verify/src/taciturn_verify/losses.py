@@ -19,7 +19,7 @@ from taciturn_verify.inside import trace_inside
 # masses of P and Q at the losses in [start + k·fine, start + (k+1)·fine)
 Cells = Mapping[int, tuple[float, float]]
 FINE = 4  # cells in a step of the grid
-LARGEST = 1 << 17  # the longest transform; in all, sixteen of them
+LARGEST = 1 << 17  # the longest transform; in all, 64 of them
 
 
 @dataclass(frozen=True)
@@ -193,18 +193,25 @@ def _fill_last(
 
 
 def transform(values: Sequence[complex]) -> list[complex]:
-    """Return Σ_j x_j e^(-2πi jk/N), N a power of 2."""
-    if len(values) == 1:
-        return list(values)
-    even, odd = transform(values[::2]), transform(values[1::2])
-    odd = [turn * value for turn, value in zip(_find_turns(len(values)), odd, strict=True)]
-    pairs = list(zip(even, odd, strict=True))
-    return [a + b for a, b in pairs] + [a - b for a, b in pairs]
+    """Return Σ_j x_j e^(-2πi jk/N), N a power of 2 (Stockham's order of the steps)."""
+    old, half, block = list(values), len(values) // 2, 1
+    while block <= half:
+        low, high = old[:half], old[half:]
+        sums = [a + b for a, b in zip(low, high, strict=True)]
+        turns = _find_turns(half, block)
+        turned = [(a - b) * turn for a, b, turn in zip(low, high, turns, strict=True)]
+        for q in range(block) if block * block < half else ():
+            old[q :: 2 * block], old[q + block :: 2 * block] = sums[q::block], turned[q::block]
+        for p in range(0, half, block) if block * block >= half else ():
+            old[2 * p : 2 * (p + block)] = sums[p : p + block] + turned[p : p + block]
+        block *= 2
+    return old
 
 
 @cache
-def _find_turns(size: int) -> list[complex]:
-    return [cmath.exp(-2j * math.pi * k / size) for k in range(size // 2)]
+def _find_turns(half: int, block: int) -> list[complex]:
+    turns = [cmath.exp(-1j * math.pi * k / half) for k in range(0, half, block)]
+    return [turns[k // block] for k in range(half)]
 
 
 @dataclass(frozen=True)
@@ -230,7 +237,7 @@ def _grow(parts: Sequence[Part], step: float, power: float) -> float:
 
 
 def _find_tilt(parts: Sequence[Part], step: float, delta: float) -> tuple[float, float, float]:
-    """Return the tilt for δ, and the powers above and below it that bound the masses far out best."""
+    """Return the tilt for δ, and the steps up and down from it that bound the ends best."""
     powers = [2 ** (j / 2) for j in range(-4, 29)]
     spans = [2.0**j for j in range(-2, 15)]
 
@@ -250,21 +257,21 @@ def _find_tilt(parts: Sequence[Part], step: float, delta: float) -> tuple[float,
 
 
 def _end_window(parts: Sequence[Part], step: float, tilt: float, s: float) -> float:
-    """Return the loss above which (s < 0: below which) the tilted mass is at most e^-36 (Chernoff)."""
+    """Return the loss above (s < 0: below) which the tilted mass is at most e^-36 (Chernoff)."""
     return (_grow(parts, step, tilt + s) - _grow(parts, step, tilt) + 36) / s
 
 
 def _compose(
     parts: Sequence[Part], step: float, delta: float, lost: float, tilts: tuple[float, float, float]
 ) -> tuple[float, float] | None:
-    """Return the bounds on ε(δ) that the masses give; None where they need too long a transform."""
+    """Return the bounds on ε(δ) that masses give; None where they need too long a transform."""
     tilt, above, below = tilts
     grown = _grow(parts, step, tilt)
     high, low = (_end_window(parts, step, tilt, s) for s in (above, below))
     start = sum(part.start * part.times for part in parts)
     first = math.floor((low - start) / step)
     size = 1 << max(4, math.ceil((high - start) / step) - first + 2).bit_length()
-    if size > LARGEST or size * len(parts) > 16 * LARGEST:
+    if size > LARGEST or size * len(parts) > 64 * LARGEST:
         return None
     totals: list[list[complex]] = [[1 + 0j] * size, [1 + 0j] * size]
     for part in parts:

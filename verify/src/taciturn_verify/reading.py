@@ -266,8 +266,8 @@ def read(document: Mapping[str, Any]) -> Certificate:
         "format": _one_of("taciturn certificate 1"),
         "terms": _read_terms,
         "claim": _read_claim,
-        "conditions": _list(_text),
-        "statement": _text,
+        "conditions": _read_sentences,
+        "statement": _read_sentences,
         "legs": _list(lambda given, _: given),
     }
     # the names of the fields that tell what was run are not specified, so any others may stand here
@@ -277,6 +277,11 @@ def read(document: Mapping[str, Any]) -> Certificate:
     if not legs or len({leg.part for leg in legs}) < len(legs):
         raise RefusedError("legs must be at least one, and no two on the same part")
     return Certificate(found["terms"], legs, found["claim"])
+
+
+def _read_sentences(given: Any, where: str) -> None:
+    if not isinstance(given, str):
+        _list(_text)(given, where)
 
 
 def _read_terms(given: Any, where: str) -> Terms:
