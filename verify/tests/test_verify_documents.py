@@ -333,4 +333,4 @@ def test_laplace_noise_on_a_lattice_costs_both_etas():
     epsilon = times * moved / scale + k / (4 * s) + n / (8 * s**2)
     document = makers.make_document([leg], epsilon)
     assert verify(document).verdict == "follows"
-    assert verify(claim(document, times * 2.0 / scale)).verdict == "does not follow"
+    assert verify(claim(document, 0.7)).verdict == "does not follow"
