@@ -81,7 +81,7 @@ def make_document(legs, epsilon, mu=None, rate=None, delta=1e-6, relation="repla
             "conditional": False,
         },
         "conditions": ["Noise is drawn as the file says."],
-        "statement": "Nobody learns much.",
+        "statement": ["Nobody learns much."],
         "version": "0.1.0",
     }
 
@@ -163,7 +163,6 @@ def make_mixed_legs():
     )
     small = epsilon_gaussian(0.5, 1e-6)
     document = make_document([means, tallies], [small, max(small, 0.8)])
-    document["claim"]["per_agent_mu"] = [0.5, None]
     document["claim"]["attacker_tpr"] = max(rate_gaussian(0.5), rate_plain(0.8, 1e-6))
     return document
 

@@ -217,14 +217,16 @@ def test_an_answer_without_noise_is_no_guarantee():
     document["claim"] |= {
         "epsilon": "infinity",
         "per_agent_epsilon": ["infinity"],
+        "mu": "infinity",
+        "per_agent_mu": ["infinity"],
         "attacker_tpr": 1.0,
     }
     assert verify(document).verdict == "no guarantee"
     assert verify(change(document, ("claim", "epsilon"), 1e300)).verdict == "does not follow"
-    noisy = change(document, ("legs", 0, "noise"), "gaussian")
-    assert verify(noisy).verdict == "does not follow"
-    noisy["claim"] |= {"mu": "infinity", "per_agent_mu": ["infinity"]}
-    assert verify(noisy).verdict == "no guarantee"
+    for value in (1.0, None):
+        assert verify(change(document, ("claim", "mu"), value)).verdict == "does not follow"
+    assert verify(change(document, ("legs", 0, "noise"), "gaussian")).verdict == "no guarantee"
+    assert verify(change(document, ("legs", 0, "noise"), "laplace")).verdict == "does not follow"
 
 
 def test_a_claimed_sensitivity_follows_under_conditions():
@@ -236,12 +238,12 @@ def test_a_claimed_sensitivity_follows_under_conditions():
     )
 
 
-def test_laplace_noise_may_be_claimed_at_the_cost_of_its_composition():
+def test_laplace_noise_is_claimed_at_the_cost_of_its_composition():
     leg = makers.make_leg(
         [makers.TALLY], [(400, [makers.make_answer(2.0, 100.0)])], noise="laplace", values=1
     )
     document = makers.make_document([leg], 8.0)
-    assert verify(document).verdict == "follows"
+    assert verify(document).verdict == "does not follow"
     bounds = verify(claim(document, 600.0)).figures["epsilon"]
     assert 1 < bounds[0] < bounds[1] < 3
     assert verify(claim(document, bounds[1] / 1.005)).verdict == "follows"
@@ -334,3 +336,19 @@ def test_laplace_noise_on_a_lattice_costs_both_etas():
     document = makers.make_document([leg], epsilon)
     assert verify(document).verdict == "follows"
     assert verify(claim(document, 0.7)).verdict == "does not follow"
+
+
+def test_what_has_no_rule_does_not_follow():
+    agent = change(EXACT["two legs"], ("terms", "unit"), "agent")
+    assert "one part" in verify(agent).reason
+    persons = change(EXACT["persons"], ("legs", 0, "noise"), "laplace")
+    persons = change(persons, ("legs", 0, "questions", 0), {"kind": "claimed", "by": "me"})
+    assert "unspecified" in verify(persons).reason
+    stepped = change(BOUNDED["perturbed"], (*answers(BOUNDED["perturbed"])[0], "step"), 1e-9)
+    assert "no step" in verify(stepped).reason
+
+
+def test_a_lone_epsilon_of_mixed_legs_may_be_that_of_either():
+    assert verify(EXACT["mixed legs"]).figures["mu"] is None
+    listed = change(EXACT["mixed legs"], ("claim", "per_agent_mu"), [0.5, 0.5])
+    assert verify(listed).verdict == "does not follow"

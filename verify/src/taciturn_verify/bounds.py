@@ -55,21 +55,21 @@ def check_answer(answer: Answer, leg: Leg, terms: Terms, m: int) -> None:
     kind, sampled = answer.question.kind, answer.poisson or answer.batch > 0
     if kind in ("targets", "target sums") and terms.relation != "target_change":
         raise RefusedError(f"{kind} needs the relation target_change, not {terms.relation}")
-    if kind == "perturbed" and (terms.unit != "record" or leg.noise == "laplace" or sampled):
+    inside = terms.unit == "record" and leg.noise == "gaussian" and not sampled and not answer.step
+    if kind == "perturbed" and not inside:
         raise RefusedError(
-            "noise inside an objective needs the unit record, Gaussian noise and no batches"
+            "noise inside an objective needs the unit record, Gaussian noise, no batch and no step"
         )
-    if sampled and (terms.unit != "record" or terms.relation not in ("replace_one", "zero_out")):
-        raise RefusedError("batches need the unit record and the relation replace_one or zero_out")
-    if sampled and leg.noise == "laplace" and terms.relation != "zero_out":
-        raise RefusedError("batches with Laplace noise need the relation zero_out")
-    if answer.batch and (terms.relation != "replace_one" or leg.noise == "laplace"):
+    if sampled and (kind != "mean" or answer.question.get("curvature") or terms.unit != "record"):
+        raise RefusedError("batches need the unit record and a mean without curvature")
+    exchange = terms.relation == "replace_one" and leg.noise == "gaussian"
+    if (answer.batch and not exchange) or (
+        sampled and not exchange and terms.relation != "zero_out"
+    ):
+        raise RefusedError("batches need replace_one with Gaussian noise, or zero_out and no size")
+    if answer.batch and round(answer.batch / answer.rate) > m:
         raise RefusedError(
-            "batches of a fixed size need the relation replace_one and Gaussian noise"
-        )
-    if answer.batch and (answer.batch > m or round(answer.batch / answer.rate) != m):
-        raise RefusedError(
-            f"a batch of {answer.batch} at the rate {answer.rate:g} is not one of {m} records"
+            f"a batch of {answer.batch} at the rate {answer.rate:g} needs more than {m} records"
         )
     needed = bound_sensitivity(answer.question, answer, leg, terms, m)
     if not math.isclose(answer.sensitivity, needed, rel_tol=1e-9):
@@ -81,6 +81,8 @@ def check_answer(answer: Answer, leg: Leg, terms: Terms, m: int) -> None:
 
 def bound_movement(answer: Answer, leg: Leg) -> float:
     """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
+    if leg.noise == "nonoise":
+        return answer.sensitivity
     v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
     return (
         answer.sensitivity + (4 if answer.poisson else 2) * answer.step * v

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
@@ -17,7 +17,7 @@ from taciturn_verify.gaussian import (
     solve_epsilon,
 )
 from taciturn_verify.losses import Event, bound_epsilon
-from taciturn_verify.reading import Answer, Certificate, Leg, RefusedError, Terms, read
+from taciturn_verify.reading import Answer, Certificate, Claim, Leg, RefusedError, Terms, read
 from taciturn_verify.renyi import convert
 
 Interval = tuple[float, float]
@@ -50,14 +50,8 @@ def verify(document: Mapping[str, Any]) -> Verdict:
         certificate = read(document)
         for leg in certificate.legs:
             _check_leg(leg, certificate.terms)
-        # what Laplace noise costs is claimed as its sum, or as the ε of its composition
-        whole = [leg for leg in certificate.legs if _is_laplace(leg)]
-        try:
-            _judge(certificate, figures, True)
-        except RefusedError:
-            if not whole:
-                raise
-            _judge(certificate, figures, False)
+        _check_parts(certificate)
+        _judge(certificate, figures)
         return _conclude(certificate, figures)
     except RefusedError as refused:
         return Verdict("does not follow", str(refused), figures)
@@ -94,17 +88,29 @@ def _check_leg(leg: Leg, terms: Terms) -> None:
                 check_answer(answer, leg, terms, m)
 
 
-def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> None:
+def _check_parts(certificate: Certificate) -> None:
+    terms = certificate.terms
+    several = len(certificate.legs) > 1
+    choice = any(leg.choice is not None for leg in certificate.legs)
+    if (terms.agents_per_person > 1 or terms.unit == "agent") and (several or choice):
+        raise RefusedError(
+            "an agent, or a person at several agents, may be in one part and no choice"
+        )
+
+
+def _judge(certificate: Certificate, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
     terms, claim = certificate.terms, certificate.claim
     prices: list[list[Price]] = [[] for _ in claim.agents_epsilon]
     totals = []
     for leg in certificate.legs:
-        each, total = _price_leg(leg, terms, summed)
+        each, total = _price_leg(leg, terms)
         totals.append(total)
         for agent, price in zip(leg.agents, each, strict=True):
             prices[agent].append(price)
     agents = [_take_dearest(own) for own in prices]
+    if any(price.mu is None for price in agents):  # one leg without a mu leaves none to anyone
+        agents = [replace(price, mu=None) for price in agents]
     dearest = _take_dearest(agents)
     total = dearest if terms.agents_per_person == 1 else _take_dearest(totals)
     agents = [dearest] * len(agents) if terms.dealt else agents
@@ -113,12 +119,7 @@ def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> N
     figures["per_agent_mu"] = [price.mu for price in agents]
     _compare("epsilon", claim.epsilon, total.epsilon)
     _compare_mu("mu", claim.mu, total.mu)
-    for i, (price, epsilon) in enumerate(zip(agents, claim.agents_epsilon, strict=True)):
-        _compare(f"per_agent_epsilon of agent {i}", epsilon, price.epsilon)
-        if claim.agents_mu is not None:
-            _compare_mu(f"per_agent_mu of agent {i}", claim.agents_mu[i], price.mu)
-    if claim.agents_mu is None and None not in [price.mu for price in agents]:
-        raise RefusedError("per_agent_mu is null, but every agent has a mu")
+    _compare_agents(claim, agents)
     rate = total.rate
     if claim.reproduction:
         rate = 1.0, 1.0
@@ -126,6 +127,15 @@ def _judge(certificate: Certificate, figures: dict[str, Any], summed: bool) -> N
         rate = (rate_from_epsilon(claim.epsilon, terms.delta),) * 2
     figures["attacker_tpr"] = rate
     _compare("attacker_tpr", claim.rate, rate)
+
+
+def _compare_agents(claim: Claim, agents: Sequence[Price]) -> None:
+    for i, (price, epsilon) in enumerate(zip(agents, claim.agents_epsilon, strict=True)):
+        _compare(f"per_agent_epsilon of agent {i}", epsilon, price.epsilon)
+        if claim.agents_mu is not None and price.mu is not None:
+            _compare(f"per_agent_mu of agent {i}", claim.agents_mu[i], (price.mu, price.mu))
+    if (claim.agents_mu is None) != (None in [price.mu for price in agents]):
+        raise RefusedError("per_agent_mu must be null if a leg is not Gaussian, and only then")
 
 
 def _compare(name: str, claimed: float, bounds: Interval) -> None:
@@ -164,10 +174,6 @@ def _take_largest(intervals: Iterable[Interval]) -> Interval:
     return max(lows), max(highs)
 
 
-def _is_laplace(leg: Leg) -> bool:
-    return leg.noise == "laplace" and all(a.rate == 1 for slot in leg.slots for a in slot.answers)
-
-
 def _is_gaussian(leg: Leg) -> bool:
     answers = [answer for slot in leg.slots for answer in slot.answers]
     return leg.noise == "gaussian" and all(
@@ -175,31 +181,32 @@ def _is_gaussian(leg: Leg) -> bool:
     )
 
 
-def _price_leg(leg: Leg, terms: Terms, summed: bool) -> tuple[list[Price], Price]:
+def _price_leg(leg: Leg, terms: Terms) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
     count = terms.agents_per_person
     lattice, together = find_lattice(leg, 1), find_lattice(leg, count)
     if leg.choice is not None:
-        mu = choose_mu(leg.choice, terms.relation)
-        price = Price((solve_epsilon(mu, terms.delta),) * 2, mu, (rate_attacker(mu),) * 2)
-        if count > 1:
-            raise RefusedError("what a choice costs a unit at several agents is not specified")
-        return [price] * len(leg.agents), price
+        mus = [choose_mu(leg.choice, terms.relation)] * len(leg.agents)
+        each = _price_mus(mus, lattice, terms.delta)
+        return each, each[0]
+    if leg.noise == "nonoise":
+        moved = [math.fsum(e.ratio for e, _ in events) for events in _list_events(leg, terms)]
+        each = _price_mus(moved, lattice, terms.delta)
+        return each, _take_dearest(each)
     if _is_gaussian(leg):
         mus, total = find_mus(leg, count)
         each = _price_mus(mus, lattice, terms.delta)
         return each, _take_dearest(
             _price_mus([total], together, terms.delta) if count > 1 else each
         )
-    delta, exact = lattice.shrink_delta(terms.delta), summed and _is_laplace(leg)
-    costs = [_bound_events(events, delta, exact) for events in _list_events(leg, terms)]
-    each = _price_bounds(costs, lattice, terms, exact)
-    if count == 1 or leg.noise == "nonoise":
-        return each, _take_dearest(each)
-    if not exact:
-        raise RefusedError("what a leg without a mu costs a unit at several agents is unspecified")
-    most = math.fsum(sorted(low for low, _ in costs)[-count:])
-    return each, _price_bounds([(most, most)], together, terms, True)[0]
+    if count > 1:
+        raise RefusedError(
+            "what a leg that is not Gaussian costs a unit at several agents is unspecified"
+        )
+    delta = lattice.shrink_delta(terms.delta)
+    costs = [_bound_events(events, delta) for events in _list_events(leg, terms)]
+    each = _price_bounds(costs, lattice, terms)
+    return each, _take_dearest(each)
 
 
 def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
@@ -216,21 +223,19 @@ def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pri
     ]
 
 
-def _price_bounds(
-    costs: Sequence[Interval], lattice: Lattice, terms: Terms, exact: bool
-) -> list[Price]:
-    """Return prices without a mu; a claim may be 1.01 of the upper bound where there are two."""
+def _price_bounds(costs: Sequence[Interval], lattice: Lattice, terms: Terms) -> list[Price]:
+    """Return prices without a mu; a claim may be 1.01 of the upper bound."""
     largest = [max((cost[i] for cost in costs if cost[i] < math.inf), default=0.0) for i in (0, 1)]
     prices = []
     for low, high in costs:
-        if low < high and not exact and (high == math.inf or high - low > 0.02 * high):
+        if low < high and (high == math.inf or high - low > 0.02 * high):
             raise RefusedError(
                 f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}"
             )
         lifted = [lattice.lift(cost, most) for cost, most in zip((low, high), largest, strict=True)]
         if lattice.shrink_delta(terms.delta) <= 0:
             lifted = [math.inf, math.inf]
-        lifted[1] *= 1.0 if exact else 1.01
+        lifted[1] *= 1.01
         rates = [rate_from_epsilon(epsilon, terms.delta) for epsilon in lifted]
         prices.append(Price((lifted[0], lifted[1]), None, (rates[0], rates[1])))
     return prices
@@ -263,16 +268,17 @@ def _make_events(
         inside = Event("inside", ratio, 1.0, terms.relation != "zero_out", jump)
         return [(inside, 0.0), (Event("gaussian", again), 0.0)]
     if answer.batch:
-        return [(Event("gaussian", ratio), answer.batch / m if answer.batch < m else 0.0)]
+        n = round(answer.batch / answer.rate)
+        return [(Event("gaussian", ratio), answer.batch / n if answer.batch < n else 0.0)]
     return [
         (Event(kind, ratio, answer.rate, answer.rate < 1 and terms.relation != "zero_out"), 0.0)
     ]
 
 
-def _bound_events(events: Events, delta: float, summed: bool) -> Interval:
+def _bound_events(events: Events, delta: float) -> Interval:
     """Return bounds on ε(δ) of the events of one agent."""
     laplace = math.fsum(event.ratio * times for (event, _), times in events.items())
-    if summed or not events or delta <= 0:
+    if not events or delta <= 0:
         return laplace, laplace
     fixed = [(event.ratio, gamma, times) for (event, gamma), times in events.items() if gamma]
     if fixed and all(event.ratio < math.inf for event, _ in events):

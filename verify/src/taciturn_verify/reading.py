@@ -99,7 +99,7 @@ class Claim:
     epsilon: float
     mu: float | None
     agents_epsilon: tuple[float, ...]
-    agents_mu: tuple[float | None, ...] | None
+    agents_mu: tuple[float, ...] | None
     rate: float
     reproduction: bool
     conditional: bool
@@ -249,7 +249,7 @@ KINDS: Mapping[str, tuple[Fields, Fields]] = {
             **dict.fromkeys(("coefficient", "row", "smoothness", "residual"), _number),
             **dict.fromkeys(("rho", "output_noise"), _positive),
         },
-        {"widened": _number},
+        {},
     ),
     "moments": ({"row": _number, "target": _number}, {}),
     "tally": ({}, {"rows_per_person": _whole}),
@@ -266,8 +266,8 @@ def read(document: Mapping[str, Any]) -> Certificate:
         "format": _one_of("taciturn certificate 1"),
         "terms": _read_terms,
         "claim": _read_claim,
-        "conditions": _read_sentences,
-        "statement": _read_sentences,
+        "conditions": _list(_text),
+        "statement": _list(_text),
         "legs": _list(lambda given, _: given),
     }
     # the names of the fields that tell what was run are not specified, so any others may stand here
@@ -277,11 +277,6 @@ def read(document: Mapping[str, Any]) -> Certificate:
     if not legs or len({leg.part for leg in legs}) < len(legs):
         raise RefusedError("legs must be at least one, and no two on the same part")
     return Certificate(found["terms"], legs, found["claim"])
-
-
-def _read_sentences(given: Any, where: str) -> None:
-    if not isinstance(given, str):
-        _list(_text)(given, where)
 
 
 def _read_terms(given: Any, where: str) -> Terms:
@@ -310,7 +305,7 @@ def _read_claim(given: Any, where: str) -> Claim:
         "epsilon": _figure,
         "mu": _maybe(_figure),
         "per_agent_epsilon": _list(_figure),
-        "per_agent_mu": _maybe(_list(_maybe(_figure))),
+        "per_agent_mu": _maybe(_list(_figure)),
         "attacker_tpr": _number,
         "reproduction": _boolean,
         "conditional": _boolean,

@@ -53,32 +53,28 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
 def convert(
     batches: tuple[tuple[float, float, int], ...], plain: float, delta: float
 ) -> tuple[float, float]:
-    """Return bounds on the least ε of all orders for batches (u, share, times) and Σ u² `plain`.
-
-    They differ only where the best order is above all that are tried.
-    """
-    least, best = 0.0, math.inf
+    """Return the least ε of all orders, twice, for batches (u, share, times) and Σ u² `plain`."""
     if any(u > 8 for u, _, _ in batches):  # ε is in the hundreds, and its digits are too many
-        return least, best
+        return 0.0, math.inf
+    best = math.inf
     for limit in LIMITS:
         grown = [0.0] * (limit + 1)
         for u, gamma, times in batches:
-            grown = [
-                old + times * more
-                for old, more in zip(grown, grow_batches(u, gamma, limit), strict=True)
-            ]
+            more = grow_batches(u, gamma, limit)
+            grown = [old + times * new for old, new in zip(grown, more, strict=True)]
         grown = [old + (a - 1) * a * plain / 2 for a, old in enumerate(grown)]
         best = _minimise(grown, plain, delta)
         # divergences grow with the order, and -log(δa)/(a-1) is above -δ at these
-        least = min(best, max(0.0, grown[limit] / (limit - 1) + math.log1p(-1 / limit) - delta))
-        if least == best:
+        if grown[limit] / (limit - 1) + math.log1p(-1 / limit) - delta > best:
             break
-    return least, best
+    return best, best
 
 
 def _minimise(grown: Sequence[float], plain: float, delta: float) -> float:
     """Return the minimum over real orders, log A being a chord between whole ones."""
-    if any(delta * delta > -math.expm1(-grown[a] / (a - 1)) for a in range(2, len(grown))):
+    if delta * delta > -math.expm1(
+        plain * 0.45 - grown[2]
+    ):  # divergences are least at the order 1.1
         return 0.0
 
     def cost(order: float) -> float:
@@ -92,9 +88,9 @@ def _minimise(grown: Sequence[float], plain: float, delta: float) -> float:
     whole = min(range(2, len(grown)), key=cost)
     best = cost(whole)
     for left in range(max(1, whole - 2), min(whole + 2, len(grown) - 1)):
-        orders = [left + i / 200 for i in range(1, 201)]
+        orders = [max(1.1, left + i / 200) for i in range(1, 201)]
         near = min(orders, key=cost)
-        low, high = max(1.0 + 1e-9, near - 0.005), min(near + 0.005, len(grown) - 1.0)
+        low, high = max(1.1, near - 0.005), min(near + 0.005, len(grown) - 1.0)
         for _ in range(60):
             one, two = low + (high - low) / 3, high - (high - low) / 3
             low, high = (low, two) if cost(one) < cost(two) else (one, high)
