@@ -99,7 +99,7 @@ def list_mutations(document):
         elif (
             isinstance(value, str)
             and path[-1] not in ("version", "statement", "part", "by")
-            and path[0] != "conditions"
+            and path[0] not in ("conditions", "statement")
         ):
             found.append((path, value + "s"))
     found += [
@@ -148,11 +148,11 @@ def test_a_certificate_with_one_false_field_is_refused(name):
     assert len(mutations) > 60
     for path, value in mutations:
         other = change(document, path, value)
-        # either relation has the same bounds; a tally moves as far whatever the records are; the
-        # other leg is dearer
+        # either relation has the same bounds; a tally and a batch of a fixed size move as far
+        # whatever the records are; the other leg is dearer
         true = (
             (path == ("terms", "relation") and "beta" in document["terms"])
-            or (path[-1] == "records" and (name == "laplace" or path[:2] == ("legs", 1)))
+            or (path[-1] == "records" and (name in ("laplace", "fixed") or path[:2] == ("legs", 1)))
             or (name == "two legs" and path[-1] == "scale" and path[3] == 0 and path[5] == 0)
             or (name == "two legs" and path[-1] == "scale" and path[3] == 1)
             or (name == "mixed legs" and path[-1] == "scale" and path[1] == 1)

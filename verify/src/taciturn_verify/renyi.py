@@ -14,6 +14,9 @@ def difference(u: float, limit: int) -> list[float]:
 
     They cancel: B(l) is at least (e^ρ(2) - 1)^(l/2), while its terms are up to 2^l e^((l-1)ρ(l)).
     """
+    if u < 1e-5:  # (l-1)!! u^l, right to l²u², in place of as many digits as there are orders
+        moments = [math.lgamma(i + 1) - math.lgamma(i / 2 + 1) for i in range(limit + 1)]
+        return [moments[i] + i * math.log(u) - i / 2 * math.log(2) for i in range(limit + 1)]
     bits = 100 + limit + int(limit / 2 * max(0.0, -math.log2(math.expm1(u * u))))
     logs = [0.0] * (limit + 1)
     with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
@@ -65,7 +68,7 @@ def convert(
         grown = [old + (a - 1) * a * plain / 2 for a, old in enumerate(grown)]
         best = _minimise(grown, plain, delta)
         # divergences grow with the order, and -log(δa)/(a-1) is above -δ at these
-        if grown[limit] / (limit - 1) + math.log1p(-1 / limit) - delta > best:
+        if best == 0 or grown[limit] / (limit - 1) + math.log1p(-1 / limit) - delta > best:
             break
     return best, best
 
