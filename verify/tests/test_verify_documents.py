@@ -339,7 +339,7 @@ def test_laplace_noise_on_a_lattice_costs_both_etas():
 
 
 def test_what_has_no_rule_does_not_follow():
-    agent = change(EXACT["two legs"], ("terms", "unit"), "agent")
+    agent = change(EXACT["choice"], ("terms", "unit"), "agent")
     assert "one part" in verify(agent).reason
     persons = change(EXACT["persons"], ("legs", 0, "noise"), "laplace")
     persons = change(persons, ("legs", 0, "questions", 0), {"kind": "claimed", "by": "me"})
