@@ -16,7 +16,14 @@ from taciturn.engine import run
 from taciturn.engine.credit import certificate_of
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
+from taciturn.oracles import (
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    ProximalStep,
+    TargetGradient,
+    TargetQuestion,
+)
 from taciturn.privacy import (
     Gaussian,
     Laplace,
@@ -148,6 +155,18 @@ def test_what_is_added_after_the_noise_sees_no_target():
     exact = np.sum(np.asarray(shards.stacked.targets), axis=1)
     assert np.max(np.abs(exact)) >= 2
     assert np.max(np.abs(answers.answer)) < 0.5  # noise alone, of scale 0.007
+
+
+class Doubled(TargetQuestion):
+    """Planted fault: the targets times two, and no word on how far one of them moves the answer."""
+
+    def private_part(self, shard, count, query):
+        return 2 * shard.targets * shard.mask
+
+
+def test_a_question_about_targets_says_how_far_one_of_them_moves_its_answer():
+    with pytest.raises(TypeError, match="_change"):
+        Doubled()
 
 
 def test_three_numbers_under_one_noise_are_refused():
