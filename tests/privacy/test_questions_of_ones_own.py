@@ -17,10 +17,14 @@ from taciturn.engine.credit import certificate_of
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
+    CentredGradient,
+    ClippedErrors,
     Gradient,
+    MinibatchDifference,
     MinibatchGradient,
     Oracle,
     ProximalStep,
+    Tally,
     TargetGradient,
     TargetQuestion,
 )
@@ -259,6 +263,27 @@ def test_what_the_library_states_does_not_hold_for_an_answer_that_is_computed_an
     with pytest.raises(PrivacyError, match="rounding"):
         run(made, make_shards(), runtime="simulate")
     assert run(made, make_shards(), runtime="simulate", seed=0).certificate.reproduction
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        MinibatchGradient(Squared(), 1.0, 0.5),
+        MinibatchDifference(Squared(), 1.0, 0.5, spread=1.0),
+        CentredGradient(Gradient(Squared(), 1.0), 1.0, 0.5),
+        Tally(2),
+        ClippedErrors(),
+    ],
+    ids=lambda oracle: type(oracle).__name__,
+)
+def test_a_subclass_that_changes_nothing_is_as_exact_as_the_question_of_the_library(oracle):
+    kind = type(oracle)
+    same = type(kind)("Same", (kind,), {"__module__": __name__})
+    anew = type(kind)("Anew", (kind,), {"__module__": __name__, "exact": Anew.exact})
+    fields = {one.name: getattr(oracle, one.name) for one in dataclasses.fields(oracle)}
+    assert oracle.holds_on_machine()
+    assert same(**fields).holds_on_machine()
+    assert not anew(**fields).holds_on_machine()
 
 
 def test_the_gradient_of_a_loss_of_ones_own_needs_no_word_because_records_are_mapped_one_by_one():
