@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 
 import pytest
@@ -200,6 +201,31 @@ def cheaper(number, content):
     if "balance" in content:
         content["balance"]["once"] = ["0", "0"]
     return content
+
+
+def test_threads_that_read_accounts_at_once_do_not_stop_one_another(monkeypatch):
+    monkeypatch.setattr(balances, "_KNOWN", {})
+    given = {"kind": "account", "id": "1", "salt": "", "terms": {}}
+    given["guarantee"] = dataclasses.asdict(Guarantee(1.0, 1e-6))
+    opened = [balances.opening_content({**given, "name": str(k)}) for k in range(100)]
+    first = [store.following(None, content) for content in opened]
+    finished, interval = [], sys.getswitchinterval()
+
+    def read():
+        for one in first * 40:
+            balances.read_state(one.content["name"], [one])
+        finished.append(1)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(finished) == 4
 
 
 def test_balances_that_were_edited_together_with_their_digests_are_refused(account):

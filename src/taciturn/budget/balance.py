@@ -248,8 +248,8 @@ def read_state(name: str, entries: Sequence[Entry]) -> State:
         known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
         state = _replay(entries, None if known is None else _KNOWN.get(known))
     _KNOWN[state.last.digest] = state
-    while len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.pop(next(iter(_KNOWN)), None)
+    for digest in list(_KNOWN)[:-_MOST_KNOWN]:  # a copy, since other threads may add to it
+        _KNOWN.pop(digest, None)
     if state.name != name:
         raise InputError(
             f"the file of account {name!r} is the account {state.name!r}; give it its name back"
