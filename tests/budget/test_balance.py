@@ -277,6 +277,31 @@ def test_a_share_that_is_not_that_of_its_events_is_refused(account):
         account.state()
 
 
+def test_an_end_that_takes_back_a_share_and_names_no_events_is_refused(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    nothing = {"costs": [[1, 0.0, 0.0]], "values": 0, "partition": None}
+    end = {"kind": "closed", "run": reservation.run, "result": "released", "share": nothing}
+    with connected(account.file) as connection:
+        share = reservation.share.to_dict()
+        balances.record(connection, reservation.state, {**end, "instead_of": share})
+    with pytest.raises(InputError, match="does not hold what an account holds"):
+        account.state()
+
+
+def test_an_account_with_a_share_of_nobody_is_refused_in_words(account):
+    charged(account, runs=1)
+
+    def emptied(number, content):
+        if "share" in content:
+            content["share"]["costs"] = []
+        return content
+
+    forged(account, emptied, head=True)
+    with pytest.raises(InputError, match="does not hold what an account holds"):
+        account.state()
+
+
 def test_an_older_copy_with_its_log_is_refused(account, tmp_path):
     charged(account, runs=2)
     older = tmp_path / "older"

@@ -263,7 +263,7 @@ def _understood(name: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"account {name!r} does not hold what an account holds; put the right file back"
         ) from error
@@ -338,7 +338,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
     if kind != "closed":
         return dataclasses.replace(run, status=kind)
     run = dataclasses.replace(run, status=content["result"])
-    if content.get("charge") is None:
+    if "share" not in content:
         return run
     # others ended it early: it costs what was answered
     if Share.from_dict(content["instead_of"]) != run.share:
