@@ -172,6 +172,14 @@ def test_a_fit_whose_facts_are_read_off_the_records_is_refused(tmp_path):
     assert account.state().runs == ()
 
 
+def test_numbers_that_no_classifier_takes_for_labels_are_refused_with_an_account_too(tmp_path):
+    account, halves = opened(tmp_path), np.where(ILL, 1.5, 0.5)
+    for payer in (None, account):
+        with pytest.raises(InputError, match="Unknown label type: continuous"):
+            estimator(payer, classes=[0.5, 1.5]).fit(ROWS, halves)
+    assert account.state().runs == ()
+
+
 @pytest.mark.slow
 def test_a_grid_search_stops_when_the_account_is_empty_and_says_after_how_many_fits(tmp_path):
     account = opened(tmp_path, epsilon=2.5)
