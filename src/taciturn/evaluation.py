@@ -278,6 +278,8 @@ def of_disjoint_parts(
     reads no record of E: not for its centre, nor for any of several candidates.
     """
     same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
+    if training.unit == "agent":
+        raise PrivacyError("an agent has records in both parts, so that their costs add up")
     if training.agents_per_person not in {None, 1}:
         raise PrivacyError("a person is at several agents, who divide their rows on their own")
     different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 
 import pytest
@@ -202,6 +203,31 @@ def cheaper(number, content):
     return content
 
 
+def test_threads_that_read_accounts_at_once_do_not_stop_one_another(monkeypatch):
+    monkeypatch.setattr(balances, "_KNOWN", {})
+    given = {"kind": "account", "id": "1", "salt": "", "terms": {}}
+    given["guarantee"] = dataclasses.asdict(Guarantee(1.0, 1e-6))
+    opened = [balances.opening_content({**given, "name": str(k)}) for k in range(100)]
+    first = [store.following(None, content) for content in opened]
+    finished, interval = [], sys.getswitchinterval()
+
+    def read():
+        for one in first * 40:
+            balances.read_state(one.content["name"], [one])
+        finished.append(1)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(finished) == 4
+
+
 def test_balances_that_were_edited_together_with_their_digests_are_refused(account):
     charged(account, runs=3)
     state = account.state()
@@ -248,6 +274,31 @@ def test_a_share_that_is_not_that_of_its_events_is_refused(account):
 
     forged(account, halved, head=True)
     with pytest.raises(InputError, match="cost is not that of its events"):
+        account.state()
+
+
+def test_an_end_that_takes_back_a_share_and_names_no_events_is_refused(account):
+    reservation = account.reserve(charge(), PURPOSE)
+    reservation.begin()
+    nothing = {"costs": [[1, 0.0, 0.0]], "values": 0, "partition": None}
+    end = {"kind": "closed", "run": reservation.run, "result": "released", "share": nothing}
+    with connected(account.file) as connection:
+        share = reservation.share.to_dict()
+        balances.record(connection, reservation.state, {**end, "instead_of": share})
+    with pytest.raises(InputError, match="does not hold what an account holds"):
+        account.state()
+
+
+def test_an_account_with_a_share_of_nobody_is_refused_in_words(account):
+    charged(account, runs=1)
+
+    def emptied(number, content):
+        if "share" in content:
+            content["share"]["costs"] = []
+        return content
+
+    forged(account, emptied, head=True)
+    with pytest.raises(InputError, match="does not hold what an account holds"):
         account.state()
 
 

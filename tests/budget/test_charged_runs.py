@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 from tests.conftest import make_plan, make_shards, make_terms
@@ -20,7 +21,7 @@ from taciturn.cli import main
 from taciturn.engine import charge_of, reserve, run, running
 from taciturn.engine.charging import charge_of_ledger
 from taciturn.errors import AccountError, InputError, PrivacyError
-from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression
+from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, validation
 from taciturn.privacy import Laplace, Messages, Sum, Terms, ZeroOut
 from taciturn.problems import Shards
 
@@ -169,6 +170,25 @@ def test_a_fit_whose_facts_are_read_off_the_records_is_refused(tmp_path):
         line.fit(ROWS, ROWS[:, 0])
     with pytest.raises(InputError, match="no account 'none'"):
         estimator(Account("none", account.folder)).fit(ROWS, ILL)
+    assert account.state().runs == ()
+
+
+def test_numbers_that_no_classifier_takes_for_labels_are_refused_with_an_account_too(tmp_path):
+    account, halves = opened(tmp_path), np.where(ILL, 1.5, 0.5)
+    for payer in (None, account):
+        with pytest.raises(InputError, match="Unknown label type: continuous"):
+            estimator(payer, classes=[0.5, 1.5]).fit(ROWS, halves)
+    assert account.state().runs == ()
+
+
+def test_a_fit_that_the_size_of_its_records_rules_out_charges_nothing(tmp_path, monkeypatch):
+    account = opened(tmp_path)
+    with pytest.raises(InputError, match="inconsistent numbers of samples"):
+        estimator(account).fit(ROWS, ILL[:-1])
+    monkeypatch.setattr(validation, "MOST_CELLS", ROWS.size - 1)
+    for payer in (None, account):
+        with pytest.raises(InputError, match="X is sparse"):
+            estimator(payer).fit(csr_array(ROWS), ILL)
     assert account.state().runs == ()
 
 

@@ -198,6 +198,17 @@ def test_both_certificates_are_on_the_same_terms_and_the_larger_one_counts(plain
         of_disjoint_parts(first, dataclasses.replace(more, observer="sum"), [1], "")
 
 
+def test_an_agent_that_is_protected_is_in_both_parts_and_no_evaluation_is_free(plain):
+    """All records of an agent change together, those that are held out among them."""
+    values = json.loads(plain[1].proposal.to_json())
+    values["budget"]["unit"] = "agent"
+    with pytest.raises(InputError, match="pays for both"):
+        Proposal.from_json(json.dumps(values))
+    whole = dataclasses.replace(plain[1].plan.certificate, unit="agent")
+    with pytest.raises(PrivacyError, match="both parts"):
+        of_disjoint_parts(whole, whole, [0, 1], "")
+
+
 def test_a_proposal_says_what_is_held_out_and_other_counts_are_refused(plain):
     proposal = plain[1].proposal
     assert proposal.evaluation.counts == (25, 25)

@@ -258,6 +258,11 @@ def test_without_noise_the_answers_are_the_demands_and_are_not_smoothed(fourteen
     assert cost == pytest.approx(6 * sum(s.dispatch.cost for s in exact.steps))
 
 
+def test_without_noise_no_promise_is_called_a_share_of_runs(fourteen, series):
+    exact = solve_opf(fourteen[1], proposal_of(fourteen, epsilon=math.inf), series, seed=None)
+    assert opf_warnings(exact) == ()
+
+
 def test_what_follows_the_answers_is_a_function_of_the_answers(study):
     again = solved_at(study.proposal, study.run, study.answers)
     for field in ("noise", "planned", "needed"):

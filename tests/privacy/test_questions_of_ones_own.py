@@ -16,7 +16,18 @@ from taciturn.engine import run
 from taciturn.engine.credit import certificate_of
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Gradient, MinibatchGradient, Oracle, ProximalStep, TargetGradient
+from taciturn.oracles import (
+    CentredGradient,
+    ClippedErrors,
+    Gradient,
+    MinibatchDifference,
+    MinibatchGradient,
+    Oracle,
+    ProximalStep,
+    Tally,
+    TargetGradient,
+    TargetQuestion,
+)
 from taciturn.privacy import (
     Gaussian,
     Laplace,
@@ -150,6 +161,18 @@ def test_what_is_added_after_the_noise_sees_no_target():
     assert np.max(np.abs(answers.answer)) < 0.5  # noise alone, of scale 0.007
 
 
+class Doubled(TargetQuestion):
+    """Planted fault: the targets times two, and no word on how far one of them moves the answer."""
+
+    def private_part(self, shard, count, query):
+        return 2 * shard.targets * shard.mask
+
+
+def test_a_question_about_targets_says_how_far_one_of_them_moves_its_answer():
+    with pytest.raises(TypeError, match="_change"):
+        Doubled()
+
+
 def test_three_numbers_under_one_noise_are_refused():
     with pytest.raises(InputError, match="share their noise"):
         run(planned(Shared()), make_shards(), runtime="simulate")
@@ -240,6 +263,27 @@ def test_what_the_library_states_does_not_hold_for_an_answer_that_is_computed_an
     with pytest.raises(PrivacyError, match="rounding"):
         run(made, make_shards(), runtime="simulate")
     assert run(made, make_shards(), runtime="simulate", seed=0).certificate.reproduction
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        MinibatchGradient(Squared(), 1.0, 0.5),
+        MinibatchDifference(Squared(), 1.0, 0.5, spread=1.0),
+        CentredGradient(Gradient(Squared(), 1.0), 1.0, 0.5),
+        Tally(2),
+        ClippedErrors(),
+    ],
+    ids=lambda oracle: type(oracle).__name__,
+)
+def test_a_subclass_that_changes_nothing_is_as_exact_as_the_question_of_the_library(oracle):
+    kind = type(oracle)
+    same = type(kind)("Same", (kind,), {"__module__": __name__})
+    anew = type(kind)("Anew", (kind,), {"__module__": __name__, "exact": Anew.exact})
+    fields = {one.name: getattr(oracle, one.name) for one in dataclasses.fields(oracle)}
+    assert oracle.holds_on_machine()
+    assert same(**fields).holds_on_machine()
+    assert not anew(**fields).holds_on_machine()
 
 
 def test_the_gradient_of_a_loss_of_ones_own_needs_no_word_because_records_are_mapped_one_by_one():

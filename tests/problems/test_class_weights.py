@@ -17,6 +17,7 @@ from taciturn.problems import (
     ClassWeighted,
     HuberHinge,
     Logistic,
+    MarginLoss,
     MultinomialLogistic,
     Problem,
     Squared,
@@ -129,6 +130,28 @@ def test_the_optimum_is_that_of_records_which_are_repeated_by_their_weight():
 def test_other_weights_are_refused(loss, weights, words):
     with pytest.raises(InputError, match=words):
         ClassWeighted(loss, weights)
+
+
+class Costly(MarginLoss):
+    """A loss of one's own, with an error of its own: a missed second class costs half as much."""
+
+    smoothness = 0.25
+
+    def value(self, margins, targets):
+        return Logistic().value(margins, targets)
+
+    def coefficient(self, margins, targets):
+        return Logistic().coefficient(margins, targets)
+
+    def error(self, margins, targets):
+        return super().error(margins, targets) * jnp.where(targets > 0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), MultinomialLogistic(3), Costly()])
+def test_the_error_is_that_of_the_loss_without_weights(loss):
+    z, y, _ = grid(loss)
+    ours = ClassWeighted(loss, WEIGHTS if loss.outputs is None else (0.25, 1.0, 0.5))
+    np.testing.assert_array_equal(ours.error(z, y), loss.error(z, y))
 
 
 class Unbounded(eqx.Module):

@@ -248,8 +248,8 @@ def read_state(name: str, entries: Sequence[Entry]) -> State:
         known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
         state = _replay(entries, None if known is None else _KNOWN.get(known))
     _KNOWN[state.last.digest] = state
-    while len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.pop(next(iter(_KNOWN)), None)
+    for digest in list(_KNOWN)[:-_MOST_KNOWN]:  # a copy, since other threads may add to it
+        _KNOWN.pop(digest, None)
     if state.name != name:
         raise InputError(
             f"the file of account {name!r} is the account {state.name!r}; give it its name back"
@@ -263,7 +263,7 @@ def _understood(name: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"account {name!r} does not hold what an account holds; put the right file back"
         ) from error
@@ -338,7 +338,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
     if kind != "closed":
         return dataclasses.replace(run, status=kind)
     run = dataclasses.replace(run, status=content["result"])
-    if content.get("charge") is None:
+    if "share" not in content:
         return run
     # others ended it early: it costs what was answered
     if Share.from_dict(content["instead_of"]) != run.share:

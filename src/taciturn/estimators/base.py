@@ -271,6 +271,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
         else:  # charge before the first cell is read
             design = self._design(X, records.shape_of(X), records.names_of(X), agents, persons)
+            validation.check_size(X, y)
         proposed, plan = design.proposal, design.proposal.plan()
         last = evaluation_plan(proposed, plan).certificate if proposed.asks else None
         with records.charged_fit(account, proposed, X) as reservation:
@@ -302,6 +303,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Return every cell as a number, and the targets, checked by scikit-learn."""
         missing = self.missing is not None
         rows, answers = validation.validated(self, X, y=y, accept_sparse="csr", missing=missing)
+        validation.check_size(rows, answers)
         return validation.dense(rows), answers
 
     def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records

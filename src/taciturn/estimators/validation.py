@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, csr_matrix, issparse, sparray, spmatrix
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from taciturn.errors import InputError, PrivacyWarning, told_anew
 from taciturn.typing import HostArray
@@ -55,14 +55,22 @@ def leaves_out_zeros(rows: Any) -> bool:
     return issparse(rows) or hasattr(rows, "sparse")
 
 
-def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
-    """Return rows with every cell; `InputError` for a sparse matrix of more than 10^8 (0.8 GB)."""
-    if issparse(rows) and math.prod(rows.shape) > MOST_CELLS:
+def check_size(X: Any, y: Any) -> None:
+    """Raise `InputError` unless there is a target for each row and X can be dense; read no cell."""
+    told_anew(
+        lambda: check_consistent_length(X, y), _KINDS, lambda error: _without_cells(error, None)
+    )
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if issparse(X) and math.prod(shape) > MOST_CELLS:
         raise InputError(
-            f"X is sparse and has {rows.shape[0]:,} rows of {rows.shape[1]:,} columns; fit needs "
+            f"X is sparse and has {shape[0]:,} rows of {shape[1]:,} columns; fit needs "
             f"every cell, and at most {MOST_CELLS:,} of them: keep fewer columns, chosen by a "
             "public list, or hash them to fewer"
         )
+
+
+def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
+    """Return rows with every cell; `check_size` says how many there may be (0.8 GB)."""
     full: HostArray = rows.toarray() if issparse(rows) else rows
     return full
 
@@ -111,8 +119,8 @@ def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
     """Return the sorted labels of a classifier: the public `classes`, or those in `answers`."""
 
     def labels() -> HostArray:
-        if answers is not None:
-            check_classification_targets(answers)
+        # twice each, or scikit-learn warns that most of them are different
+        check_classification_targets(np.repeat(classes, 2) if answers is None else answers)
         return np.unique(np.asarray(answers if classes is None else classes))
 
     return told_anew(labels, _KINDS, lambda error: _without_cells(error, None))

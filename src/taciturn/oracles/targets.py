@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -51,10 +52,9 @@ class TargetQuestion(Oracle):
         private, public = self.private_part(shard, count, query), self.public_part(shard, query)
         return private if public is None else private + public
 
+    @abstractmethod
     def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
         """Return how far one target that moves by 1 moves the answer, and why."""
-        del spec, norm
-        return 1.0, "one target moves by beta: so does one coordinate of the answer"
 
     def _together(self, count: float, norm: Norm) -> float:
         """Return the factor if `count` targets move: by the triangle inequality, as many."""
@@ -146,6 +146,10 @@ class _PerRecord(TargetQuestion):
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return `(M,)`."""
         return (self.records,)
+
+    @override
+    def _change(self, spec: Spec, norm: Norm) -> tuple[float, str]:
+        return 1.0, "one target moves by beta: so does one coordinate of the answer"
 
     @override
     def _together(self, count: float, norm: Norm) -> float:

@@ -166,8 +166,8 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
-    exact (`gaussian.compose`), the rest an upper bound (`losses.numerical_epsilon`).
-    Batches of a fixed size have Renyi bounds (`fixed_size.fixed_size_epsilon`). Sampling at rate 1,
+    exact (`gaussian.compose`), the rest an upper bound (`numerical.numerical_epsilon`).
+    Batches of a fixed size have Renyi bounds (`numerical.fixed_size_epsilon`). Sampling at rate 1,
     or of all records, is no sampling.
     """
     delta = checks.delta(delta)

@@ -350,6 +350,10 @@ class ClassWeighted(Loss):
         return self.loss.predict(margins)
 
     @override
+    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+        return self.loss.error(margins, targets)
+
+    @override
     def within_domain(self, targets: Targets) -> Targets:
         return self.loss.within_domain(targets)
 

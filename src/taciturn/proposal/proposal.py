@@ -106,6 +106,12 @@ class Proposal(Document):
             algorithms.check_centre(one_public, self.structure is None, self.rounds)
         if self.evaluation is not None:
             check_at_one_agent(self.budget.agents_per_person)
+            if self.budget.unit == "agent":
+                raise InputError(
+                    "an agent has records in the training and among those held out, so what is "
+                    "protected is in both and pays for both; leave evaluate out, or protect "
+                    "records or persons"
+                )
             self.question  # noqa: B018 - checked
             self.evaluation.check_share(self.counts, self.budget.rows_per_person)
         if ":" not in self.method.name:  # no table here knows a method of the user

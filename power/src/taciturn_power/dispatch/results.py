@@ -111,7 +111,7 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
     def among(count: int) -> str:
         return "" if len(steps) == 1 else f" in {count} of {len(steps)} steps"
 
-    if promised and (len(steps) > 1 or narrow(study)):
+    if study.needed > 0 and promised and (len(steps) > 1 or narrow(study)):
         warnings.append(
             "the promise is a share of all runs: where the room is narrow, near the network's "
             "limits, most dispatches that are marked as promised can fail; do not repeat runs "
