@@ -126,7 +126,7 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
             for name, value in zip(_FIELDS, row, strict=True)
             if _USUAL.get(name) != value
         }
-        given["question"] = int(given["question"])
+        given |= {name: int(given[name]) for name in ("question", "batch") if name in given}
         if math.isinf(given["sensitivity"]):
             given["sensitivity"] = "infinity"
         whole = len(agents) == len(rows)
