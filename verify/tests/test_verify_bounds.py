@@ -4,6 +4,7 @@ import random
 
 import pytest
 from certificate_makers import MEAN, make_answer, make_document, make_leg
+
 from taciturn_verify import verify
 from taciturn_verify.bounds import bound_movement, bound_sensitivity
 from taciturn_verify.reading import read
@@ -24,7 +25,7 @@ def bound(
     certificate = read(make_document([leg], 1.0, relation=relation, **terms))
     found = certificate.legs[0]
     answer = found.slots[0].answers[0]
-    return bound_sensitivity(answer.question, answer, found, certificate.terms, m)
+    return bound_sensitivity(found, answer, certificate.terms, m)
 
 
 def directions(size, count=60):
@@ -171,6 +172,6 @@ def test_answers_on_a_lattice_move_further_by_rounding():
     for others, steps in (({}, 2), ({"rate": 0.5}, 4)):
         leg = make_leg([MEAN], [(1, [make_answer(0.3, 1.0, step=0.01, **others)])], values=9)
         found = read(make_document([leg], 1.0)).legs[0]
-        assert bound_movement(found.slots[0].answers[0], found) == pytest.approx(
+        assert bound_movement(found, found.slots[0].answers[0]) == pytest.approx(
             0.3 + steps * 0.01 * 3
         )

@@ -5,6 +5,7 @@ import math
 import certificate_makers as makers
 import pytest
 from certificate_makers import DELETED, change, claim, list_fields
+
 from taciturn_verify import verify
 from taciturn_verify.command import main
 from taciturn_verify.judging import RefusedError

@@ -2,93 +2,83 @@
 
 import math
 
-from taciturn_verify.reading import Answer, Leg, Question, RefusedError, Terms
+from taciturn_verify.reading import Fields, RefusedError
 
 
-def bound_sensitivity(question: Question, answer: Answer, leg: Leg, terms: Terms, m: int) -> float:
+def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> float:
     """Return Δ of an answer of an agent of m records; of a claimed question, what the file says."""
+    question, found = answer.question, answer.sensitivity
     k = {"record": 1, "agent": m, "person": min(terms.rows_per_person, m)}[terms.unit]
     zero_out, laplace = terms.relation == "zero_out", leg.noise == "laplace"
     norm = math.sqrt(leg.values) if laplace else 1.0
-
-    def count() -> int:
-        return _count(question, terms, k, m)
-
-    row, target = question.get("row"), question.get("target")
-    found = answer.sensitivity
     match question.kind:
         case "mean" | "perturbed":
             share = answer.batch / m if answer.batch else answer.rate
-            moved = (1 if zero_out else 2) * norm * question.get("coefficient") * row * (k / m)
-            found = moved * (1 + question.get("widened")) / share / question.get("curvature", 1.0)
+            found = (1 if zero_out else 2) * norm * question.coefficient * question.row * (k / m)
+            if question.kind == "mean":
+                found *= (1 + question.widened) / share / (question.curvature or 1)
         case "moments":
+            row, target = question.row, question.target
             near = target <= math.sqrt(2) * row
             moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally":
-            found = (1.0 if zero_out else 2.0 if laplace else math.sqrt(2)) * count()
+            g = 1 if zero_out else 2 if laplace else math.sqrt(2)
+            found = g * count_terms(question, terms, k, m)
         case "errors":
-            found = (3.0 if laplace else math.sqrt(3)) * count()
+            found = (3 if laplace else math.sqrt(3)) * count_terms(question, terms, k, m)
         case "targets":
-            steps = int(question.get("steps"))
-            c = k // steps if k % steps == 0 else min(k, int(question.get("targets")))
+            steps = question.steps
+            c = k / steps if k % steps == 0 else min(k, question.targets)
             found = terms.beta * (c if laplace else math.sqrt(c))
         case "target sums":
-            found = norm * row * (terms.beta * k + 2.0**-52 * m * (m + 2) * target)
-    return found
+            rounding = 2.0**-52 * m * (m + 2) * question.target
+            found = norm * question.row * (terms.beta * k + rounding)
+    return float(found)
 
 
-def _count(question: Question, terms: Terms, k: int, m: int) -> int:
+def count_terms(question: Fields, terms: Fields, k: int, m: int) -> int:
     """Return n, how many terms of a sum over records or persons change together."""
-    rows = int(question.get("rows_per_person"))
-    if not rows:
+    if not question.rows_per_person:
         return k
-    if terms.unit == "person" and rows != terms.rows_per_person:
-        raise RefusedError(
-            f"a sum over persons of {rows} places needs rows_per_person {rows} in the terms"
-        )
-    return -(-m // rows) if terms.unit == "agent" else 1
+    if terms.unit == "person" and question.rows_per_person != terms.rows_per_person:
+        raise RefusedError("a sum over persons needs as many places as a person has in the terms")
+    return math.ceil(m / question.rows_per_person) if terms.unit == "agent" else 1
 
 
-def check_answer(answer: Answer, leg: Leg, terms: Terms, m: int) -> None:
+def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
-    kind, sampled = answer.question.kind, answer.poisson or answer.batch > 0
-    if kind in ("targets", "target sums") and terms.relation != "target_change":
-        raise RefusedError(f"{kind} needs the relation target_change, not {terms.relation}")
-    inside = terms.unit == "record" and leg.noise == "gaussian" and not sampled and not answer.step
-    if kind == "perturbed" and not inside:
-        raise RefusedError(
-            "noise inside an objective needs the unit record, Gaussian noise, no batch and no step"
-        )
-    if sampled and (kind != "mean" or answer.question.get("curvature") or terms.unit != "record"):
-        raise RefusedError("batches need the unit record and a mean without curvature")
-    exchange = terms.relation == "replace_one" and leg.noise == "gaussian"
-    if (answer.batch and not exchange) or (
-        sampled and not exchange and terms.relation != "zero_out"
-    ):
-        raise RefusedError("batches need replace_one with Gaussian noise, or zero_out and no size")
-    if answer.batch and round(answer.batch / answer.rate) > m:
-        raise RefusedError(
-            f"a batch of {answer.batch} at the rate {answer.rate:g} needs more than {m} records"
-        )
-    needed = bound_sensitivity(answer.question, answer, leg, terms, m)
+    kind, unit, relation = answer.question.kind, terms.unit, terms.relation
+    sampled, gaussian = answer.rate < 1 or answer.batch > 0, leg.noise == "gaussian"
+    inside = unit == "record" and gaussian and not sampled and answer.step == 0
+    plain = unit == "record" and kind == "mean" and not answer.question.curvature
+    exchange = relation == "replace_one" and gaussian
+    needs = {
+        "targets need the relation target_change": kind not in ("targets", "target sums")
+        or relation == "target_change",
+        "perturbed needs the unit record, Gaussian noise, no batch and no step": kind != "perturbed"
+        or inside,
+        "batches need the unit record and a mean without curvature": not sampled or plain,
+        "batches need replace_one with Gaussian noise, or zero_out and no size": not sampled
+        or exchange
+        or (relation == "zero_out" and not answer.batch),
+        "batches need as many records": round(answer.batch / answer.rate) <= m,
+    }
+    for sentence, holds in needs.items():
+        if not holds:
+            raise RefusedError(sentence)
+    needed = bound_sensitivity(leg, answer, terms, m)
     if not math.isclose(answer.sensitivity, needed, rel_tol=1e-9):
-        raise RefusedError(
-            f"the sensitivity of {kind} with {m} records is {needed:.12g}, not "
-            f"{answer.sensitivity:.12g}"
-        )
+        given = f"{answer.sensitivity:.12g}"
+        raise RefusedError(f"the sensitivity of {kind} is {needed:.12g}, not {given}")
 
 
-def bound_movement(answer: Answer, leg: Leg) -> float:
+def bound_movement(leg: Fields, answer: Fields) -> float:
     """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
-    if leg.noise == "nonoise":
-        return answer.sensitivity
     v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
-    return (
-        answer.sensitivity + (4 if answer.poisson else 2) * answer.step * v
-        if answer.sensitivity
-        else 0.0
-    )
+    poisson = answer.rate < 1 and not answer.batch
+    moved = answer.sensitivity + (4 if poisson else 2) * answer.step * v
+    return float(moved) if answer.sensitivity else 0.0
 
 
 def find_ratio(movement: float, scale: float) -> float:

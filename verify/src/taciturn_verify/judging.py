@@ -1,28 +1,23 @@
 """From the questions of a certificate to its figures, and from these to a verdict."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
 from taciturn_verify.gaussian import (
-    FALSE_POSITIVES,
     Lattice,
     choose_mu,
     find_lattice,
     find_mus,
-    rate_attacker,
-    rate_from_epsilon,
+    rate_epsilon,
     solve_epsilon,
 )
 from taciturn_verify.losses import Event, bound_epsilon
-from taciturn_verify.reading import Answer, Certificate, Claim, Leg, RefusedError, Terms, read
+from taciturn_verify.reading import Fields, RefusedError, read
 from taciturn_verify.renyi import convert
-
-Interval = tuple[float, float]
-# events, each with the share of its batch of a fixed size (0: none), and how often they occur
-Events = dict[tuple[Event, float], int]
 
 
 @dataclass(frozen=True)
@@ -34,13 +29,14 @@ class Verdict:
     figures: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Price:
-    """What one leg, or all, cost: bounds on epsilon and on the attacker's rate; mu or None."""
+class Price(NamedTuple):
+    """What one leg, or all, cost: mu, and bounds on epsilon and on the attacker's rate."""
 
-    epsilon: Interval = (0.0, 0.0)
-    mu: float | None = 0.0
-    rate: Interval = (FALSE_POSITIVES, FALSE_POSITIVES)
+    mu: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    low_rate: float = 0.01
+    high_rate: float = 0.01
 
 
 def verify(document: Mapping[str, Any]) -> Verdict:
@@ -48,250 +44,170 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     figures: dict[str, Any] = {}
     try:
         certificate = read(document)
-        for leg in certificate.legs:
-            _check_leg(leg, certificate.terms)
-        _check_parts(certificate)
-        _judge(certificate, figures)
-        return _conclude(certificate, figures)
+        check_legs(certificate)
+        compare_figures(certificate, figures)
     except RefusedError as refused:
         return Verdict("does not follow", str(refused), figures)
     except (ArithmeticError, ValueError):
         return Verdict("does not follow", "a number is beyond what can be computed with", figures)
-
-
-def _conclude(certificate: Certificate, figures: Mapping[str, Any]) -> Verdict:
-    claim = certificate.claim
-    asked = [
-        a.question.kind for leg in certificate.legs for slot in leg.slots for a in slot.answers
-    ]
-    if "claimed" in asked and not claim.conditional:
-        raise RefusedError("a sensitivity is claimed, but conditional is false")
-    if claim.reproduction:
-        return Verdict(
-            "no guarantee", "a seed repeats the noise or the division of the records", figures
-        )
-    if claim.epsilon == math.inf:
+    if certificate.claim.reproduction:
+        reason = "a seed repeats the noise or the division of the records"
+        return Verdict("no guarantee", reason, figures)
+    if certificate.claim.epsilon == math.inf:
         return Verdict("no guarantee", "epsilon is infinite", figures)
-    if claim.conditional:
-        return Verdict(
-            "follows under conditions", "every figure follows, where the conditions hold", figures
-        )
-    return Verdict(
-        "follows", "every figure follows from the questions, the noise and the records", figures
-    )
+    if certificate.claim.conditional:
+        reason = "every figure follows, where the conditions hold"
+        return Verdict("follows under conditions", reason, figures)
+    reason = "every figure follows from the questions, the noise and the records"
+    return Verdict("follows", reason, figures)
 
 
-def _check_leg(leg: Leg, terms: Terms) -> None:
-    for slot in leg.slots:
-        for answer in slot.answers:
-            for m in {leg.records[agent] for agent in answer.list_agents()}:
-                check_answer(answer, leg, terms, m)
+def list_answers(leg: Fields) -> list[Fields]:
+    """Return the answers of all slots; a choice has none."""
+    return [answer for slot in getattr(leg, "slots", ()) for answer in slot.answers]
 
 
-def _check_parts(certificate: Certificate) -> None:
-    terms = certificate.terms
-    several = len(certificate.legs) > 1
-    choice = any(leg.choice is not None for leg in certificate.legs)
-    if (terms.agents_per_person > 1 or terms.unit == "agent") and (several or choice):
-        raise RefusedError(
-            "an agent, or a person at several agents, may be in one part and no choice"
-        )
+def is_gaussian(leg: Fields) -> bool:
+    """Return whether a leg has a mu; without noise it is infinite."""
+    plain = all(a.rate == 1 and a.question.kind != "perturbed" for a in list_answers(leg))
+    noise = getattr(leg, "noise", "nonoise")
+    return noise == "nonoise" or (noise == "gaussian" and plain)
 
 
-def _judge(certificate: Certificate, figures: dict[str, Any]) -> None:
+def check_legs(certificate: Fields) -> None:
+    """Refuse legs that stand where no rule is, or whose sensitivities are others."""
+    terms, legs = certificate.terms, certificate.legs
+    several, alone = terms.agents_per_person > 1, len(legs) == 1 and "choice" not in vars(legs[0])
+    if (several or terms.unit == "agent") and not alone:
+        raise RefusedError("an agent, or a person at several, must be in one part and no choice")
+    if several and not is_gaussian(legs[0]):
+        raise RefusedError("the cost at several agents of what is not Gaussian is unspecified")
+    for leg in legs:
+        for answer in list_answers(leg):
+            for m in {leg.records[agent] for agent in answer.agents}:
+                check_answer(leg, answer, terms, m)
+            if answer.question.kind == "claimed" and not certificate.claim.conditional:
+                raise RefusedError("a sensitivity is claimed, but conditional is false")
+
+
+def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
     terms, claim = certificate.terms, certificate.claim
-    prices: list[list[Price]] = [[] for _ in claim.agents_epsilon]
-    totals = []
+    owed: list[list[Price]] = [[] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
-        each, total = _price_leg(leg, terms)
-        totals.append(total)
+        each, together = price_leg(leg, terms)
         for agent, price in zip(leg.agents, each, strict=True):
-            prices[agent].append(price)
-    agents = [_take_dearest(own) for own in prices]
-    if any(price.mu is None for price in agents):  # one leg without a mu leaves none to anyone
-        agents = [replace(price, mu=None) for price in agents]
-    dearest = _take_dearest(agents)
-    total = dearest if terms.agents_per_person == 1 else _take_dearest(totals)
+            owed[agent].append(price)
+    agents = [take_dearest(prices) for prices in owed]
+    dearest = take_dearest(agents)
+    total = together if terms.agents_per_person > 1 else dearest
+    rates = total.low_rate, total.high_rate
+    if not any(map(is_gaussian, certificate.legs)):
+        rates = (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    rates = (1.0, 1.0) if claim.reproduction else rates
     agents = [dearest] * len(agents) if terms.dealt else agents
-    figures |= {"epsilon": total.epsilon, "mu": total.mu, "attacker_tpr": total.rate}
-    figures["per_agent_epsilon"] = [price.epsilon for price in agents]
-    figures["per_agent_mu"] = [price.mu for price in agents]
-    _compare("epsilon", claim.epsilon, total.epsilon)
-    _compare_mu("mu", claim.mu, total.mu)
-    _compare_agents(claim, agents)
-    rate = total.rate
-    if claim.reproduction:
-        rate = 1.0, 1.0
-    elif all(price.mu is None for price in totals):
-        rate = (rate_from_epsilon(claim.epsilon, terms.delta),) * 2
-    figures["attacker_tpr"] = rate
-    _compare("attacker_tpr", claim.rate, rate)
+    mus = [price.mu for price in agents] if all(map(is_gaussian, certificate.legs)) else None
+    figures |= {"epsilon": (total.low, total.high), "mu": total.mu if mus else None}
+    figures |= {"per_agent_epsilon": [(price.low, price.high) for price in agents]}
+    figures |= {"per_agent_mu": mus, "attacker_tpr": rates}
+    if (claim.mu is None, claim.per_agent_mu is None) != (mus is None, mus is None):
+        raise RefusedError("mu and per_agent_mu must be null if a leg is not Gaussian, only then")
+    compare("epsilon", [claim.epsilon], [figures["epsilon"]])
+    compare("per_agent_epsilon", claim.per_agent_epsilon, figures["per_agent_epsilon"])
+    if mus:
+        compare("mu", [claim.mu], [(total.mu, total.mu)])
+        compare("per_agent_mu", claim.per_agent_mu, [(mu, mu) for mu in mus])
+    largest = max(claim.per_agent_epsilon)
+    if terms.agents_per_person == 1:
+        compare("epsilon", [claim.epsilon], [(largest, largest)])
+    if terms.dealt:
+        compare("per_agent_epsilon", claim.per_agent_epsilon, [(largest, largest)] * len(agents))
+    compare("attacker_tpr", [claim.attacker_tpr], [rates])
 
 
-def _compare_agents(claim: Claim, agents: Sequence[Price]) -> None:
-    for i, (price, epsilon) in enumerate(zip(agents, claim.agents_epsilon, strict=True)):
-        _compare(f"per_agent_epsilon of agent {i}", epsilon, price.epsilon)
-        if claim.agents_mu is not None and price.mu is not None:
-            _compare(f"per_agent_mu of agent {i}", claim.agents_mu[i], (price.mu, price.mu))
-    if (claim.agents_mu is None) != (None in [price.mu for price in agents]):
-        raise RefusedError("per_agent_mu must be null if a leg is not Gaussian, and only then")
+def compare(name: str, claimed: Sequence[float], bounds: Sequence[tuple[float, float]]) -> None:
+    """Refuse figures that are not within bounds, to 1e-9."""
+    for figure, (low, high) in zip(claimed, bounds, strict=True):
+        slack = 1e-9 * max(1.0, min(figure, 1e300))
+        within = figure == low or low - slack <= figure <= high + slack
+        if not within or (figure == math.inf) != (high == math.inf):
+            raise RefusedError(f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 
-def _compare(name: str, claimed: float, bounds: Interval) -> None:
-    low, high = bounds
-    slack = 1e-9 * max(1.0, min(claimed, 1e300))
-    if not (claimed == low or low - slack <= claimed <= high + slack) or (claimed == math.inf) != (
-        high == math.inf
-    ):
-        needed = f"{low:.12g}" if low == high else f"between {low:.6g} and {high:.6g}"
-        raise RefusedError(f"{name} is {needed}, not {claimed:.12g}")
+def take_dearest(prices: Sequence[Price]) -> Price:
+    """Return the largest figures."""
+    return Price(*map(max, zip(*prices, strict=True))) if prices else Price()
 
 
-def _compare_mu(name: str, claimed: float | None, mu: float | None) -> None:
-    if (claimed is None) != (mu is None):
-        raise RefusedError(
-            f"{name} must be {'null' if mu is None else f'{mu:.12g}'}, not {claimed}"
-        )
-    if claimed is not None and mu is not None:
-        _compare(name, claimed, (mu, mu))
-
-
-def _take_dearest(prices: Sequence[Price]) -> Price:
-    """Return the largest figures; no mu where one has none."""
-    if not prices:
-        return Price()
-    mus = [price.mu for price in prices if price.mu is not None]
-    return Price(
-        _take_largest(price.epsilon for price in prices),
-        max(mus) if len(mus) == len(prices) else None,
-        _take_largest(price.rate for price in prices),
-    )
-
-
-def _take_largest(intervals: Iterable[Interval]) -> Interval:
-    lows, highs = zip(*intervals, strict=True)
-    return max(lows), max(highs)
-
-
-def _is_gaussian(leg: Leg) -> bool:
-    answers = [answer for slot in leg.slots for answer in slot.answers]
-    return leg.noise == "gaussian" and all(
-        a.rate == 1 and a.question.kind != "perturbed" for a in answers
-    )
-
-
-def _price_leg(leg: Leg, terms: Terms) -> tuple[list[Price], Price]:
+def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
-    count = terms.agents_per_person
-    lattice, together = find_lattice(leg, 1), find_lattice(leg, count)
-    if leg.choice is not None:
-        mus = [choose_mu(leg.choice, terms.relation)] * len(leg.agents)
-        each = _price_mus(mus, lattice, terms.delta)
+    delta, several = terms.delta, terms.agents_per_person
+    if "choice" in vars(leg):
+        mus = [choose_mu(leg.choice.rate, terms.relation)] * len(leg.agents)
+        each = price_mus(mus, Lattice(), delta)
         return each, each[0]
-    if leg.noise == "nonoise":
-        moved = [math.fsum(e.ratio for e, _ in events) for events in _list_events(leg, terms)]
-        each = _price_mus(moved, lattice, terms.delta)
-        return each, _take_dearest(each)
-    if _is_gaussian(leg):
-        mus, total = find_mus(leg, count)
-        each = _price_mus(mus, lattice, terms.delta)
-        return each, _take_dearest(
-            _price_mus([total], together, terms.delta) if count > 1 else each
-        )
-    if count > 1:
-        raise RefusedError(
-            "what a leg that is not Gaussian costs a unit at several agents is unspecified"
-        )
-    delta = lattice.shrink_delta(terms.delta)
-    costs = [_bound_events(events, delta) for events in _list_events(leg, terms)]
-    each = _price_bounds(costs, lattice, terms)
-    return each, _take_dearest(each)
+    lattice = find_lattice(leg)
+    if is_gaussian(leg):
+        mus, mu = find_mus(leg, several)
+        together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)[0]
+        return price_mus(mus, lattice, delta), together
+    bounds = [bound_events(events, lattice.shrink(delta)) for events in list_events(leg, terms)]
+    lows, highs = (lattice.lift(ends, delta) for ends in zip(*bounds, strict=True))
+    # a claim may be 1.01 times the upper bound
+    ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
+    each = [Price(math.nan, *both, *(rate_epsilon(end, delta) for end in both)) for both in ends]
+    return each, take_dearest(each)
 
 
-def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
-    shrunk = lattice.shrink_delta(delta)
-    curves = [solve_epsilon(mu, shrunk) for mu in mus]
-    largest = max((epsilon for epsilon in curves if epsilon < math.inf), default=0.0)
-    etas = (
-        (lattice.find_eta1(), lattice.find_eta2(), 1e-10 * delta) if lattice.n else (0.0, 0.0, 0.0)
-    )
-    lifted = [lattice.lift(epsilon, largest) if shrunk > 0 else math.inf for epsilon in curves]
-    return [
-        Price((epsilon, epsilon), mu, (rate_attacker(mu, *etas),) * 2)
-        for epsilon, mu in zip(lifted, mus, strict=True)
-    ]
+def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
+    """Return the prices that follow from mu of every agent."""
+    curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
+    rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
+    lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
+    return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
 
 
-def _price_bounds(costs: Sequence[Interval], lattice: Lattice, terms: Terms) -> list[Price]:
-    """Return prices without a mu; a claim may be 1.01 of the upper bound."""
-    largest = [max((cost[i] for cost in costs if cost[i] < math.inf), default=0.0) for i in (0, 1)]
-    prices = []
-    for low, high in costs:
-        if low < high and (high == math.inf or high - low > 0.02 * high):
-            raise RefusedError(
-                f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}"
-            )
-        lifted = [lattice.lift(cost, most) for cost, most in zip((low, high), largest, strict=True)]
-        if lattice.shrink_delta(terms.delta) <= 0:
-            lifted = [math.inf, math.inf]
-        lifted[1] *= 1.01
-        rates = [rate_from_epsilon(epsilon, terms.delta) for epsilon in lifted]
-        prices.append(Price((lifted[0], lifted[1]), None, (rates[0], rates[1])))
-    return prices
-
-
-def _list_events(leg: Leg, terms: Terms) -> list[Events]:
-    """Return the events of every agent."""
-    found: list[Events] = [{} for _ in leg.agents]
+def list_events(leg: Fields, terms: Fields) -> list[Counter[Event]]:
+    """Return the events of every agent, and how often each occurs."""
+    found: list[Counter[Event]] = [Counter() for _ in leg.agents]
     for slot in leg.slots:
         for answer in slot.answers:
-            ratio = find_ratio(
-                bound_movement(answer, leg), 0.0 if leg.noise == "nonoise" else answer.scale
-            )
-            for agent in answer.list_agents():
-                for key in _make_events(answer, leg, terms, leg.records[agent], ratio):
-                    found[agent][key] = found[agent].get(key, 0) + slot.times
+            for agent in answer.agents:
+                for event in make_events(leg, answer, terms, leg.records[agent]):
+                    found[agent][event] += slot.times
     return found
 
 
-def _make_events(
-    answer: Answer, leg: Leg, terms: Terms, m: int, ratio: float
-) -> list[tuple[Event, float]]:
-    question = answer.question
-    kind = "laplace" if leg.noise == "laplace" else "gaussian"
-    if ratio in (0, math.inf):
-        return [(Event(kind, ratio), 0.0)] if ratio else []
+def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
+    """Return the events that an answer of an agent of m records is."""
+    question, two = answer.question, terms.relation != "zero_out"
+    ratio = find_ratio(bound_movement(leg, answer), answer.scale)
+    if ratio == 0:
+        return []
     if question.kind == "perturbed":
-        jump = math.log1p(question.get("smoothness") / (m * question.get("rho")))
-        again = 2 * m * question.get("residual") / question.get("output_noise") * ratio
-        inside = Event("inside", ratio, 1.0, terms.relation != "zero_out", jump)
-        return [(inside, 0.0), (Event("gaussian", again), 0.0)]
+        jump = math.log1p(question.smoothness / (m * question.rho))
+        again = 2 * m * question.residual / question.output_noise * ratio
+        return [Event("inside", ratio, two=two, jump=jump), Event("gaussian", again)]
     if answer.batch:
         n = round(answer.batch / answer.rate)
-        return [(Event("gaussian", ratio), answer.batch / n if answer.batch < n else 0.0)]
-    return [
-        (Event(kind, ratio, answer.rate, answer.rate < 1 and terms.relation != "zero_out"), 0.0)
-    ]
+        return [Event("fixed" if answer.batch < n else "gaussian", ratio, answer.batch / n)]
+    return [Event(leg.noise, ratio, answer.rate, two)]
 
 
-def _bound_events(events: Events, delta: float) -> Interval:
+def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
     """Return bounds on ε(δ) of the events of one agent."""
-    laplace = math.fsum(event.ratio * times for (event, _), times in events.items())
     if not events or delta <= 0:
-        return laplace, laplace
-    fixed = [(event.ratio, gamma, times) for (event, gamma), times in events.items() if gamma]
-    if fixed and all(event.ratio < math.inf for event, _ in events):
-        if any(event.kind != "gaussian" or event.rate < 1 for event, _ in events):
-            raise RefusedError(
-                "batches of a fixed size together with others of another kind are not specified"
-            )
-        plain = math.fsum(
-            event.ratio**2 * times for (event, gamma), times in events.items() if not gamma
-        )
-        return convert(tuple(sorted(fixed)), plain, delta)
-    ordered = sorted(events.items(), key=repr)
-    low, high = bound_epsilon(tuple((event, times) for (event, _), times in ordered), delta)
-    if all(event.kind == "laplace" and event.rate == 1 for event, _ in events):
-        high = min(high, laplace)
+        return 0.0, 0.0
+    if any(event.ratio == math.inf for event in events):
+        return math.inf, math.inf
+    fixed = [(event.ratio, event.rate, n) for event, n in events.items() if event.kind == "fixed"]
+    plain = [e.ratio**2 * n for e, n in events.items() if e.kind == "gaussian" and e.rate == 1]
+    if fixed and len(fixed) + len(plain) < len(events):
+        raise RefusedError("batches of a fixed size beside others of another kind have no rule")
+    if fixed:
+        epsilon = convert(fixed, math.fsum(plain), delta)
+        return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
+    low, high = bound_epsilon(tuple(sorted(events.items())), delta)
+    if all(event.kind == "laplace" and event.rate == 1 for event in events):
+        high = min(high, math.fsum(event.ratio * n for event, n in events.items()))
     return low, high
