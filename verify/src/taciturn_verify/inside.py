@@ -81,4 +81,4 @@ def weigh_inside(
         if k > 0:
             masses[k], masses[-k] = q * x1, q
     masses[0] = max(0.0, 1 - math.fsum(masses.values()))  # the rest; what is beyond is a tail
-    return masses
+    return {k: p for k, p in masses.items() if p > 0}

@@ -24,9 +24,9 @@ from taciturn_verify.renyi import add_logs
 
 # the masses of P at whole numbers of steps, and how often the event occurs
 Parts = Sequence[tuple[dict[int, float], int]]
-LARGEST = 1 << 22  # the longest transform times the number of different events
+LARGEST = 1 << 20  # the longest transform times the number of different events
 GOAL = 0.01  # how far apart, relative to the upper, bounds may be
-POWERS = [2.0**j for j in range(-3, 14)]
+POWERS = [4.0**j for j in range(-1, 7)]
 
 
 class Event(NamedTuple):
@@ -91,7 +91,7 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
         y = min(p, max(0.0, (p - q * math.exp(low * step)) / -math.expm1(-step)))
         masses[low] += p - y
         masses[low + 1] += y
-    return masses
+    return {k: p for k, p in masses.items() if p > 0}
 
 
 def transform(values: Sequence[complex]) -> Sequence[complex]:
@@ -119,7 +119,12 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     Masses times e^(tilt L) are transformed, so that a small δ is not lost in rounding.
     """
     count = sum(times for _, times in parts)
-    tilt = min(POWERS, key=lambda power: (grow(parts, step, power) - math.log(delta)) / power)
+
+    def bound(s: float) -> float:  # for δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
+        most = s * math.log(s) - (s + 1) * math.log1p(s)
+        return (grow(parts, step, s) + most - math.log(delta)) / s
+
+    tilt = min(POWERS, key=bound)
     grown = grow(parts, step, tilt)
     # the losses above and below which the tilted mass is at most e^-36, by Chernoff's bound
     high = min((grow(parts, step, tilt + s) - grown + 36) / s for s in POWERS)
@@ -127,12 +132,12 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     first = math.floor(low / step)
     size = 1 << (math.ceil(high / step) - first + 1).bit_length()
     if size * len(parts) > LARGEST:
-        return 0.0, math.inf
+        raise OverflowError
     total = [1 + 0j] * size
     for masses, times in parts:
         one, packed = grow([(masses, 1)], step, tilt), [0j] * size
         for k, p in masses.items():
-            packed[k % size] += p * math.exp(tilt * k * step - one)
+            packed[k % size] += math.exp(math.log(p) + tilt * k * step - one)
         total = [a * b**times for a, b in zip(total, transform(packed), strict=True)]
     back = transform([value.conjugate() for value in total])
     # rounding adds at most this to the sum of the errors of the masses, by Cauchy and Schwarz
@@ -150,7 +155,7 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
             u = back[k % size].real / size + u * math.exp(-tilt * step)
             v = back[k % size].real / size + v * math.exp(-(tilt + 1) * step)
             level = u - v + error
-            if level > 0 and math.log(level / aim) + grown > tilt * k * step:
+            if level > 0 and math.log(level) + grown - tilt * k * step > math.log(aim):
                 return k * step if k < first + size - 1 else math.inf
         return 0.0
 
@@ -181,11 +186,11 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     count = sum(n for _, n in events)
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
     try:
-        for _ in range(12):
+        for _ in range(8 if delta > 1e-200 else 0):
             parts = [(weigh(event, step, tail, turned), n) for event, n in events]
             found = compose(parts, step, delta, 2 * tail * count)
             low, high = max(low, found[0]), min(high, found[1])
-            if high - low <= GOAL * high:
+            if high < math.inf and high - low <= GOAL * high:
                 return low, high
             # the distance is a multiple of the step
             step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3

@@ -188,7 +188,8 @@ def read_terms(given: Any) -> Fields:
         fields["beta"] = NUMBER
     if given.get("unit") == "person":
         fields |= {"rows_per_person": COUNT, "agents_per_person": COUNT}
-    return Fields(**{"rows_per_person": 1, "agents_per_person": 1} | vars(collect(fields)(given)))
+    absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
+    return Fields(**absent | vars(collect(fields)(given)))
 
 
 def read(document: Mapping[str, Any]) -> Fields:
