@@ -26,7 +26,7 @@ from taciturn_verify.renyi import add_logs
 Parts = Sequence[tuple[dict[int, float], int]]
 LARGEST = 1 << 20  # the longest transform times the number of different events
 GOAL = 0.01  # how far apart, relative to the upper, bounds may be
-POWERS = [4.0**j for j in range(-1, 7)]
+POWERS = [2.0**j for j in range(-3, 14)]
 
 
 class Event(NamedTuple):
