@@ -79,7 +79,9 @@ def upper_tail(x):
 
 def invert_tail(p):
     p = mpf(p)
-    guess = mpmath.sqrt(max(0, -2 * mpmath.log(p) - mpmath.log(2 * mpmath.pi))) if p < 0.3 else mpf(0)
+    guess = (
+        mpmath.sqrt(max(0, -2 * mpmath.log(p) - mpmath.log(2 * mpmath.pi))) if p < 0.3 else mpf(0)
+    )
     return mpmath.findroot(lambda x: mpmath.log(upper_tail(x)) - mpmath.log(p), guess)
 
 
@@ -216,7 +218,9 @@ def test_epsilon_of_a_gaussian_total_is_right_to_eleven_digits_on_a_dense_grid(v
         make_file([leg], [0.0] * len(ratios), None, 1, terms={"delta": delta}) for delta in deltas
     ]
     for delta, outcome in zip(deltas, verify(*files), strict=True):
-        for scale, (epsilon, _) in zip(scales, outcome["figures"]["per_agent_epsilon"], strict=True):
+        for scale, (epsilon, _) in zip(
+            scales, outcome["figures"]["per_agent_epsilon"], strict=True
+        ):
             mu = mpf(0.012) / mpf(scale)
             if epsilon == 0:
                 assert find_delta(0, mu) <= delta * (1 + mpf("1e-14"))
@@ -231,8 +235,16 @@ def test_gaussian_certificates_of_many_kinds_follow(verify):
     """Messages, sums with colluders, persons at two agents, dealt records, agents apart."""
     first = mpf(0.012) / mpf(0.03)
     slots = [
-        {"times": 10, "answers": [{"agents": [[0, 1]], "question": 0, "sensitivity": 0.012, "scale": 0.03}]},
-        {"times": 2, "answers": [{"agents": "all", "question": 1, "sensitivity": math.sqrt(2), "scale": 3.0}]},
+        {
+            "times": 10,
+            "answers": [{"agents": [[0, 1]], "question": 0, "sensitivity": 0.012, "scale": 0.03}],
+        },
+        {
+            "times": 2,
+            "answers": [
+                {"agents": "all", "question": 1, "sensitivity": math.sqrt(2), "scale": 3.0}
+            ],
+        },
     ]
     questions = [*make_leg()["questions"], {"kind": "tally"}]
     second = 2 * 2 / mpf(9)
@@ -311,11 +323,16 @@ def test_laplace_legs_cost_the_sum_of_their_ratios(verify):
     single = make_laplace(make_leg(noise="laplace", values=1, answer=answer), 1.2)
     answer = {"sensitivity": 0.024, "scale": 0.1}
     four = make_laplace(make_leg(noise="laplace", answer=answer), 2.4)
+    answer = {"sensitivity": 0.06, "scale": 0.5}
+    terms = {"unit": "person", "rows_per_person": 5, "agents_per_person": 2}
+    leg = make_leg(noise="laplace", values=1, answer=answer)
+    person = make_laplace(leg, 1.2, terms=terms)
+    person["claim"] |= {"epsilon": 2.4, "attacker_tpr": bound_rate(2.4, 1e-6)}
     wrong = copy.deepcopy(single)
     wrong["claim"]["per_agent_epsilon"] = [1.2 * (1 - 1e-8)] * 3
-    outcomes = verify(single, four, wrong)
-    assert_follows(outcomes[:2])
-    assert_refused(outcomes[2:])
+    outcomes = verify(single, four, person, wrong)
+    assert_follows(outcomes[:3])
+    assert_refused(outcomes[3:])
 
 
 @needs_browser
@@ -401,13 +418,11 @@ def test_one_batch_with_a_record_exchanged_is_bounded_from_both_sides(verify):
     rate, z = mpf("0.2"), mpf("0.6")
 
     def density(x, shift):
-        bell = lambda t: mpmath.npdf(t, 0, z)  # noqa: E731
-        return (1 - rate) * bell(x) + rate * bell(x - shift)
+        return (1 - rate) * mpmath.npdf(x, 0, z) + rate * mpmath.npdf(x - shift, 0, z)
 
     def surplus(epsilon):
         grow = mpmath.exp(epsilon)
-        loss = lambda x: density(x, 0.5) - grow * density(x, -0.5)  # noqa: E731
-        edge = mpmath.findroot(loss, (0.5, 5), solver="anderson")
+        edge = bisect(lambda x: grow * density(x, -0.5) - density(x, 0.5), 5, 80)
         tail = lambda x: upper_tail(x / z)  # noqa: E731
         hit = (1 - rate) * tail(edge) + rate * tail(edge - mpf("0.5"))
         miss = (1 - rate) * tail(edge) + rate * tail(edge + mpf("0.5"))
@@ -508,11 +523,18 @@ def test_batches_of_a_fixed_size_are_bounded_by_exact_sums(verify):
         return times * log / (a - 1) + mpmath.log(1 - 1 / a) - mpmath.log(delta * a) / (a - 1)
 
     epsilon = float(min(bound(mpf(k) / 20) for k in range(30, 800)))
-    answer = {"sensitivity": 2 * 1.2 / batch, "scale": 2 * 1.2 / batch * 4, "rate": 0.1, "batch": batch}
+    answer = {
+        "sensitivity": 2 * 1.2 / batch,
+        "scale": 2 * 1.2 / batch * 4,
+        "rate": 0.1,
+        "batch": batch,
+    }
     leg = make_leg(answer=answer)
     leg["slots"][0]["times"] = times
     make = lambda x: make_file([leg], [x] * 3, None, bound_rate(x, 1e-6))  # noqa: E731
-    outcomes = verify(make(epsilon), make(epsilon * 1.009), make(epsilon * 0.999), make(epsilon * 1.02))
+    outcomes = verify(
+        make(epsilon), make(epsilon * 1.009), make(epsilon * 0.999), make(epsilon * 1.02)
+    )
     assert_follows(outcomes[:2])
     assert_refused(outcomes[2:])
     assert outcomes[0]["figures"]["epsilon"][0] == pytest.approx(epsilon, rel=1e-4)
@@ -566,10 +588,17 @@ def test_noise_inside_an_objective_is_bounded_by_its_curve(verify, relation):
     epsilon = min(e for e, delta in curve if delta <= 1e-6)
     sensitivity = factor * 1.2 / 200
     question = {
-        "kind": "perturbed", "coefficient": 1.5, "row": 0.8, "rho": 1.0, "smoothness": 20.0,
-        "residual": 0.0, "output_noise": 0.0,
+        "kind": "perturbed",
+        "coefficient": 1.5,
+        "row": 0.8,
+        "rho": 1.0,
+        "smoothness": 20.0,
+        "residual": 0.0,
+        "output_noise": 0.0,
     }
-    leg = make_leg(questions=[question], answer={"sensitivity": sensitivity, "scale": sensitivity / ratio})
+    leg = make_leg(
+        questions=[question], answer={"sensitivity": sensitivity, "scale": sensitivity / ratio}
+    )
     leg["slots"][0]["times"] = 1
     terms = {"relation": relation}
     make = lambda x: make_file([leg], [x] * 3, None, bound_rate(x, 1e-6), terms=terms)  # noqa: E731
@@ -577,6 +606,21 @@ def test_noise_inside_an_objective_is_bounded_by_its_curve(verify, relation):
 
 
 # ---- verdicts
+
+
+@needs_browser
+def test_an_objective_without_noise_of_its_own_costs_what_its_curvature_reveals(verify):
+    """No movement: the curve is that of a pure bound, with jumps that no grid meets."""
+    jump, delta = mpmath.log1p(20 / mpf(200)), mpf(1e-6)
+    question = {
+        "kind": "perturbed", "coefficient": 0.0, "row": 0.8, "rho": 1.0, "smoothness": 20.0,
+        "residual": 0.0, "output_noise": 0.0,
+    }  # fmt: skip
+    leg = make_leg(questions=[question], answer={"sensitivity": 0, "scale": 1.0})
+    leg["slots"][0]["times"] = 1
+    make = lambda x: make_file([leg], [x] * 3, None, bound_rate(x, 1e-6))  # noqa: E731
+    grown = mpmath.exp(jump)
+    assert_bounded(verify, make, float(mpmath.log(grown - delta * (1 + grown))))
 
 
 @needs_browser
@@ -594,7 +638,10 @@ def test_what_is_no_guarantee_and_what_has_conditions_is_said(verify):
     silent["claim"]["conditional"] = False
     found = verify(seed, bare, bound, word, silent)
     assert [x["verdict"] for x in found] == [
-        "no guarantee", "no guarantee", "follows under conditions", "follows under conditions",
+        "no guarantee",
+        "no guarantee",
+        "follows under conditions",
+        "follows under conditions",
         "does not follow",
     ]
     assert "A <b>firm</b>" in found[3]["reason"]
@@ -678,7 +725,11 @@ def test_text_that_is_no_strict_json_does_not_follow(verify):
 @needs_browser
 def test_rules_that_would_cover_too_little_are_not_applied(verify):
     """Units in two parts, batches beside their reach, and a share that is not that of the batch."""
-    two = make_gaussian([mpmath.sqrt(10) * 200 * mpf(0.012)] * 3, make_leg(answer={"sensitivity": 2.4, "scale": 1.0}), terms={"unit": "agent"})
+    two = make_gaussian(
+        [mpmath.sqrt(10) * 200 * mpf(0.012)] * 3,
+        make_leg(answer={"sensitivity": 2.4, "scale": 1.0}),
+        terms={"unit": "agent"},
+    )
     follows = copy.deepcopy(two)
     two["legs"].append(two["legs"][0] | {"part": "other"})
     tally = make_file(
@@ -723,7 +774,9 @@ def test_a_picked_certificate_is_shown_and_the_picture_is_not_empty(tmp_path, wi
     """The file takes the way of the button; text of the file stays text."""
     file = make_plain()
     file["claim"]["conditional"] = True
-    file["conditions"] = ["<img src=x onerror=document.title='broken'> Agents keep their noise secret."]
+    file["conditions"] = [
+        "<img src=x onerror=document.title='broken'> Agents keep their noise secret."
+    ]
     page = PAGE.read_text(encoding="utf-8") + write_script(DROP, "TEXT", json.dumps(file))
     picture = tmp_path / "page.png"
     size = f"--window-size={width},2000"
