@@ -29,7 +29,8 @@ const outcomes = TEXTS.map((text) => {
 });
 const text = JSON.stringify(outcomes, (_, x) => (x === Infinity ? "infinity" : x));
 const bytes = new TextEncoder().encode(text);
-document.body.textContent = "<<" + btoa(Array.from(bytes, (x) => String.fromCharCode(x)).join("")) + ">>";
+const packed = btoa(Array.from(bytes, (x) => String.fromCharCode(x)).join(""));
+document.body.textContent = "<<" + packed + ">>";
 </script>"""
 
 DROP = """<script>
@@ -42,7 +43,7 @@ pick.dispatchEvent(new Event("change"));
 
 
 def run_browser(folder, page, *options):
-    """What Chromium prints of a page that it opens from a file."""
+    """Return what Chromium prints of a page that it opens from a file."""
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
@@ -51,13 +52,13 @@ def run_browser(folder, page, *options):
 
 
 def write_script(script, name, value):
-    """A script with a value in it that cannot end the script early."""
+    """Write a value into a script so that it cannot end the script early."""
     return script.replace(name, json.dumps(value).replace("</", "<\\/"), 1)
 
 
 @pytest.fixture
 def verify(tmp_path):
-    """Asks the page about documents (or raw texts), all in one start of the browser."""
+    """Ask the page about documents (or raw texts), all in one start of the browser."""
 
     def ask(*documents):
         texts = [x if isinstance(x, str) else json.dumps(x) for x in documents]
@@ -74,10 +75,12 @@ def verify(tmp_path):
 
 
 def upper_tail(x):
+    """Return the upper tail of the normal law."""
     return mpmath.erfc(mpf(x) / mpmath.sqrt(2)) / 2
 
 
 def invert_tail(p):
+    """Find the point whose upper tail is p."""
     p = mpf(p)
     guess = (
         mpmath.sqrt(max(0, -2 * mpmath.log(p) - mpmath.log(2 * mpmath.pi))) if p < 0.3 else mpf(0)
@@ -86,17 +89,19 @@ def invert_tail(p):
 
 
 def shift_rate(p, mu):
+    """Return Phi(Phi^-1(p) + mu)."""
     return float(upper_tail(invert_tail(p) - mu))
 
 
 def find_delta(epsilon, mu):
+    """Return the Gaussian curve with forty digits."""
     epsilon, mu = mpf(epsilon), mpf(mu)
     far = mpmath.exp(epsilon) * upper_tail(epsilon / mu + mu / 2)
     return upper_tail(epsilon / mu - mu / 2) - far
 
 
 def bisect(function, high, turns=130):
-    """The zero of a falling function above 0."""
+    """Find the zero of a falling function above 0."""
     low, high = mpf(0), mpf(high)
     if function(low) <= 0:
         return low
@@ -109,10 +114,12 @@ def bisect(function, high, turns=130):
 
 
 def solve_gaussian(mu, delta):
+    """Find the least epsilon of the Gaussian curve."""
     return bisect(lambda e: find_delta(e, mu) - mpf(delta), mu)
 
 
 def bound_rate(epsilon, delta):
+    """Return the hits at 1 % false alarms that an (epsilon, delta) allows."""
     epsilon = mpf(epsilon)
     shrink = mpmath.exp(-epsilon)
     return float(min(1, mpmath.exp(epsilon) / 100 + delta, 1 - shrink * (mpf("0.99") - delta)))
@@ -122,7 +129,7 @@ def bound_rate(epsilon, delta):
 
 
 def make_leg(**changes):
-    """Three agents of 200 records that answer ten times with a mean."""
+    """Make a leg: three agents of 200 records answer ten times with a mean."""
     answer = {"agents": "all", "question": 0, "sensitivity": 2 * 1.5 * 0.8 / 200, "scale": 0.03}
     answer |= changes.pop("answer", {})
     return {
@@ -138,7 +145,7 @@ def make_leg(**changes):
 
 
 def make_file(legs, epsilons, mus, rate, **changes):
-    """A certificate; `terms` and `claim` in the changes are merged."""
+    """Make a certificate; `terms` and `claim` in the changes are merged."""
     terms = {"relation": "replace_one", "unit": "record", "delta": 1e-6, "dealt": False}
     finite = [math.inf if x == "infinity" else x for x in epsilons]
     claim = {
@@ -162,7 +169,7 @@ def make_file(legs, epsilons, mus, rate, **changes):
 
 
 def make_gaussian(mus, leg, **changes):
-    """A file off the lattice whose mu is known."""
+    """Make a file off the lattice whose mu is known."""
     delta = changes.get("terms", {}).get("delta", 1e-6)
     epsilons = [float(solve_gaussian(mu, delta)) for mu in mus]
     mus = [float(mu) for mu in mus]
@@ -170,20 +177,23 @@ def make_gaussian(mus, leg, **changes):
 
 
 def make_plain():
+    """Make a true file of the simplest kind."""
     return make_gaussian([mpmath.sqrt(10) * mpf(0.012) / mpf(0.03)] * 3, make_leg())
 
 
 def make_laplace(leg, epsilon, agents=3, **changes):
-    """A file whose total is pure."""
+    """Make a file whose total is pure."""
     return make_file([leg], [epsilon] * agents, None, bound_rate(epsilon, 1e-6), **changes)
 
 
 def assert_follows(outcomes):
+    """Every file follows."""
     for outcome in outcomes:
         assert outcome["verdict"] == "follows", outcome["reason"]
 
 
 def assert_refused(outcomes, names=None):
+    """No file follows."""
     for i, outcome in enumerate(outcomes):
         assert outcome["verdict"] == "does not follow", (names and names[i], outcome)
 
@@ -440,7 +450,7 @@ def test_one_batch_with_a_record_exchanged_is_bounded_from_both_sides(verify):
     ("rate", "scale", "times", "delta", "epsilon"),
     [(0.01, 1.0, 1000, 1e-5, 1.82805), (0.01, 2.0, 10000, 1e-6, 2.4465)],
 )
-def test_many_batches_agree_with_another_accountant(verify, rate, scale, times, delta, epsilon):  # noqa: PLR0913, PLR0917
+def test_many_batches_agree_with_another_accountant(verify, rate, scale, times, delta, epsilon):
     """Figures of dp-accounting 0.6 at a step of 1e-4, less half of its rounding."""
     make = make_sampled(rate, scale, times, relation="zero_out", delta=delta)
     assert_bounded(verify, make, epsilon)
@@ -648,7 +658,7 @@ def test_what_is_no_guarantee_and_what_has_conditions_is_said(verify):
 
 
 def change(file, path, value):
-    """A copy of a file with one value exchanged, added, or (None) taken out."""
+    """Copy a file with one value exchanged, added, or (None) taken out."""
     changed = copy.deepcopy(file)
     place = changed
     for name in path[:-1]:
@@ -686,7 +696,8 @@ MUTATIONS = [
     ((*LEG, "questions", 0, "kind"), "moments"), ((*LEG, "questions", 0, "row"), -0.8),
     ((*LEG, "questions", 0, "row"), 0.81), ((*LEG, "questions", 0, "widened"), 0.1),
     ((*LEG, "questions", 0, "curvature"), 0), ((*LEG, "questions", 0, "colour"), 1),
-    ((*SLOT, "times"), 11), ((*SLOT, "times"), 0), ((*SLOT, "times"), 1.5), ((*SLOT, "times"), None),
+    ((*SLOT, "times"), 11), ((*SLOT, "times"), 0), ((*SLOT, "times"), 1.5),
+    ((*SLOT, "times"), None),
     ((*ANSWERED, "agents"), [[0, 1], [1, 2]]), ((*ANSWERED, "agents"), [[0, 3]]),
     ((*ANSWERED, "agents"), [[2, 0]]), ((*ANSWERED, "agents"), [[0, 1]]),
     ((*ANSWERED, "question"), 1), ((*ANSWERED, "question"), -1),
@@ -705,6 +716,36 @@ def test_a_file_with_one_thing_changed_does_not_follow(verify):
     outcomes = verify(plain, *(change(plain, path, value) for path, value in MUTATIONS))
     assert_follows(outcomes[:1])
     assert_refused(outcomes[1:], MUTATIONS)
+
+
+def list_paths(value, path=()):
+    """List the ways to all values inside a document, those of objects and lists included."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, part in inside:
+        yield (*path, name)
+        if isinstance(part, dict | list):
+            yield from list_paths(part, (*path, name))
+
+
+@needs_browser
+def test_no_value_may_be_of_another_kind(verify):
+    """Every value of a true file, exchanged for null, a text, an object, a list or a truth."""
+    plain = make_plain()
+    files, names = [], []
+    for path in list_paths(plain):
+        if path[0] in {"method", "conditions", "statement"}:
+            continue
+        for text in ("null", '"?"', "{}", "[]", "true", "1e999", '"infinity"'):
+            # another part, a condition, or equal agents that were dealt their records, may be
+            if (path[-1], text) in {("part", '"?"'), ("part", '"infinity"')}:
+                continue
+            if path[-1] in {"conditional", "dealt"} and text == "true":
+                continue
+            mark = "a mark that stands nowhere else"
+            files.append(json.dumps(change(plain, path, mark)).replace(json.dumps(mark), text))
+            names.append((path, text))
+    assert len(files) > 250
+    assert_refused(verify(*files), names)
 
 
 @needs_browser
@@ -732,10 +773,9 @@ def test_rules_that_would_cover_too_little_are_not_applied(verify):
     )
     follows = copy.deepcopy(two)
     two["legs"].append(two["legs"][0] | {"part": "other"})
-    tally = make_file(
-        [make_leg(questions=[{"kind": "tally"}], answer={"sensitivity": math.sqrt(2), "rate": 0.1, "scale": 3.0})],
-        [1.0] * 3, None, 0.02,
-    )  # fmt: skip
+    counted = {"sensitivity": math.sqrt(2), "rate": 0.1, "scale": 3.0}
+    tally = make_leg(questions=[{"kind": "tally"}], answer=counted)
+    tally = make_file([tally], [1.0] * 3, None, 0.02)
     share = {"sensitivity": 2.4 / 20, "scale": 0.5, "rate": 0.01, "batch": 20}
     share = make_file([make_leg(answer=share)], [1.0] * 3, None, bound_rate(1.0, 1e-6))
     outcomes = verify(follows, two, tally, share)
