@@ -13,23 +13,26 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
     norm = math.sqrt(leg.values) if laplace else 1.0
     match question.kind:
         case "mean" | "perturbed":
-            share = answer.batch / m if answer.batch else answer.rate
             found = (1 if zero_out else 2) * norm * question.coefficient * question.row * (k / m)
             if question.kind == "mean":
+                share = answer.batch / m if answer.batch else answer.rate
                 found *= (1 + question.widened) / share / (question.curvature or 1)
         case "moments":
             row, target = question.row, question.target
             near = target <= math.sqrt(2) * row
             moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
-        case "tally":
-            g = 1 if zero_out else 2 if laplace else math.sqrt(2)
-            found = g * count_terms(question, terms, k, m)
-        case "errors":
-            found = (3 if laplace else math.sqrt(3)) * count_terms(question, terms, k, m)
+        case "tally" | "errors":
+            n, rows = k, question.rows_per_person
+            if rows and terms.unit == "person" and rows != terms.rows_per_person:
+                raise RefusedError("a sum over persons needs as many places as the terms say")
+            if rows:
+                n = math.ceil(m / rows) if terms.unit == "agent" else 1
+            errors = 3 if laplace else math.sqrt(3)
+            tally = 1 if zero_out else 2 if laplace else math.sqrt(2)
+            found = n * (tally if question.kind == "tally" else errors)
         case "targets":
-            steps = question.steps
-            c = k / steps if k % steps == 0 else min(k, question.targets)
+            c = k / question.steps if k % question.steps == 0 else min(k, question.targets)
             found = terms.beta * (c if laplace else math.sqrt(c))
         case "target sums":
             rounding = 2.0**-52 * m * (m + 2) * question.target
@@ -37,40 +40,25 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
     return float(found)
 
 
-def count_terms(question: Fields, terms: Fields, k: int, m: int) -> int:
-    """Return n, how many terms of a sum over records or persons change together."""
-    if not question.rows_per_person:
-        return k
-    if terms.unit == "person" and question.rows_per_person != terms.rows_per_person:
-        raise RefusedError("a sum over persons needs as many places as a person has in the terms")
-    return math.ceil(m / question.rows_per_person) if terms.unit == "agent" else 1
-
-
 def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
-    kind, unit, relation = answer.question.kind, terms.unit, terms.relation
-    sampled, gaussian = answer.rate < 1 or answer.batch > 0, leg.noise == "gaussian"
-    inside = unit == "record" and gaussian and not sampled and answer.step == 0
-    plain = unit == "record" and kind == "mean" and not answer.question.curvature
-    exchange = relation == "replace_one" and gaussian
-    needs = {
-        "targets need the relation target_change": kind not in ("targets", "target sums")
-        or relation == "target_change",
-        "perturbed needs the unit record, Gaussian noise, no batch and no step": kind != "perturbed"
-        or inside,
-        "batches need the unit record and a mean without curvature": not sampled or plain,
-        "batches need replace_one with Gaussian noise, or zero_out and no size": not sampled
-        or exchange
-        or (relation == "zero_out" and not answer.batch),
-        "batches need as many records": round(answer.batch / answer.rate) <= m,
-    }
-    for sentence, holds in needs.items():
-        if not holds:
-            raise RefusedError(sentence)
-    needed = bound_sensitivity(leg, answer, terms, m)
-    if not math.isclose(answer.sensitivity, needed, rel_tol=1e-9):
-        given = f"{answer.sensitivity:.12g}"
-        raise RefusedError(f"the sensitivity of {kind} is {needed:.12g}, not {given}")
+    kind, sampled = answer.question.kind, answer.rate < 1 or answer.batch > 0
+    plain = terms.unit == "record" and kind == "mean" and not answer.question.curvature
+    inside = terms.unit == "record" and leg.noise == "gaussian" and not answer.step
+    exchange = terms.relation == "replace_one" and leg.noise == "gaussian"
+    if kind in ("targets", "target sums") and terms.relation != "target_change":
+        raise RefusedError("targets need the relation target_change")
+    if kind == "perturbed" and (sampled or not inside):
+        raise RefusedError("perturbed needs the unit record, Gaussian noise, no batch and no step")
+    if sampled and not plain:
+        raise RefusedError("batches need the unit record and a mean without curvature")
+    if sampled and not exchange and (terms.relation != "zero_out" or answer.batch):
+        raise RefusedError("batches need replace_one with Gaussian noise, or zero_out and no size")
+    if answer.batch and round(answer.batch / answer.rate) > m:
+        raise RefusedError("batches need as many records")
+    needed, given = bound_sensitivity(leg, answer, terms, m), answer.sensitivity
+    if not math.isclose(given, needed, rel_tol=1e-9):
+        raise RefusedError(f"the sensitivity of {kind} is {needed:.12g}, not {given:.12g}")
 
 
 def bound_movement(leg: Fields, answer: Fields) -> float:

@@ -1,8 +1,9 @@
 """Gaussian privacy: mu, its curve and attacker, and what a lattice adds."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mpmath import mp, mpf
 
@@ -47,16 +48,14 @@ def solve_epsilon(mu: float, delta: float) -> float:
     if mu > 1e8:
         raise OverflowError
     with mp.workdps(40 + int(max(0.0, -2 * math.log10(mu)))):  # the terms differ by a share of μ
-        if 2 * mp.ncdf(mpf(mu) / 2) - 1 <= delta:
-            return 0.0
-        # log δ is concave: from above the root (the Gaussian tail), Newton's rule stays above
-        e = step = mpf(mu) ** 2 / 2 + mu * mp.sqrt(-2 * mp.log(delta)) + mu
-        while abs(step) > e * mpf(10) ** -15:
+
+        def rise(e: Any) -> Any:
+            """Return log δ(e)/δ."""
             less = mp.exp(e) * mp.ncdf(-e / mu - mpf(mu) / 2)
-            curve = mp.ncdf(-e / mu + mpf(mu) / 2) - less
-            step = mp.log(curve / delta) * curve / less
-            e += step
-        return float(e)
+            return mp.log((mp.ncdf(-e / mu + mpf(mu) / 2) - less) / delta)
+
+        top = mpf(mu) ** 2 / 2 + mu * mp.sqrt(-2 * mp.log(delta)) + mu  # by the Gaussian tail
+        return float(mp.findroot(rise, (0, top), solver="illinois")) if rise(mpf(0)) > 0 else 0.0
 
 
 def choose_mu(rate: float, relation: str) -> float:
@@ -120,11 +119,8 @@ class Lattice(NamedTuple):
 
 def find_lattice(leg: Fields) -> Lattice:
     """Return the lattice of a leg: most values of one agent, least σ/h."""
-    drawn, steps = [0] * len(leg.agents), [math.inf]
-    for slot in leg.slots:
-        for answer in slot.answers:
-            if answer.step > 0:
-                steps.append(answer.scale / answer.step)
-                for agent in answer.agents:
-                    drawn[agent] += slot.times
-    return Lattice(leg.values * max(drawn), min(steps), leg.noise == "laplace")
+    drawn, stepped = Counter[int](), [answer for answer in leg.answers if answer.step > 0]
+    for answer in stepped:
+        drawn.update(dict.fromkeys(answer.agents, answer.times))
+    steps = min((answer.scale / answer.step for answer in stepped), default=math.inf)
+    return Lattice(leg.values * max(drawn.values(), default=0), steps, leg.noise == "laplace")

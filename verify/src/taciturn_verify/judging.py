@@ -51,39 +51,31 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     except (ArithmeticError, ValueError):
         return Verdict("does not follow", "a number is beyond what can be computed with", figures)
     if certificate.claim.reproduction:
-        reason = "a seed repeats the noise or the division of the records"
-        return Verdict("no guarantee", reason, figures)
+        return Verdict("no guarantee", "a seed repeats noise or the division of records", figures)
     if certificate.claim.epsilon == math.inf:
         return Verdict("no guarantee", "epsilon is infinite", figures)
     if certificate.claim.conditional:
-        reason = "every figure follows, where the conditions hold"
-        return Verdict("follows under conditions", reason, figures)
-    reason = "every figure follows from the questions, the noise and the records"
-    return Verdict("follows", reason, figures)
-
-
-def list_answers(leg: Fields) -> list[Fields]:
-    """Return the answers of all slots; a choice has none."""
-    return [answer for slot in getattr(leg, "slots", ()) for answer in slot.answers]
+        return Verdict("follows under conditions", "every figure follows, if they hold", figures)
+    return Verdict("follows", "every figure follows from questions, noise and records", figures)
 
 
 def is_gaussian(leg: Fields) -> bool:
-    """Return whether a leg has a mu; without noise it is infinite."""
-    plain = all(a.rate == 1 and a.question.kind != "perturbed" for a in list_answers(leg))
-    noise = getattr(leg, "noise", "nonoise")
-    return noise == "nonoise" or (noise == "gaussian" and plain)
+    """Return whether a leg has a mu (infinite without noise)."""
+    if "choice" in vars(leg) or leg.noise == "nonoise":
+        return True
+    plain = (answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
+    return leg.noise == "gaussian" and all(plain)
 
 
 def check_legs(certificate: Fields) -> None:
     """Refuse legs that stand where no rule is, or whose sensitivities are others."""
-    terms, legs = certificate.terms, certificate.legs
-    several, alone = terms.agents_per_person > 1, len(legs) == 1 and "choice" not in vars(legs[0])
-    if (several or terms.unit == "agent") and not alone:
+    terms, legs, several = certificate.terms, certificate.legs, certificate.terms.agents_per_person
+    if (several > 1 or terms.unit == "agent") and (len(legs) > 1 or "choice" in vars(legs[0])):
         raise RefusedError("an agent, or a person at several, must be in one part and no choice")
-    if several and not is_gaussian(legs[0]):
+    if several > 1 and not is_gaussian(legs[0]):
         raise RefusedError("the cost at several agents of what is not Gaussian is unspecified")
     for leg in legs:
-        for answer in list_answers(leg):
+        for answer in leg.answers:
             for m in {leg.records[agent] for agent in answer.agents}:
                 check_answer(leg, answer, terms, m)
             if answer.question.kind == "claimed" and not certificate.claim.conditional:
@@ -92,46 +84,54 @@ def check_legs(certificate: Fields) -> None:
 
 def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
-    terms, claim = certificate.terms, certificate.claim
+    terms, claim, gaussian = (
+        certificate.terms,
+        certificate.claim,
+        list(map(is_gaussian, certificate.legs)),
+    )
     owed: list[list[Price]] = [[] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
-        each, together = price_leg(leg, terms)
+        each, total = price_leg(leg, terms)
         for agent, price in zip(leg.agents, each, strict=True):
             owed[agent].append(price)
     agents = [take_dearest(prices) for prices in owed]
     dearest = take_dearest(agents)
-    total = together if terms.agents_per_person > 1 else dearest
-    rates = total.low_rate, total.high_rate
-    if not any(map(is_gaussian, certificate.legs)):
-        rates = (rate_epsilon(claim.epsilon, terms.delta),) * 2
-    rates = (1.0, 1.0) if claim.reproduction else rates
+    total = total if terms.agents_per_person > 1 else dearest
     agents = [dearest] * len(agents) if terms.dealt else agents
-    mus = [price.mu for price in agents] if all(map(is_gaussian, certificate.legs)) else None
-    figures |= {"epsilon": (total.low, total.high), "mu": total.mu if mus else None}
-    figures |= {"per_agent_epsilon": [(price.low, price.high) for price in agents]}
-    figures |= {"per_agent_mu": mus, "attacker_tpr": rates}
-    if (claim.mu is None, claim.per_agent_mu is None) != (mus is None, mus is None):
-        raise RefusedError("mu and per_agent_mu must be null if a leg is not Gaussian, only then")
-    compare("epsilon", [claim.epsilon], [figures["epsilon"]])
-    compare("per_agent_epsilon", claim.per_agent_epsilon, figures["per_agent_epsilon"])
-    if mus:
-        compare("mu", [claim.mu], [(total.mu, total.mu)])
-        compare("per_agent_mu", claim.per_agent_mu, [(mu, mu) for mu in mus])
-    largest = max(claim.per_agent_epsilon)
+    rates = (
+        (total.low_rate, total.high_rate)
+        if any(gaussian)
+        else (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    )
+    figures["attacker_tpr"] = (1.0, 1.0) if claim.reproduction else rates
+    figures |= {"epsilon": (total.low, total.high), "mu": None, "per_agent_mu": None}
+    figures["per_agent_epsilon"] = [(price.low, price.high) for price in agents]
+    if all(gaussian):
+        figures["mu"] = total.mu, total.mu
+        figures["per_agent_mu"] = [(price.mu, price.mu) for price in agents]
+    for name, bounds in figures.items():
+        compare(name, getattr(claim, name), bounds)
+    largest = (max(claim.per_agent_epsilon),) * 2
     if terms.agents_per_person == 1:
-        compare("epsilon", [claim.epsilon], [(largest, largest)])
+        compare("epsilon", claim.epsilon, largest)
     if terms.dealt:
-        compare("per_agent_epsilon", claim.per_agent_epsilon, [(largest, largest)] * len(agents))
-    compare("attacker_tpr", [claim.attacker_tpr], [rates])
+        compare("per_agent_epsilon", claim.per_agent_epsilon, [largest] * len(agents))
 
 
-def compare(name: str, claimed: Sequence[float], bounds: Sequence[tuple[float, float]]) -> None:
-    """Refuse figures that are not within bounds, to 1e-9."""
-    for figure, (low, high) in zip(claimed, bounds, strict=True):
-        slack = 1e-9 * max(1.0, min(figure, 1e300))
-        within = figure == low or low - slack <= figure <= high + slack
-        if not within or (figure == math.inf) != (high == math.inf):
-            raise RefusedError(f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
+def compare(name: str, claimed: Any, bounds: Any) -> None:
+    """Refuse a figure, or one for every agent, that is not within bounds to 1e-9."""
+    if claimed is None or bounds is None:
+        if claimed is not bounds:
+            raise RefusedError(f"{name} must be null if a leg is not Gaussian, and only then")
+    elif isinstance(claimed, list):
+        for figure, both in zip(claimed, bounds, strict=True):
+            compare(name, figure, both)
+    else:
+        low, high = bounds
+        slack = 1e-9 * max(1.0, min(claimed, 1e300))
+        within = claimed == low or low - slack <= claimed <= high + slack
+        if not within or (claimed == math.inf) != (high == math.inf):
+            raise RefusedError(f"{name} is {claimed:.12g}, not from {low:.12g} to {high:.12g}")
 
 
 def take_dearest(prices: Sequence[Price]) -> Price:
@@ -143,8 +143,8 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
     delta, several = terms.delta, terms.agents_per_person
     if "choice" in vars(leg):
-        mus = [choose_mu(leg.choice.rate, terms.relation)] * len(leg.agents)
-        each = price_mus(mus, Lattice(), delta)
+        mu = choose_mu(leg.choice.rate, terms.relation)
+        each = price_mus([mu] * len(leg.agents), Lattice(), delta)
         return each, each[0]
     lattice = find_lattice(leg)
     if is_gaussian(leg):
@@ -170,11 +170,10 @@ def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pric
 def list_events(leg: Fields, terms: Fields) -> list[Counter[Event]]:
     """Return the events of every agent, and how often each occurs."""
     found: list[Counter[Event]] = [Counter() for _ in leg.agents]
-    for slot in leg.slots:
-        for answer in slot.answers:
-            for agent in answer.agents:
-                for event in make_events(leg, answer, terms, leg.records[agent]):
-                    found[agent][event] += slot.times
+    for answer in leg.answers:
+        for agent in answer.agents:
+            for event in make_events(leg, answer, terms, leg.records[agent]):
+                found[agent][event] += answer.times
     return found
 
 
