@@ -2,12 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-Form = Any  # of a field; see read_as
 Fields = SimpleNamespace  # of an object, as they are read
 
 
@@ -40,127 +39,101 @@ def is_number(given: Any) -> bool:
     return type(given) in (int, float) and 0 <= given <= 1.7e308
 
 
-NUMBER = "a number of at least 0", is_number
-POSITIVE = "a number above 0", lambda x: is_number(x) and x > 0
-SHARE = "a number above 0 and at most 1", lambda x: is_number(x) and 0 < x <= 1
-LEVEL = "a number above 0 and below 1", lambda x: is_number(x) and 0 < x < 1
-FIGURE = "a number of at least 0", lambda x: is_number(x) or x == "infinity"
-NATURAL = "a whole number", lambda x: type(x) is int and 0 <= x < 2**53
-COUNT = "a whole number of at least 1", lambda x: type(x) is int and 0 < x < 2**53
-PAIRS = "pairs of whole numbers", lambda x: type(x) is list and all(map(is_pair, x))
-TEXT = "a text", lambda x: type(x) is str
-FLAG = "true or false", lambda x: type(x) is bool
-ALL = "all", lambda x: x == "all"
-NULL = "null", lambda x: x is None
-
-
-def is_pair(given: Any) -> bool:
-    """Return whether it is a pair of whole numbers."""
-    return type(given) is list and len(given) == 2 and all(map(NATURAL[1], given))
-
-
-def choose(*names: str) -> Form:
-    """Return the form of one of these names."""
-    return f"one of {', '.join(names)}", lambda x: x in names
-
-
-# the fields of every kind of question but for kind; one that ends in ? may be left out
-QUESTIONS: dict[str, Form] = {
-    "mean": {"coefficient": NUMBER, "row": NUMBER, "curvature?": POSITIVE, "widened?": NUMBER},
-    "perturbed": dict.fromkeys(("coefficient", "row", "smoothness", "residual"), NUMBER)
-    | dict.fromkeys(("rho", "output_noise"), POSITIVE),
-    "moments": {"row": NUMBER, "target": NUMBER},
-    "tally": {"rows_per_person?": COUNT},
-    "errors": {"rows_per_person?": COUNT},
-    "targets": {"steps": COUNT, "targets": COUNT},
-    "target sums": {"row": NUMBER, "target": NUMBER},
-    "claimed": {"by": TEXT},
+VALUES: Mapping[str, Callable[[Any], bool]] = {
+    "number": is_number,
+    "positive": lambda x: is_number(x) and x > 0,
+    "share": lambda x: is_number(x) and 0 < x <= 1,
+    "level": lambda x: is_number(x) and 0 < x < 1,
+    "figure": lambda x: is_number(x) or x == "infinity",
+    "natural": lambda x: type(x) is int and 0 <= x < 2**53,
+    "count": lambda x: type(x) is int and 0 < x < 2**53,
+    "pair": lambda x: type(x) is list and len(x) == 2 and all(map(VALUES["natural"], x)),
+    "text": lambda x: type(x) is str,
+    "flag": lambda x: type(x) is bool,
+    "format": lambda x: x == "taciturn certificate 1",
+    "relation": lambda x: x in ("replace_one", "zero_out", "bounded_change", "target_change"),
+    "unit": lambda x: x in ("record", "agent", "person"),
+    "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
 }
-OBSERVERS = {"messages": {}, "sum": {"colluders": NATURAL}}
-CHANGES = {"bounded_change": {"beta": NUMBER}, "target_change": {"beta": NUMBER}}
-PERSONS = {"person": {"rows_per_person": COUNT, "agents_per_person": COUNT}}
-ANSWER = {
-    "agents": lambda x: ALL if x == "all" else PAIRS,
-    "question": NATURAL,
-    "sensitivity": NUMBER,
-    "scale": NUMBER,
-    "step?": NUMBER,
-    "rate?": SHARE,
-    "batch?": NATURAL,
+# the fields of objects: * is a list, ? may be left out; "terms relation" are the ones of NAMES
+OBJECTS = {
+    "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
+    "statement:text*",
+    "terms": "relation:relation unit:unit delta:level dealt:flag",
+    "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
+    "attacker_tpr:number reproduction:flag conditional:flag",
+    "leg": "part:text agents:natural*|all records:pair* observer:observer noise:noise "
+    "values:count questions:question* slots:slot*",
+    "choice": "part:text choice:rate",
+    "rate": "rate:number",
+    "observer": "name:text",
+    "question": "kind:text",
+    "slot": "times:count answers:answer*",
+    "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
+    "rate?:share batch?:natural",
 }
-LEG = {
-    "part": TEXT,
-    "agents": lambda x: ALL if x == "all" else [NATURAL],
-    "records": PAIRS,
-    "observer": lambda x: {"name": choose(*OBSERVERS)} | find_more(x, "name", OBSERVERS),
-    "noise": choose("gaussian", "laplace", "nonoise"),
-    "values": COUNT,
-    "questions": [lambda x: {"kind": choose(*QUESTIONS)} | find_more(x, "kind", QUESTIONS)],
-    "slots": [{"times": COUNT, "answers": [ANSWER]}],
-}
-CHOICE = {"part": TEXT, "choice": {"rate": NUMBER}}
-TERMS = {
-    "relation": choose("replace_one", "zero_out", *CHANGES),
-    "unit": choose("record", "agent", "person"),
-    "delta": LEVEL,
-    "dealt": FLAG,
-}
-CERTIFICATE = {
-    "format": choose("taciturn certificate 1"),
-    "terms": lambda x: TERMS | find_more(x, "relation", CHANGES) | find_more(x, "unit", PERSONS),
-    "legs": [lambda x: CHOICE if type(x) is dict and "choice" in x else LEG],
-    "claim": {
-        "epsilon": FIGURE,
-        "mu": lambda x: NULL if x is None else FIGURE,
-        "per_agent_epsilon": [FIGURE],
-        "per_agent_mu": lambda x: NULL if x is None else [FIGURE],
-        "attacker_tpr": NUMBER,
-        "reproduction": FLAG,
-        "conditional": FLAG,
+# the fields that objects have besides, by what stands at a key
+CHANGES = dict.fromkeys(("bounded_change", "target_change"), "beta:number")
+BESIDES = {
+    ("terms", "relation"): {"replace_one": "", "zero_out": "", **CHANGES},
+    ("terms", "unit"): {
+        "record": "",
+        "agent": "",
+        "person": "rows_per_person:count agents_per_person:count",
     },
-    "conditions": [TEXT],
-    "statement": [TEXT],
+    ("observer", "name"): {"messages": "", "sum": "colluders:natural"},
+    ("question", "kind"): {
+        "mean": "coefficient:number row:number curvature?:positive widened?:number",
+        "perturbed": "coefficient:number row:number rho:positive smoothness:number "
+        "residual:number output_noise:positive",
+        "moments": "row:number target:number",
+        "tally": "rows_per_person?:count",
+        "errors": "rows_per_person?:count",
+        "targets": "steps:count targets:count",
+        "target sums": "row:number target:number",
+        "claimed": "by:text",
+    },
 }
 
 
-def find_more(given: Any, key: str, forms: Mapping[str, Form]) -> Form:
-    """Return the further fields of an object that has a certain name at a key."""
-    name = given.get(key) if type(given) is dict else None
-    return forms.get(name, {}) if type(name) is str else {}
-
-
-def read_as(form: Form, given: Any, place: str) -> Any:
-    """Return what stands at a place, or refuse it.
-
-    A form is {name: form}, [form], a sentence with a condition, or a function to one of these.
-    """
-    if callable(form):
-        return read_as(form(given), given, place)
-    if isinstance(form, list):
-        items = read_as(("a list", lambda x: type(x) is list), given, place)
-        return [read_as(form[0], item, f"{place}[{i}]") for i, item in enumerate(items)]
-    if isinstance(form, dict):
-        read_as(("an object", lambda x: type(x) is dict), given, place)
-        known = {name.rstrip("?"): name for name in form}
-        for name in known.keys() | given.keys():
-            if name not in known or (name not in given and name == known[name]):
-                raise RefusedError(f"{place} {'lacks' if name in known else 'has'} a field {name}")
-        return Fields(
-            **{
-                n: read_as(form[known[n]], given[n], f"{place}.{n}") if n in given else 0
-                for n in known
-            }
-        )
-    sentence, holds = form
-    if not holds(given):
-        raise RefusedError(f"{place} must be {sentence}, not {given!r:.60}")
+def read_as(form: str, given: Any, place: str) -> Any:
+    """Return what stands at a place, or refuse it."""
+    form, *words = form.split("|")
+    if given is None and "null" in words or given in words:
+        return given
+    if form.endswith("*") and type(given) is list:
+        return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
+    if form in OBJECTS and type(given) is dict:
+        return read_object(form, given, place)
+    if not VALUES.get(form, lambda _: False)(given):
+        raise RefusedError(f"{place} must be a {form}, not {given!r:.60}")
     return math.inf if given == "infinity" else given
+
+
+def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
+    """Return the fields of an object, 0 where they may be left out."""
+    fields = OBJECTS["choice" if form == "leg" and "choice" in given else form]
+    for (owner, key), others in BESIDES.items():
+        if owner == form:
+            if given.get(key) not in tuple(others):
+                raise RefusedError(f"{place}.{key} must be one of {', '.join(others)}")
+            fields += " " + others[given[key]]
+    forms = dict(field.split(":") for field in fields.split())
+    needed, known = set(forms) & given.keys(), {name.rstrip("?") for name in forms}
+    for name in known.union(given):
+        if name not in known or (name in forms and name not in needed):
+            raise RefusedError(f"{place} {'lacks' if name in known else 'has'} a field {name}")
+    found = dict.fromkeys(known, 0)
+    for name, field in forms.items():
+        if (name := name.rstrip("?")) in given:
+            found[name] = read_as(field, given[name], f"{place}.{name}")
+    return Fields(**found)
 
 
 def read(document: Mapping[str, Any]) -> Fields:
     """Return the certificate in a document, but for fields that are not named here."""
-    known = {name: value for name, value in document.items() if name in CERTIFICATE}
-    found: Fields = read_as(CERTIFICATE, known, "certificate")
+    names = [field.split(":")[0] for field in OBJECTS["certificate"].split()]
+    found = read_object("certificate", {n: document[n] for n in names if n in document}, "file")
     absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
     found.terms = Fields(**absent | vars(found.terms))
     count, mus = len(found.claim.per_agent_epsilon), found.claim.per_agent_mu
