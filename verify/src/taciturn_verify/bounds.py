@@ -23,11 +23,10 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally" | "errors":
-            n, rows = k, question.rows_per_person
+            rows, agent = question.rows_per_person, terms.unit == "agent"
             if rows and terms.unit == "person" and rows != terms.rows_per_person:
                 raise RefusedError("a sum over persons needs as many places as the terms say")
-            if rows:
-                n = math.ceil(m / rows) if terms.unit == "agent" else 1
+            n = k if not rows else math.ceil(m / rows) if agent else 1
             errors = 3 if laplace else math.sqrt(3)
             tally = 1 if zero_out else 2 if laplace else math.sqrt(2)
             found = n * (tally if question.kind == "tally" else errors)

@@ -1,19 +1,15 @@
 """Noise inside an objective: the pair of distributions that has the stated curve."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-
-
-def find_tail(t: float, a: float) -> float:
-    """Return T(t; a) = erfc(max(0, t/a - a/2)/√2)."""
-    return math.erfc(max(0.0, t / a - a / 2) / math.sqrt(2))
 
 
 def find_first(m: float, j: int, u: float, jump: float) -> float:
     """Return x + y - xy, of whose integrals that of P₁ is the largest."""
-    x = find_tail(m - jump, u * math.cos(j * math.pi / 64))
-    y = find_tail(m - jump, u * math.sin((j + 1) * math.pi / 64))
+    sides = u * math.cos(j * math.pi / 64), u * math.sin((j + 1) * math.pi / 64)
+    x, y = (math.erfc(max(0.0, (m - jump) / a - a / 2) / math.sqrt(2)) for a in sides)
     return x + y - x * y
 
 
@@ -51,34 +47,31 @@ def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float)
         count += count // 4 + 1
         if count > 1 << 16:
             raise OverflowError
-    second = integrate(lambda m: find_second(m, u, jump, zero_out), step, count)
+    last = partial(find_second, u=u, jump=jump, zero_out=zero_out)
+    second = integrate(last, step, count)
     if zero_out:
         return second
-    firsts = [integrate(lambda m, j=j: find_first(m, j, u, jump), step, count) for j in range(16)]  # type: ignore[misc]
+    firsts = [integrate(partial(find_first, j=j, u=u, jump=jump), step, count) for j in range(16)]
     return [min(max(values), other) for *values, other in zip(*firsts, second, strict=True)]
 
 
-def weigh_inside(
-    u: float, jump: float, zero_out: bool, step: float, tail: float
-) -> dict[int, float]:
-    """Return the masses of P at whole numbers of steps, of the pair that has the curve.
+def weigh_inside(curve: Sequence[float], step: float) -> dict[int, float]:
+    """Return the masses of P at whole numbers of steps, of the pair that has a curve.
 
     The curve is the lower convex hull, in e^e, of its values; its slopes are those of -Q(loss > e).
     """
-    values = list(enumerate(trace_curve(u, jump, zero_out, step, tail)))
-    points = [(math.exp(-k * step), 1 - math.exp(-k * step) * (1 - d), -k) for k, d in values]
-    hull: list[tuple[float, float, int]] = []
-    for x, y, k in points[:0:-1] + [(math.exp(k * step), d, k) for k, d in values]:
+    last, hull, masses = len(curve) - 1, list[tuple[float, float, int]](), dict[int, float]()
+    for k in range(-last, last + 1):
+        x = math.exp(k * step)
+        y = curve[k] if k >= 0 else 1 - x * (1 - curve[-k])
         while len(hull) > 1:
             (x0, y0, _), (x1, y1, _) = hull[-2:]
             if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
                 break
             hull.pop()
         hull.append((x, y, k))
-    masses = {}
     for (x0, y0, _), (x1, y1, k), (x2, y2, _) in zip(hull, hull[1:], hull[2:], strict=False):
         q = (y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)
         if k > 0:
             masses[k], masses[-k] = q * x1, q
-    masses[0] = max(0.0, 1 - math.fsum(masses.values()))  # the rest; what is beyond is a tail
-    return {k: p for k, p in masses.items() if p > 0}
+    return masses | {0: max(0.0, 1 - math.fsum(masses.values()))}  # the rest

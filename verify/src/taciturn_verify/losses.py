@@ -1,28 +1,26 @@
 """Bounds on the ε of a composition of pairs of distributions, by privacy losses on a grid.
 
-The losses log(dP/dQ) of an event are cut into cells, and the mass of every cell is moved to its two
-ends so that neither P nor Q changes in all (Doroshenko et al. 2022). The pair that results
-dominates the event, so it gives an upper bound.
-
-It also gives a lower one. Moving adds D in a range of one step to a loss, with E e^-D = 1 whatever
-the loss was. By Hoeffding's lemma E e^(sD) ≤ e^((s + s²) step²/8), so that n moves add more than
-t = a + 2√(a log(1/p)) with a probability of at most p, a = n step²/8. Where the moved losses have
-δ⁺(ε) > δ + p, the true δ(ε - t) is above δ.
+The losses log(dP/dQ) of an event are cut into cells, and the mass of a cell is moved to its ends so
+that neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. It also
+gives a lower bound. Moving adds D in a range of one step to a loss, E e^-D = 1. By Hoeffding's
+lemma E e^(sD) ≤ e^((s + s²) step²/8), so n moves add more than t = a + 2√(a log(1/p)) with a
+probability of at most p, a = n step²/8. Where moved losses have δ(ε) > δ + p, δ(ε - t) > δ.
 """
 
 import cmath
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from taciturn_verify.inside import weigh_inside
+from taciturn_verify.inside import trace_curve, weigh_inside
 from taciturn_verify.reading import RefusedError
 from taciturn_verify.renyi import add_logs
 
-# the masses of P at whole numbers of steps, and how often the event occurs
+# logarithms of the masses of P at whole numbers of steps, and how often the event occurs
 Parts = Sequence[tuple[dict[int, float], int]]
 LARGEST = 1 << 20  # the longest transform times the number of different events
 GOAL = 0.01  # how far apart, relative to the upper, bounds may be
@@ -39,17 +37,10 @@ class Event(NamedTuple):
     jump: float = 0.0
 
 
-def spread(kind: str, x: float) -> float:
-    """Return the distribution function of N(0, 1) or Lap(0, 1)."""
-    if kind == "gaussian":
-        return math.erfc(-x / math.sqrt(2)) / 2
-    return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
-
-
 def find_place(event: Event, loss: float) -> float:
     """Return the x at which the loss of an event, which grows with x, is this."""
-    kind, u, q, *_ = event
-    if event.two and q < 1:  # with w = e^(ux/2), c w² + (1 - e^l) w - c e^l = 0
+    kind, u, q, two, _ = event
+    if two and q < 1:  # with w = e^(ux/2), c w² + (1 - e^l) w - c e^l = 0
         c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(abs(loss))
         w = (grown + math.sqrt(grown * grown + 4 * (grown + 1) * c * c)) / (2 * c)
         return math.copysign(2 / u * math.log(w), loss)
@@ -62,11 +53,17 @@ def find_place(event: Event, loss: float) -> float:
 
 def find_tails(event: Event, loss: float) -> list[float]:
     """Return P(L < l), P(L ≥ l), Q(L < l), Q(L ≥ l) of the loss L of an event."""
-    kind, u, q, *_ = event
-    x = find_place(event, loss)
+    kind, u, q, two, _ = event
+
+    def spread(x: float) -> float:
+        if kind == "gaussian":
+            return math.erfc(-x / math.sqrt(2)) / 2
+        return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
+
+    x, centres = find_place(event, loss), (u / 2, -u / 2) if two and q < 1 else (u, 0.0)
     return [
-        (1 - q) * spread(kind, way * x) + q * spread(kind, way * (x - centre))
-        for centre in ((u / 2, -u / 2) if event.two and q < 1 else (u, 0.0))
+        (1 - q) * spread(way * x) + q * spread(way * (x - centre))
+        for centre in centres
         for way in (1, -1)
     ]
 
@@ -74,16 +71,14 @@ def find_tails(event: Event, loss: float) -> list[float]:
 def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, float]:
     """Return the masses of P, but for tails, moved to whole numbers of steps (turned: of Q)."""
     if event.kind == "inside":
-        return weigh_inside(event.ratio, event.jump, not event.two, step, tail)
-    ends = []
-    for way in (-1, 1):
-        reach = 1
-        while max(find_tails(event, way * reach * step)[way > 0 :: 2]) > tail:
-            reach += reach // 4 + 1
-        ends.append(way * reach)
+        curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
+        return weigh_inside(curve, step)
+    reach = 1
+    while max(find_tails(event, -reach * step)[::2] + find_tails(event, reach * step)[1::2]) > tail:
+        reach += reach // 4 + 1
+    points = [find_tails(event, k * step) for k in range(-reach, reach + 1)]
     masses: dict[int, float] = defaultdict(float)
-    points = [find_tails(event, k * step) for k in range(ends[0], ends[1] + 1)]
-    for k, (a, b) in enumerate(pairwise(points), ends[0]):
+    for k, (a, b) in enumerate(pairwise(points), -reach):
         # the difference of the tails that are the smaller ones, for these do not cancel
         p, q = (b[i] - a[i] if a[i] < a[i + 1] else a[i + 1] - b[i + 1] for i in (0, 2))
         low, p, q = (-k - 1, q, p) if turned else (k, p, q)
@@ -91,7 +86,7 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
         y = min(p, max(0.0, (p - q * math.exp(low * step)) / -math.expm1(-step)))
         masses[low] += p - y
         masses[low + 1] += y
-    return {k: p for k, p in masses.items() if p > 0}
+    return masses
 
 
 def transform(values: Sequence[complex]) -> Sequence[complex]:
@@ -106,10 +101,7 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
 
 def grow(parts: Parts, step: float, power: float) -> float:
     """Return log E e^(power L) of the composition."""
-    each = (
-        (add_logs([math.log(p) + power * k * step for k, p in masses.items() if p > 0]), n)
-        for masses, n in parts
-    )
+    each = ((add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts)
     return math.fsum(n * grown for grown, n in each)
 
 
@@ -134,10 +126,10 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     if size * len(parts) > LARGEST:
         raise OverflowError
     total = [1 + 0j] * size
-    for masses, times in parts:
-        one, packed = grow([(masses, 1)], step, tilt), [0j] * size
-        for k, p in masses.items():
-            packed[k % size] += math.exp(math.log(p) + tilt * k * step - one)
+    for logs, times in parts:
+        one, packed = grow([(logs, 1)], step, tilt), [0j] * size
+        for k, log in logs.items():
+            packed[k % size] += math.exp(log + tilt * k * step - one)
         total = [a * b**times for a, b in zip(total, transform(packed), strict=True)]
     back = transform([value.conjugate() for value in total])
     # rounding adds at most this to the sum of the errors of the masses, by Cauchy and Schwarz
@@ -173,8 +165,8 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     plain = math.fsum(event.ratio**2 * n for event, n in events if (event, n) not in rest)
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
-    bounds = [refine(merged, delta, turned) for turned in orders]
-    low, high = (max(values) for values in zip(*bounds, strict=True))
+    found = [refine(merged, delta, turned) for turned in orders]
+    low, high = map(max, zip(*found, strict=True))
     if any(event.kind == "inside" for event, _ in rest):
         least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
         low = bound_epsilon(tuple(least), delta)[0]
@@ -185,15 +177,13 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     """Return bounds of one order, on grids ever finer until they are near each other."""
     count = sum(n for _, n in events)
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
-    try:
+    with suppress(ArithmeticError, ValueError):  # losses beyond what floats hold
         for _ in range(8 if delta > 1e-200 else 0):
-            parts = [(weigh(event, step, tail, turned), n) for event, n in events]
-            found = compose(parts, step, delta, 2 * tail * count)
-            low, high = max(low, found[0]), min(high, found[1])
+            masses = [(weigh(event, step, tail, turned), n) for event, n in events]
+            parts = [({k: math.log(p) for k, p in m.items() if p > 0}, n) for m, n in masses]
+            low, high = compose(parts, step, delta, 2 * tail * count)
             if high < math.inf and high - low <= GOAL * high:
                 return low, high
             # the distance is a multiple of the step
             step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3
-    except (ArithmeticError, ValueError):  # losses beyond what floats hold
-        pass
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")

@@ -51,15 +51,13 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda x: type(x) is str,
     "flag": lambda x: type(x) is bool,
     "format": lambda x: x == "taciturn certificate 1",
-    "relation": lambda x: x in ("replace_one", "zero_out", "bounded_change", "target_change"),
-    "unit": lambda x: x in ("record", "agent", "person"),
     "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
 }
-# the fields of objects: * is a list, ? may be left out; "terms relation" are the ones of NAMES
+# the fields of objects: * is a list; ? may be left out
 OBJECTS = {
     "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
     "statement:text*",
-    "terms": "relation:relation unit:unit delta:level dealt:flag",
+    "terms": "relation:text unit:text delta:level dealt:flag",
     "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
     "attacker_tpr:number reproduction:flag conditional:flag",
     "leg": "part:text agents:natural*|all records:pair* observer:observer noise:noise "
@@ -72,7 +70,7 @@ OBJECTS = {
     "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
     "rate?:share batch?:natural",
 }
-# the fields that objects have besides, by what stands at a key
+# the fields that they have besides, by what stands at a key
 CHANGES = dict.fromkeys(("bounded_change", "target_change"), "beta:number")
 BESIDES = {
     ("terms", "relation"): {"replace_one": "", "zero_out": "", **CHANGES},
@@ -99,7 +97,7 @@ BESIDES = {
 def read_as(form: str, given: Any, place: str) -> Any:
     """Return what stands at a place, or refuse it."""
     form, *words = form.split("|")
-    if given is None and "null" in words or given in words:
+    if given in words or ("null" in words and given is None):
         return given
     if form.endswith("*") and type(given) is list:
         return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
@@ -119,15 +117,13 @@ def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
                 raise RefusedError(f"{place}.{key} must be one of {', '.join(others)}")
             fields += " " + others[given[key]]
     forms = dict(field.split(":") for field in fields.split())
-    needed, known = set(forms) & given.keys(), {name.rstrip("?") for name in forms}
-    for name in known.union(given):
-        if name not in known or (name in forms and name not in needed):
-            raise RefusedError(f"{place} {'lacks' if name in known else 'has'} a field {name}")
-    found = dict.fromkeys(known, 0)
-    for name, field in forms.items():
-        if (name := name.rstrip("?")) in given:
-            found[name] = read_as(field, given[name], f"{place}.{name}")
-    return Fields(**found)
+    known = {name.rstrip("?"): field for name, field in forms.items()}
+    if missing := forms.keys() & known.keys() - given.keys():
+        raise RefusedError(f"{place} lacks the field {min(missing)}")
+    if unknown := given.keys() - known.keys():
+        raise RefusedError(f"{place} has the unknown field {unknown.pop()}")
+    read = {name: read_as(known[name], given[name], f"{place}.{name}") for name in given}
+    return Fields(**dict.fromkeys(known, 0) | read)
 
 
 def read(document: Mapping[str, Any]) -> Fields:

@@ -14,10 +14,9 @@ def find_differences(u: float, limit: int) -> list[float]:
     """
     bits = 100 + limit - int(limit / 2 * min(0.0, math.log2(math.expm1(u * u))))
     with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
-        powers = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 1)]
-        row, logs = [int(mp.ldexp(power, bits)) for power in powers], []
+        row, logs = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 1)], []
         for order in range(limit + 1):
-            logs.append(0.0 if order % 2 else float(mp.log(mp.ldexp(row[0], -bits))))
+            logs.append(0.0 if order % 2 else float(mp.log(row[0])))
             row = [a - b for a, b in pairwise(row)]
     return logs
 
@@ -30,17 +29,15 @@ def add_logs(terms: Sequence[float]) -> float:
 
 def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
     """Return log A(a), a = 0, ..., limit, of a batch that is the share gamma, at the ratio u."""
-    logs, rho = find_differences(u, limit + 2), [j * u * u / 2 for j in range(limit + 1)]
-    least = [0.0, 0.0, min(math.log(4 * math.expm1(rho[2])), math.log(2) + rho[2])]
+    logs, rho, grown = find_differences(u, limit + 2), u * u / 2, [0.0, 0.0]
+    least = [0.0, 0.0, min(math.log(4 * math.expm1(2 * rho)), math.log(2) + 2 * rho)]
     for j in range(3, limit + 1):
         mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2
-        least.append(min(mixed, math.log(2) + (j - 1) * rho[j]))
-    ways = [math.lgamma(a + 1) for a in range(limit + 1)]
-    least = [j * math.log(gamma) - ways[j] + term for j, term in enumerate(least)]
-    return [
-        add_logs([0.0, *(least[j] + ways[a] - ways[a - j] for j in range(2, a + 1))])
-        for a in range(limit + 1)
-    ]
+        least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
+    for a in range(2, limit + 1):
+        ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
+        grown.append(add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+    return grown
 
 
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
@@ -51,7 +48,6 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
     """
     if any(not 1e-4 < u < 8 for u, _, _ in batches):
         raise OverflowError
-    best = math.inf
     for limit in (32, 128, 512, 1024):
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
         total = [math.fsum(logs) for logs in zip(*grown, strict=True)]
@@ -66,7 +62,6 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
         steps = range(int(math.log(10 * limit - 10, 1.001)))
         orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
         costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
-        best = max(0.0, min(costs))
-        if diverge(limit) + math.log1p(-1 / limit) - delta > best:
+        if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
             break
-    return best
+    return max(0.0, min(costs))
