@@ -11,8 +11,11 @@ from taciturn_verify.bounds import bound_movement, find_ratio
 from taciturn_verify.reading import Fields
 
 
-def find_mus(leg: Fields, several: int) -> tuple[list[float], float]:
+def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], float]:
     """Return mu of every agent of a Gaussian leg, and of a unit at several agents."""
+    if "choice" in vars(leg):
+        mu = choose_mu(leg.choice.rate, relation)
+        return [mu] * len(leg.agents), mu
     squares: list[list[float]] = [[] for _ in leg.agents]
     together, colluders = [], getattr(leg.observer, "colluders", len(leg.agents))
     for slot in leg.slots:
@@ -123,4 +126,5 @@ def find_lattice(leg: Fields) -> Lattice:
     for answer in stepped:
         drawn.update(dict.fromkeys(answer.agents, answer.times))
     steps = min((answer.scale / answer.step for answer in stepped), default=math.inf)
-    return Lattice(leg.values * max(drawn.values(), default=0), steps, leg.noise == "laplace")
+    values = max(drawn.values(), default=0) and leg.values * max(drawn.values())
+    return Lattice(values, steps, bool(values) and leg.noise == "laplace")

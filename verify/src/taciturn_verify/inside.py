@@ -1,7 +1,7 @@
-"""Noise inside an objective: the pair of distributions that has the stated curve."""
+"""Noise inside an objective: its curve."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -53,25 +53,3 @@ def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float)
         return second
     firsts = [integrate(partial(find_first, j=j, u=u, jump=jump), step, count) for j in range(16)]
     return [min(max(values), other) for *values, other in zip(*firsts, second, strict=True)]
-
-
-def weigh_inside(curve: Sequence[float], step: float) -> dict[int, float]:
-    """Return the masses of P at whole numbers of steps, of the pair that has a curve.
-
-    The curve is the lower convex hull, in e^e, of its values; its slopes are those of -Q(loss > e).
-    """
-    last, hull, masses = len(curve) - 1, list[tuple[float, float, int]](), dict[int, float]()
-    for k in range(-last, last + 1):
-        x = math.exp(k * step)
-        y = curve[k] if k >= 0 else 1 - x * (1 - curve[-k])
-        while len(hull) > 1:
-            (x0, y0, _), (x1, y1, _) = hull[-2:]
-            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((x, y, k))
-    for (x0, y0, _), (x1, y1, k), (x2, y2, _) in zip(hull, hull[1:], hull[2:], strict=False):
-        q = (y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)
-        if k > 0:
-            masses[k], masses[-k] = q * x1, q
-    return masses | {0: max(0.0, 1 - math.fsum(masses.values()))}  # the rest

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from taciturn_verify import bounds, gaussian
+from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
+from taciturn_verify.gaussian import Lattice, find_lattice, find_mus, rate_epsilon, solve_epsilon
 from taciturn_verify.losses import Event, bound_epsilon
 from taciturn_verify.reading import Fields, RefusedError, read
 from taciturn_verify.renyi import convert
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -22,16 +25,11 @@ class Verdict:
 
 
 class Price(NamedTuple):
-    """What one leg, or all, cost: mu, and bounds on epsilon and on the attacker's rate."""
+    """What one leg, or all, cost: mu, bounds on epsilon, and bounds on the attacker's rate."""
 
     mu: float
-    low: float
-    high: float
-    low_rate: float
-    high_rate: float
-
-
-FREE = Price(0.0, 0.0, 0.0, 0.01, 0.01)
+    epsilon: Interval
+    rate: Interval
 
 
 def verify(document: Mapping[str, Any]) -> Verdict:
@@ -72,47 +70,54 @@ def check_legs(certificate: Fields) -> None:
     for leg in legs:
         for answer in leg.answers:
             for m in {leg.records[agent] for agent in answer.agents}:
-                bounds.check_answer(leg, answer, terms, m)
+                check_answer(leg, answer, terms, m)
             if answer.question.kind == "claimed" and not certificate.claim.conditional:
                 raise RefusedError("a sensitivity is claimed, but conditional is false")
 
 
 def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
-    terms, claim, legs = certificate.terms, certificate.claim, certificate.legs
-    owed = [[FREE] for _ in claim.per_agent_epsilon]
-    for leg in legs:
+    terms, claim, exact = (
+        certificate.terms,
+        certificate.claim,
+        [*map(is_gaussian, certificate.legs)],
+    )
+    owed = [[Price(0.0, (0.0, 0.0), (0.01, 0.01))] for _ in claim.per_agent_epsilon]
+    for leg in certificate.legs:
         each, total = price_leg(leg, terms)
         for agent, price in zip(leg.agents, each, strict=True):
             owed[agent].append(price)
     agents = [take_dearest(prices) for prices in owed]
-    dearest, largest = take_dearest(agents), [max(claim.per_agent_epsilon)] * 2
+    dearest = take_dearest(agents)
+    total = total if terms.agents_per_person > 1 else dearest
     agents = [dearest] * len(agents) if terms.dealt else agents
+    rate = total.rate if any(exact) else (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    figures |= {
+        "epsilon": total.epsilon,
+        "per_agent_epsilon": [price.epsilon for price in agents],
+        "mu": (total.mu, total.mu) if all(exact) else None,
+        "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
+        "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
+    }
+    for name, needed in figures.items():
+        compare(name, getattr(claim, name), needed)
+    largest = (max(claim.per_agent_epsilon),) * 2
     if terms.agents_per_person == 1:
-        total = dearest
-        compare("epsilon", [claim.epsilon], [largest])
+        compare("epsilon", claim.epsilon, largest)
     if terms.dealt:
         compare("per_agent_epsilon", claim.per_agent_epsilon, [largest] * len(agents))
-    rate = [total.low_rate, total.high_rate]
-    if not any(map(is_gaussian, legs)):
-        rate = [gaussian.rate_epsilon(claim.epsilon, terms.delta)] * 2
-    figures["attacker_tpr"] = [1.0, 1.0] if claim.reproduction else rate
-    figures |= {"epsilon": [total.low, total.high], "mu": None, "per_agent_mu": None}
-    figures["per_agent_epsilon"] = [[price.low, price.high] for price in agents]
-    if all(map(is_gaussian, legs)):
-        figures |= {"mu": [total.mu] * 2, "per_agent_mu": [[price.mu] * 2 for price in agents]}
-    for name, needed in figures.items():
-        claimed = getattr(claim, name)
-        if (claimed is None) != (needed is None):
+
+
+def compare(name: str, claimed: Any, needed: Any) -> None:
+    """Refuse a figure, or a list of them, that is not within bounds to 1e-9."""
+    if claimed is None or needed is None:
+        if claimed is not needed:
             raise RefusedError(f"{name} must be null if a leg is not Gaussian, and only then")
-        if claimed is not None:
-            several = name.startswith("per_agent")
-            compare(name, claimed if several else [claimed], needed if several else [needed])
-
-
-def compare(name: str, claimed: Sequence[float], needed: Sequence[Sequence[float]]) -> None:
-    """Refuse figures that are not within their bounds, to 1e-9."""
-    for figure, (low, high) in zip(claimed, needed, strict=True):
+        return
+    listed = isinstance(claimed, list)
+    for figure, (low, high) in zip(
+        *((claimed, needed) if listed else ([claimed], [needed])), strict=True
+    ):
         slack = 1e-9 * max(1.0, min(figure, 1e300))
         within = figure == low or low - slack <= figure <= high + slack
         if not within or (figure == math.inf) != (high == math.inf):
@@ -121,35 +126,34 @@ def compare(name: str, claimed: Sequence[float], needed: Sequence[Sequence[float
 
 def take_dearest(prices: Sequence[Price]) -> Price:
     """Return the largest figures."""
-    return Price(*map(max, zip(*prices, strict=True)))
+    mus, *ends = zip(*prices, strict=True)
+    epsilon, rate = ((max(low for low, _ in both), max(high for _, high in both)) for both in ends)
+    return Price(max(mus), epsilon, rate)
 
 
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
     delta, several = terms.delta, terms.agents_per_person
-    if "choice" in vars(leg):
-        mu = gaussian.choose_mu(leg.choice.rate, terms.relation)
-        each = price_mus([mu] * len(leg.agents), gaussian.Lattice(), delta)
-        return each, each[0]
-    lattice = gaussian.find_lattice(leg)
+    lattice = find_lattice(leg)
     if is_gaussian(leg):
-        mus, mu = gaussian.find_mus(leg, several)
-        together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)[0]
-        return price_mus(mus, lattice, delta), together
+        mus, mu = find_mus(leg, several, terms.relation)
+        together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)
+        return price_mus(mus, lattice, delta), together[0]
     found = [bound_events(events, lattice.shrink(delta)) for events in list_events(leg, terms)]
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
     # a claim may be 1.01 times the upper bound
     ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
-    each = [Price(0.0, *both, *(gaussian.rate_epsilon(e, delta) for e in both)) for both in ends]
+    rates = [(rate_epsilon(low, delta), rate_epsilon(high, delta)) for low, high in ends]
+    each = [Price(0.0, *both) for both in zip(ends, rates, strict=True)]
     return each, take_dearest(each)
 
 
-def price_mus(mus: Sequence[float], lattice: gaussian.Lattice, delta: float) -> list[Price]:
+def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
     """Return the prices that follow from mu of every agent."""
-    curve = {mu: gaussian.solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
+    curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
     rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
     lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
-    return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
+    return [Price(mu, (epsilon, epsilon), (rates[mu], rates[mu])) for mu, epsilon in lifted]
 
 
 def list_events(leg: Fields, terms: Fields) -> list[Counter[Event]]:
@@ -165,7 +169,7 @@ def list_events(leg: Fields, terms: Fields) -> list[Counter[Event]]:
 def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
     """Return the events that an answer of an agent of m records is."""
     question, two = answer.question, terms.relation != "zero_out"
-    ratio = bounds.find_ratio(bounds.bound_movement(leg, answer), answer.scale)
+    ratio = find_ratio(bound_movement(leg, answer), answer.scale)
     if ratio == 0:
         return []
     if question.kind == "perturbed":
@@ -178,7 +182,7 @@ def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Even
     return [Event(leg.noise, ratio, answer.rate, two)]
 
 
-def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
+def bound_events(events: Counter[Event], delta: float) -> Interval:
     """Return bounds on ε(δ) of the events of one agent."""
     if not events or delta <= 0:
         return 0.0, 0.0

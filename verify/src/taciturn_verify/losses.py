@@ -1,22 +1,20 @@
 """Bounds on the ε of a composition of pairs of distributions, by privacy losses on a grid.
 
-The losses log(dP/dQ) of an event are cut into cells, and the mass of a cell is moved to its ends so
-that neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. It also
-gives a lower bound. Moving adds D in a range of one step to a loss, E e^-D = 1. By Hoeffding's
-lemma E e^(sD) ≤ e^((s + s²) step²/8), so n moves add more than t = a + 2√(a log(1/p)) with a
-probability of at most p, a = n step²/8. Where moved losses have δ(ε) > δ + p, δ(ε - t) > δ.
+The masses of an event's losses log(dP/dQ) between two points of a grid are moved to these so that
+neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. It also gives a
+lower bound. Moving adds D in a range of one step to a loss, E e^-D = 1. By Hoeffding's lemma
+E e^(sD) ≤ e^((s + s²) step²/8), so n moves add more than t = a + 2√(a log(1/p)), a = n step²/8,
+with a probability of at most p. Where moved losses have δ(ε) > δ + p, δ(ε - t) > δ.
 """
 
 import cmath
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
-from taciturn_verify.inside import trace_curve, weigh_inside
+from taciturn_verify.inside import trace_curve
 from taciturn_verify.reading import RefusedError
 from taciturn_verify.renyi import add_logs
 
@@ -37,56 +35,60 @@ class Event(NamedTuple):
     jump: float = 0.0
 
 
-def find_place(event: Event, loss: float) -> float:
-    """Return the x at which the loss of an event, which grows with x, is this."""
-    kind, u, q, two, _ = event
-    if two and q < 1:  # with w = e^(ux/2), c w² + (1 - e^l) w - c e^l = 0
-        c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(abs(loss))
-        w = (grown + math.sqrt(grown * grown + 4 * (grown + 1) * c * c)) / (2 * c)
-        return math.copysign(2 / u * math.log(w), loss)
-    unmixed = (math.expm1(loss) + q) / q
-    loss = math.log(unmixed) if unmixed > 0 else -math.inf
-    if kind == "gaussian":
-        return loss / u + u / 2
-    return (loss + u) / 2 if abs(loss) <= u else math.copysign(math.inf, loss)
-
-
-def find_tails(event: Event, loss: float) -> list[float]:
-    """Return P(L < l), P(L ≥ l), Q(L < l), Q(L ≥ l) of the loss L of an event."""
+def read_curve(event: Event, e: float, turned: bool) -> float:
+    """Return δ(e) of an event, e ≥ 0; turned: of Q and P."""
     kind, u, q, two, _ = event
 
     def spread(x: float) -> float:
-        if kind == "gaussian":
-            return math.erfc(-x / math.sqrt(2)) / 2
-        return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
+        return math.erfc(-x / math.sqrt(2)) / 2
 
-    x, centres = find_place(event, loss), (u / 2, -u / 2) if two and q < 1 else (u, 0.0)
-    return [
-        (1 - q) * spread(way * x) + q * spread(way * (x - centre))
-        for centre in centres
-        for way in (1, -1)
-    ]
+    if two and q < 1:  # the loss is e at x; with w = e^(ux/2), c w² + (1 - e^e) w - c e^e = 0
+        c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(e)
+        x = 2 / u * math.log((grown + math.sqrt(grown**2 + 4 * (grown + 1) * c * c)) / (2 * c))
+        most, least = (q * spread(centre - x) for centre in (u / 2, -u / 2))
+        return most - math.exp(e) * least - grown * (1 - q) * spread(-x)
+    # P - e^e Q = share (P₁ - e^e' P₀), or share (P₀ - e^e' P₁)
+    share = 1 - (1 - q) * math.exp(e) if turned else q
+    if share <= 0:
+        return 0.0
+    e = e + math.log(q / share) if turned else math.log1p(math.expm1(e) / q)
+    if kind == "laplace":
+        return share * max(0.0, -math.expm1((e - u) / 2))
+    return share * (spread(u / 2 - e / u) - math.exp(e) * spread(-u / 2 - e / u))
 
 
 def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, float]:
-    """Return the masses of P, but for tails, moved to whole numbers of steps (turned: of Q)."""
+    """Return the masses of P, but for tails, at whole numbers of steps (turned: of Q).
+
+    The curve is the lower convex hull, in e^e, of its values; its slopes are those of -Q(L > e).
+    Losses below 0 are those above 0 of Q and P.
+    """
+    masses: dict[int, float] = {}
+    for way, order in ((1, turned), (-1, not turned)):
+        hull: list[tuple[float, float, int]] = []
+        for k, y in enumerate(trace(event, step, tail, order)):
+            x = math.exp(k * step)
+            while len(hull) > 1:
+                (x0, y0, _), (x1, y1, _) = hull[-2:]
+                if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
+                    break
+                hull.pop()
+            hull.append((x, y, k))
+        hull.append((2 * x, y, k + 1))  # beyond, it is level: less than the tail is left
+        for (x0, y0, _), (x1, y1, k), (x2, y2, _) in zip(hull, hull[1:], hull[2:], strict=False):
+            q = (y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)
+            masses[way * k] = q * x1 if way > 0 else q
+    return masses | {0: 1 - math.fsum(masses.values())}
+
+
+def trace(event: Event, step: float, tail: float, turned: bool) -> list[float]:
+    """Return δ(e) at e = 0, step, ..., until it is at most the tail."""
     if event.kind == "inside":
-        curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
-        return weigh_inside(curve, step)
-    reach = 1
-    while max(find_tails(event, -reach * step)[::2] + find_tails(event, reach * step)[1::2]) > tail:
-        reach += reach // 4 + 1
-    points = [find_tails(event, k * step) for k in range(-reach, reach + 1)]
-    masses: dict[int, float] = defaultdict(float)
-    for k, (a, b) in enumerate(pairwise(points), -reach):
-        # the difference of the tails that are the smaller ones, for these do not cancel
-        p, q = (b[i] - a[i] if a[i] < a[i + 1] else a[i + 1] - b[i + 1] for i in (0, 2))
-        low, p, q = (-k - 1, q, p) if turned else (k, p, q)
-        # x + y = p and x e^-l + y e^-(l + step) = q
-        y = min(p, max(0.0, (p - q * math.exp(low * step)) / -math.expm1(-step)))
-        masses[low] += p - y
-        masses[low + 1] += y
-    return masses
+        return trace_curve(event.ratio, event.jump, not event.two, step, tail)
+    values = [read_curve(event, 0.0, turned)]
+    while values[-1] > tail and len(values) < LARGEST:
+        values.append(read_curve(event, len(values) * step, turned))
+    return values
 
 
 def transform(values: Sequence[complex]) -> Sequence[complex]:

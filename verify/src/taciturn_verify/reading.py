@@ -71,14 +71,11 @@ OBJECTS = {
     "rate?:share batch?:natural",
 }
 # the fields that they have besides, by what stands at a key
+PERSON = "rows_per_person:count agents_per_person:count"
 CHANGES = dict.fromkeys(("bounded_change", "target_change"), "beta:number")
 BESIDES = {
     ("terms", "relation"): {"replace_one": "", "zero_out": "", **CHANGES},
-    ("terms", "unit"): {
-        "record": "",
-        "agent": "",
-        "person": "rows_per_person:count agents_per_person:count",
-    },
+    ("terms", "unit"): {"record": "", "agent": "", "person": PERSON},
     ("observer", "name"): {"messages": "", "sum": "colluders:natural"},
     ("question", "kind"): {
         "mean": "coefficient:number row:number curvature?:positive widened?:number",

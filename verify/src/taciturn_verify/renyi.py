@@ -64,4 +64,4 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
         costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
         if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
             break
-    return max(0.0, min(costs))
+    return float(max(0.0, min(costs)))
