@@ -7,9 +7,8 @@ from certificate_makers import curve_gaussian, epsilon_gaussian
 from mpmath import mp, mpf
 
 from taciturn_verify.gaussian import Lattice, choose_mu, solve_epsilon
-from taciturn_verify.inside import trace_curve
 from taciturn_verify.judging import bound_events
-from taciturn_verify.losses import Event, bound_epsilon, transform
+from taciturn_verify.losses import Event, bound_epsilon, trace_curve, transform
 from taciturn_verify.renyi import convert, find_differences
 
 

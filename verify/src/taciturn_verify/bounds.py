@@ -2,7 +2,7 @@
 
 import math
 
-from taciturn_verify.reading import Fields, RefusedError
+from taciturn_verify.reading import Fields, demand
 
 
 def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> float:
@@ -24,8 +24,8 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally" | "errors":
             rows, agent = question.rows_per_person, terms.unit == "agent"
-            if rows and terms.unit == "person" and rows != terms.rows_per_person:
-                raise RefusedError("a sum over persons needs as many places as the terms say")
+            fits = not rows or terms.unit != "person" or rows == terms.rows_per_person
+            demand(fits, "a sum over persons needs as many places as the terms say")
             n = k if not rows else math.ceil(m / rows) if agent else 1
             errors = 3 if laplace else math.sqrt(3)
             tally = 1 if zero_out else 2 if laplace else math.sqrt(2)
@@ -41,23 +41,22 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
 
 def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
-    kind, sampled = answer.question.kind, answer.rate < 1 or answer.batch > 0
-    plain = terms.unit == "record" and kind == "mean" and not answer.question.curvature
-    inside = terms.unit == "record" and leg.noise == "gaussian" and not answer.step
-    exchange = terms.relation == "replace_one" and leg.noise == "gaussian"
-    if kind in ("targets", "target sums") and terms.relation != "target_change":
-        raise RefusedError("targets need the relation target_change")
-    if kind == "perturbed" and (sampled or not inside):
-        raise RefusedError("perturbed needs the unit record, Gaussian noise, no batch and no step")
-    if sampled and not plain:
-        raise RefusedError("batches need the unit record and a mean without curvature")
-    if sampled and not exchange and (terms.relation != "zero_out" or answer.batch):
-        raise RefusedError("batches need replace_one with Gaussian noise, or zero_out and no size")
-    if answer.batch and round(answer.batch / answer.rate) > m:
-        raise RefusedError("batches need as many records")
+    kind, relation, sampled = answer.question.kind, terms.relation, answer.rate < 1 or answer.batch
+    record, gaussian = terms.unit == "record", leg.noise == "gaussian"
+    aimed = relation == "target_change" or kind not in ("targets", "target sums")
+    demand(aimed, "targets need the relation target_change")
+    inside = record and gaussian and not sampled and not answer.step
+    needs = "perturbed needs the unit record, Gaussian noise, no batch and no step"
+    demand(inside or kind != "perturbed", needs)
+    plain = record and kind == "mean" and not answer.question.curvature
+    demand(plain or not sampled, "batches need the unit record and a mean without curvature")
+    exchange = (relation == "replace_one" and gaussian) or not sampled
+    needs = "batches need replace_one with Gaussian noise, or zero_out and no size"
+    demand(exchange or (relation == "zero_out" and not answer.batch), needs)
+    demand(round(answer.batch / answer.rate) <= m, "batches need as many records")
     needed, given = bound_sensitivity(leg, answer, terms, m), answer.sensitivity
-    if not math.isclose(given, needed, rel_tol=1e-9):
-        raise RefusedError(f"the sensitivity of {kind} is {needed:.12g}, not {given:.12g}")
+    agrees = math.isclose(given, needed, rel_tol=1e-9)
+    demand(agrees, f"the sensitivity of {kind} is {needed:.12g}, not {given:.12g}")
 
 
 def bound_movement(leg: Fields, answer: Fields) -> float:

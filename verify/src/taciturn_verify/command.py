@@ -25,8 +25,7 @@ def find_file(path: Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict; return 0 if it follows, 1 if not, 2 if the file cannot be read."""
-    about = "Check that a privacy certificate follows."
-    parser = argparse.ArgumentParser("taciturn-verify", description=about)
+    parser = argparse.ArgumentParser("taciturn-verify")
     parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
     parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
     given = parser.parse_args(arguments)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
 from taciturn_verify.gaussian import Lattice, find_lattice, find_mus, rate_epsilon, solve_epsilon
 from taciturn_verify.losses import Event, bound_epsilon
-from taciturn_verify.reading import Fields, RefusedError, read
+from taciturn_verify.reading import Fields, RefusedError, demand, read
 from taciturn_verify.renyi import convert
 
 Interval = tuple[float, float]
@@ -62,17 +62,16 @@ def is_gaussian(leg: Fields) -> bool:
 
 def check_legs(certificate: Fields) -> None:
     """Refuse legs that stand where no rule is, or whose sensitivities are others."""
-    terms, legs, several = certificate.terms, certificate.legs, certificate.terms.agents_per_person
-    if (several > 1 or terms.unit == "agent") and (len(legs) > 1 or "choice" in vars(legs[0])):
-        raise RefusedError("an agent, or a person at several, must be in one part and no choice")
-    if several > 1 and not is_gaussian(legs[0]):
-        raise RefusedError("the cost at several agents of what is not Gaussian is unspecified")
+    terms, legs = certificate.terms, certificate.legs
+    alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
+    demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
+    demand(single or is_gaussian(legs[0]), "at several agents, costs but Gaussian are unspecified")
     for leg in legs:
         for answer in leg.answers:
+            sworn = answer.question.kind != "claimed" or certificate.claim.conditional
+            demand(sworn, "a sensitivity is claimed, but conditional is false")
             for m in {leg.records[agent] for agent in answer.agents}:
                 check_answer(leg, answer, terms, m)
-            if answer.question.kind == "claimed" and not certificate.claim.conditional:
-                raise RefusedError("a sensitivity is claimed, but conditional is false")
 
 
 def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
@@ -110,18 +109,15 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
 
 def compare(name: str, claimed: Any, needed: Any) -> None:
     """Refuse a figure, or a list of them, that is not within bounds to 1e-9."""
-    if claimed is None or needed is None:
-        if claimed is not needed:
-            raise RefusedError(f"{name} must be null if a leg is not Gaussian, and only then")
-        return
+    null = claimed is None
+    demand(null == (needed is None), f"{name} must be null if a leg is not Gaussian, only then")
     listed = isinstance(claimed, list)
-    for figure, (low, high) in zip(
-        *((claimed, needed) if listed else ([claimed], [needed])), strict=True
-    ):
+    rows = zip(claimed, needed, strict=True) if listed else [] if null else [(claimed, needed)]
+    for figure, (low, high) in rows:
         slack = 1e-9 * max(1.0, min(figure, 1e300))
         within = figure == low or low - slack <= figure <= high + slack
-        if not within or (figure == math.inf) != (high == math.inf):
-            raise RefusedError(f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
+        within = within and (figure == math.inf) == (high == math.inf)
+        demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 
 def take_dearest(prices: Sequence[Price]) -> Price:
@@ -190,9 +186,8 @@ def bound_events(events: Counter[Event], delta: float) -> Interval:
         return math.inf, math.inf
     fixed = [(event.ratio, event.rate, n) for event, n in events.items() if event.kind == "fixed"]
     plain = [e.ratio**2 * n for e, n in events.items() if e.kind == "gaussian" and e.rate == 1]
-    if fixed and len(fixed) + len(plain) < len(events):
-        raise RefusedError("batches of a fixed size beside others of another kind have no rule")
     if fixed:
+        demand(len(fixed) + len(plain) == len(events), "batches of a fixed size must stand alone")
         epsilon = convert(fixed, math.fsum(plain), delta)
         return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
     low, high = bound_epsilon(tuple(sorted(events.items())), delta)

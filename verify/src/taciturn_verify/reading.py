@@ -18,6 +18,12 @@ class UnreadableError(ValueError):
     """The file is no certificate that could be judged."""
 
 
+def demand(holds: Any, sentence: str) -> None:
+    """Refuse a certificate for which something does not hold."""
+    if not holds:
+        raise RefusedError(sentence)
+
+
 def parse(text: str) -> dict[str, Any]:
     """Return the JSON object in a text, or raise UnreadableError."""
 
@@ -34,17 +40,12 @@ def parse(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else refuse("no object")
 
 
-def is_number(given: Any) -> bool:
-    """Return whether it is a number of at least 0, which NaN and true are not."""
-    return type(given) in (int, float) and 0 <= given <= 1.7e308
-
-
 VALUES: Mapping[str, Callable[[Any], bool]] = {
-    "number": is_number,
-    "positive": lambda x: is_number(x) and x > 0,
-    "share": lambda x: is_number(x) and 0 < x <= 1,
-    "level": lambda x: is_number(x) and 0 < x < 1,
-    "figure": lambda x: is_number(x) or x == "infinity",
+    "number": lambda x: type(x) in (int, float) and 0 <= x <= 1.7e308,  # so not NaN
+    "positive": lambda x: VALUES["number"](x) and x > 0,
+    "share": lambda x: VALUES["number"](x) and 0 < x <= 1,
+    "level": lambda x: VALUES["number"](x) and 0 < x < 1,
+    "figure": lambda x: VALUES["number"](x) or x == "infinity",
     "natural": lambda x: type(x) is int and 0 <= x < 2**53,
     "count": lambda x: type(x) is int and 0 < x < 2**53,
     "pair": lambda x: type(x) is list and len(x) == 2 and all(map(VALUES["natural"], x)),
@@ -100,25 +101,23 @@ def read_as(form: str, given: Any, place: str) -> Any:
         return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
     if form in OBJECTS and type(given) is dict:
         return read_object(form, given, place)
-    if not VALUES.get(form, lambda _: False)(given):
-        raise RefusedError(f"{place} must be a {form}, not {given!r:.60}")
+    holds = VALUES.get(form, lambda _: False)(given)
+    demand(holds, f"{place} must be a {form}, not {given!r:.60}")
     return math.inf if given == "infinity" else given
 
 
 def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
     """Return the fields of an object, 0 where they may be left out."""
-    fields = OBJECTS["choice" if form == "leg" and "choice" in given else form]
+    fields = OBJECTS["choice" if form == "leg" and "choice" in given else form].split()
     for (owner, key), others in BESIDES.items():
         if owner == form:
-            if given.get(key) not in tuple(others):
-                raise RefusedError(f"{place}.{key} must be one of {', '.join(others)}")
-            fields += " " + others[given[key]]
-    forms = dict(field.split(":") for field in fields.split())
-    known = {name.rstrip("?"): field for name, field in forms.items()}
-    if missing := forms.keys() & known.keys() - given.keys():
-        raise RefusedError(f"{place} lacks the field {min(missing)}")
-    if unknown := given.keys() - known.keys():
-        raise RefusedError(f"{place} has the unknown field {unknown.pop()}")
+            named = given.get(key) in tuple(others)
+            demand(named, f"{place}.{key} must be one of {', '.join(others)}")
+            fields += others[given[key]].split()
+    known = dict(field.replace("?", "").split(":") for field in fields)
+    needed = {field.split(":")[0] for field in fields if "?" not in field}
+    demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
+    demand(given.keys() <= known.keys(), f"{place} has more: {given.keys() - known.keys()}")
     read = {name: read_as(known[name], given[name], f"{place}.{name}") for name in given}
     return Fields(**dict.fromkeys(known, 0) | read)
 
@@ -130,10 +129,10 @@ def read(document: Mapping[str, Any]) -> Fields:
     absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
     found.terms = Fields(**absent | vars(found.terms))
     count, mus = len(found.claim.per_agent_epsilon), found.claim.per_agent_mu
-    if not count or (mus is not None and len(mus) != count):
-        raise RefusedError("per_agent_epsilon and per_agent_mu must have an entry for every agent")
-    if not found.legs or len({leg.part for leg in found.legs}) < len(found.legs):
-        raise RefusedError("legs must be at least one, and no two on the same part")
+    demand(count, "there must be at least one agent")
+    demand(mus is None or len(mus) == count, "per_agent_mu must be as long as per_agent_epsilon")
+    parts = {leg.part for leg in found.legs}
+    demand(0 < len(parts) == len(found.legs), "legs must be one for each of at least one part")
     for leg in found.legs:
         complete(leg, count)
     return found
@@ -141,33 +140,26 @@ def read(document: Mapping[str, Any]) -> Fields:
 
 def complete(leg: Fields, count: int) -> None:
     """Write out the agents of a leg, their records and answers; a choice has none of these."""
-    named, leg.slots = getattr(leg, "agents", "all"), getattr(leg, "slots", [])
+    named, leg.answers = getattr(leg, "agents", "all"), []
     leg.agents = list(range(count)) if named == "all" else named
-    if not leg.agents or sorted({*leg.agents, count}) != [*leg.agents, count]:
-        raise RefusedError(f"the agents of a leg must be numbers below {count}, in order")
+    in_order = sorted({*leg.agents, count}) == [*leg.agents, count] and leg.agents
+    demand(in_order, f"the agents of a leg must be numbers below {count}, in order")
     records = getattr(leg, "records", [(len(leg.agents), 1)])
-    if sum(n for n, _ in records) != len(leg.agents) or [0 for pair in records if min(pair) < 1]:
-        raise RefusedError(f"the records of a leg must be those of {len(leg.agents)} agents")
-    leg.records, leg.answers = [m for n, m in records for _ in range(n)], []
-    for slot in leg.slots:
-        for answer in slot.answers:
-            if answer.question >= len(leg.questions):
-                raise RefusedError(f"question {answer.question} is not there")
+    counted = sum(n for n, _ in records) == len(leg.agents) and min(map(min, records)) > 0
+    demand(counted, f"the records of a leg must be those of {len(leg.agents)} agents")
+    leg.records = [m for n, m in records for _ in range(n)]
+    for slot in getattr(leg, "slots", []):
+        everybody = [[0, len(leg.agents) - 1]]
+        ranges = [everybody if a.agents == "all" else a.agents for a in slot.answers]
+        pairs = sorted(chain.from_iterable(ranges))
+        ends = [*chain.from_iterable(pairs), len(leg.agents) - 1]
+        apart = sorted(ends) == ends and all(a[1] < b[0] for a, b in pairwise(pairs))
+        demand(apart, "a slot names an agent twice, or one that is not there")
+        for answer, own in zip(slot.answers, ranges, strict=True):
+            demand(answer.question < len(leg.questions), "a question is not there")
             answer.question, answer.rate = leg.questions[answer.question], answer.rate or 1
+            answer.agents = [i for first, last in own for i in range(first, last + 1)]
             answer.times = slot.times
-            if answer.agents == "all":
-                answer.agents = [[0, len(leg.agents) - 1]]
             if leg.noise == "nonoise":
                 answer.scale = answer.step = 0
-        write_out(slot, len(leg.agents))
         leg.answers += slot.answers
-
-
-def write_out(slot: Fields, count: int) -> None:
-    """Write out the numbers of the agents of all answers."""
-    pairs = sorted(pair for answer in slot.answers for pair in answer.agents)
-    ends = [*chain.from_iterable(pairs), count - 1]
-    if sorted(ends) != ends or any(one[1] == two[0] for one, two in pairwise(pairs)):
-        raise RefusedError("a slot names an agent twice, or one that is not there")
-    for answer in slot.answers:
-        answer.agents = [i for first, last in answer.agents for i in range(first, last + 1)]
