@@ -23,9 +23,13 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
         for answer in slot.answers:
             for agent in answer.agents:
                 moves[agent], variances[agent] = bound_movement(leg, answer), answer.scale**2
-        hidden = add_others(variances, colluders)
-        for own, move, variance in zip(squares, moves, hidden, strict=True):
-            own.append(slot.times * find_ratio(move, math.sqrt(variance)) ** 2)
+        hidden = {}
+        for variance in set(variances):
+            others = sorted(variances)
+            others.remove(variance)
+            hidden[variance] = variance + math.fsum(others[: max(0, len(others) - colluders)])
+        for own, move, variance in zip(squares, moves, variances, strict=True):
+            own.append(slot.times * find_ratio(move, math.sqrt(hidden[variance])) ** 2)
         least = math.fsum(sorted(variances)[: max(1, len(variances) - colluders)])
         moved = math.fsum(sorted(moves)[-several:])
         together.append(slot.times * find_ratio(moved, math.sqrt(least)) ** 2)
@@ -34,26 +38,13 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
     return [math.sqrt(cost) for cost in costs], math.sqrt(math.fsum(total))
 
 
-def add_others(variances: Sequence[float], colluders: int) -> list[float]:
-    """Return every agent's variance and the others', without the k largest of the others."""
-    hidden = {}
-    for own in set(variances):
-        others = sorted(variances)
-        others.remove(own)
-        hidden[own] = own + math.fsum(others[: max(0, len(others) - colluders)])
-    return [hidden[own] for own in variances]
-
-
 def solve_epsilon(mu: float, delta: float) -> float:
     """Return the least ε ≥ 0 with Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) ≤ δ."""
-    if mu in (0, math.inf) or delta <= 0:
+    if not 0 < mu < 1e8 or delta <= 0:  # of a larger mu there are too many digits
         return 0.0 if mu == 0 else math.inf
-    if mu > 1e8:
-        raise OverflowError
     with mp.workdps(40 + int(max(0.0, -2 * math.log10(mu)))):  # the terms differ by a share of μ
 
         def rise(e: Any) -> Any:
-            """Return log δ(e)/δ."""
             less = mp.exp(e) * mp.ncdf(-e / mu - mpf(mu) / 2)
             return mp.log((mp.ncdf(-e / mu + mpf(mu) / 2) - less) / delta)
 
@@ -126,5 +117,4 @@ def find_lattice(leg: Fields) -> Lattice:
     for answer in stepped:
         drawn.update(dict.fromkeys(answer.agents, answer.times))
     steps = min((answer.scale / answer.step for answer in stepped), default=math.inf)
-    values = max(drawn.values(), default=0) and leg.values * max(drawn.values())
-    return Lattice(values, steps, bool(values) and leg.noise == "laplace")
+    return Lattice(leg.values * max(drawn.values(), default=0), steps, leg.noise == "laplace")

@@ -54,10 +54,8 @@ def verify(document: Mapping[str, Any]) -> Verdict:
 
 def is_gaussian(leg: Fields) -> bool:
     """Return whether a leg has a mu (infinite without noise)."""
-    if "choice" in vars(leg) or leg.noise == "nonoise":
-        return True
-    plain = (answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
-    return leg.noise == "gaussian" and all(plain)
+    plain = all(answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
+    return leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
 
 
 def check_legs(certificate: Fields) -> None:
@@ -76,11 +74,8 @@ def check_legs(certificate: Fields) -> None:
 
 def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
-    terms, claim, exact = (
-        certificate.terms,
-        certificate.claim,
-        [*map(is_gaussian, certificate.legs)],
-    )
+    terms, claim = certificate.terms, certificate.claim
+    exact = [is_gaussian(leg) for leg in certificate.legs]
     owed = [[Price(0.0, (0.0, 0.0), (0.01, 0.01))] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
         each, total = price_leg(leg, terms)
@@ -135,7 +130,12 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
         mus, mu = find_mus(leg, several, terms.relation)
         together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)
         return price_mus(mus, lattice, delta), together[0]
-    found = [bound_events(events, lattice.shrink(delta)) for events in list_events(leg, terms)]
+    events: list[Counter[Event]] = [Counter() for _ in leg.agents]
+    for answer in leg.answers:
+        for agent in answer.agents:
+            for event in make_events(leg, answer, terms, leg.records[agent]):
+                events[agent][event] += answer.times
+    found = [bound_events(own, lattice.shrink(delta)) for own in events]
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
     # a claim may be 1.01 times the upper bound
     ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
@@ -150,16 +150,6 @@ def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pric
     rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
     lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
     return [Price(mu, (epsilon, epsilon), (rates[mu], rates[mu])) for mu, epsilon in lifted]
-
-
-def list_events(leg: Fields, terms: Fields) -> list[Counter[Event]]:
-    """Return the events of every agent, and how often each occurs."""
-    found: list[Counter[Event]] = [Counter() for _ in leg.agents]
-    for answer in leg.answers:
-        for agent in answer.agents:
-            for event in make_events(leg, answer, terms, leg.records[agent]):
-                found[agent][event] += answer.times
-    return found
 
 
 def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:

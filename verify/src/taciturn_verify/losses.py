@@ -65,8 +65,12 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
     """
     masses: dict[int, float] = {}
     for way, order in ((1, turned), (-1, not turned)):
-        hull: list[tuple[float, float, int]] = []
-        for k, y in enumerate(trace(event, step, tail, order)):
+        hull, curve = list[tuple[float, float, int]](), [read_curve(event, 0.0, order)]
+        while event.kind != "inside" and curve[-1] > tail and len(curve) < LARGEST:
+            curve.append(read_curve(event, len(curve) * step, order))
+        if event.kind == "inside":
+            curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
+        for k, y in enumerate(curve):
             x = math.exp(k * step)
             while len(hull) > 1:
                 (x0, y0, _), (x1, y1, _) = hull[-2:]
@@ -79,16 +83,6 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
             q = (y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)
             masses[way * k] = q * x1 if way > 0 else q
     return masses | {0: 1 - math.fsum(masses.values())}
-
-
-def trace(event: Event, step: float, tail: float, turned: bool) -> list[float]:
-    """Return δ(e) at e = 0, step, ..., until it is at most the tail."""
-    if event.kind == "inside":
-        return trace_curve(event.ratio, event.jump, not event.two, step, tail)
-    values = [read_curve(event, 0.0, turned)]
-    while values[-1] > tail and len(values) < LARGEST:
-        values.append(read_curve(event, len(values) * step, turned))
-    return values
 
 
 # noise inside an objective
@@ -166,11 +160,9 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     """
     count = sum(times for _, times in parts)
 
-    def bound(s: float) -> float:  # by δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
-        most = grow(parts, step, s) + s * math.log(s) - (s + 1) * math.log1p(s)
-        return (most - math.log(delta)) / s
-
-    tilt = min(POWERS, key=bound)
+    # by δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
+    tops = {s: grow(parts, step, s) + s * math.log(s) - (s + 1) * math.log1p(s) for s in POWERS}
+    tilt = min(POWERS, key=lambda s: (tops[s] - math.log(delta)) / s)
     grown = grow(parts, step, tilt)
     # the losses above and below which the tilted mass is at most e^-36, by Chernoff's bound
     high = min((grow(parts, step, tilt + s) - grown + 36) / s for s in POWERS)

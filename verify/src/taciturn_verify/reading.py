@@ -140,15 +140,16 @@ def read(document: Mapping[str, Any]) -> Fields:
 
 def complete(leg: Fields, count: int) -> None:
     """Write out the agents of a leg, their records and answers; a choice has none of these."""
-    named, leg.answers = getattr(leg, "agents", "all"), []
-    leg.agents = list(range(count)) if named == "all" else named
+    if "choice" in vars(leg):
+        absent = {"agents": "all", "records": [(count, 1)], "slots": []}
+        vars(leg).update(absent, noise="nonoise", values=1)
+    leg.agents = list(range(count)) if leg.agents == "all" else leg.agents
     in_order = sorted({*leg.agents, count}) == [*leg.agents, count] and leg.agents
     demand(in_order, f"the agents of a leg must be numbers below {count}, in order")
-    records = getattr(leg, "records", [(len(leg.agents), 1)])
-    counted = sum(n for n, _ in records) == len(leg.agents) and min(map(min, records)) > 0
+    counted = sum(n for n, _ in leg.records) == len(leg.agents) and all(map(all, leg.records))
     demand(counted, f"the records of a leg must be those of {len(leg.agents)} agents")
-    leg.records = [m for n, m in records for _ in range(n)]
-    for slot in getattr(leg, "slots", []):
+    leg.records, leg.answers = [m for n, m in leg.records for _ in range(n)], []
+    for slot in leg.slots:
         everybody = [[0, len(leg.agents) - 1]]
         ranges = [everybody if a.agents == "all" else a.agents for a in slot.answers]
         pairs = sorted(chain.from_iterable(ranges))
