@@ -297,6 +297,12 @@ def test_refusals_are_no_other_errors():
         {"format": []},
         {"legs": 1},
         {1: 2},
+        change(EXACT["mean"], ("claim", "mu"), "null"),
+        change(EXACT["mean"], ("claim", "per_agent_mu"), "null"),
+        change(EXACT["mean"], ("legs", 0, "agents"), []),
+        change(EXACT["mean"], ("legs", 0, "agents"), "null"),
+        change(EXACT["mean"], ("legs", 0, "records"), [[1, 0]]),
+        change(EXACT["mean"], ("legs", 0, "records"), []),
         copy.deepcopy(EXACT["mean"]) | {"claim": []},
     ):
         assert verify(broken).verdict == "does not follow"

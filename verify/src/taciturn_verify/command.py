@@ -1,7 +1,6 @@
 """The command taciturn-verify."""
 
 import argparse
-import dataclasses
 import json
 import re
 import sys
@@ -37,13 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     found = verify(document)
     if given.json:
-        text = json.dumps(dataclasses.asdict(found))
+        text = json.dumps(found._asdict())
         plain = json.loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
         print(json.dumps(plain, indent=1))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
     return 1 if found.verdict == "does not follow" else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
@@ -15,8 +14,7 @@ from taciturn_verify.renyi import convert
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The verdict, its reason in one sentence, and computed bounds (least, most) of the figures."""
 
     verdict: str
@@ -95,11 +93,11 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     }
     for name, needed in figures.items():
         compare(name, getattr(claim, name), needed)
-    largest = (max(claim.per_agent_epsilon),) * 2
+    largest, least = max(claim.per_agent_epsilon), min(claim.per_agent_epsilon)
     if terms.agents_per_person == 1:
-        compare("epsilon", claim.epsilon, largest)
+        compare("epsilon", claim.epsilon, (largest, largest))
     if terms.dealt:
-        compare("per_agent_epsilon", claim.per_agent_epsilon, [largest] * len(agents))
+        compare("per_agent_epsilon", least, (largest, largest))
 
 
 def compare(name: str, claimed: Any, needed: Any) -> None:

@@ -66,10 +66,10 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
     masses: dict[int, float] = {}
     for way, order in ((1, turned), (-1, not turned)):
         hull, curve = list[tuple[float, float, int]](), [read_curve(event, 0.0, order)]
-        while event.kind != "inside" and curve[-1] > tail and len(curve) < LARGEST:
-            curve.append(read_curve(event, len(curve) * step, order))
         if event.kind == "inside":
             curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
+        while curve[-1] > tail and len(curve) < LARGEST:
+            curve.append(read_curve(event, len(curve) * step, order))
         for k, y in enumerate(curve):
             x = math.exp(k * step)
             while len(hull) > 1:

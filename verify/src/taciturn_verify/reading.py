@@ -95,7 +95,7 @@ BESIDES = {
 def read_as(form: str, given: Any, place: str) -> Any:
     """Return what stands at a place, or refuse it."""
     form, *words = form.split("|")
-    if given in words or ("null" in words and given is None):
+    if ("all" in words and given == "all") or ("null" in words and given is None):
         return given
     if form.endswith("*") and type(given) is list:
         return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
