@@ -8,8 +8,14 @@ from mpmath import mp, mpf
 
 from taciturn_verify.gaussian import Lattice, choose_mu, solve_epsilon
 from taciturn_verify.judging import bound_events
-from taciturn_verify.losses import Event, bound_epsilon, trace_curve, transform
-from taciturn_verify.renyi import convert, find_differences
+from taciturn_verify.losses import (
+    Event,
+    bound_epsilon,
+    convert,
+    find_differences,
+    trace_curve,
+    transform,
+)
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0])

@@ -45,14 +45,16 @@ def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     record, gaussian = terms.unit == "record", leg.noise == "gaussian"
     aimed = relation == "target_change" or kind not in ("targets", "target sums")
     demand(aimed, "targets need the relation target_change")
-    inside = record and gaussian and not sampled and not answer.step
-    needs = "perturbed needs the unit record, Gaussian noise, no batch and no step"
-    demand(inside or kind != "perturbed", needs)
-    plain = record and kind == "mean" and not answer.question.curvature
-    demand(plain or not sampled, "batches need the unit record and a mean without curvature")
-    exchange = (relation == "replace_one" and gaussian) or not sampled
-    needs = "batches need replace_one with Gaussian noise, or zero_out and no size"
-    demand(exchange or (relation == "zero_out" and not answer.batch), needs)
+    inside = kind != "perturbed" or (record and gaussian and not sampled and not answer.step)
+    demand(inside, "perturbed needs the unit record, Gaussian noise, no batch and no step")
+    plain = not sampled or (record and kind == "mean" and not answer.question.curvature)
+    demand(plain, "batches need the unit record and a mean without curvature")
+    drawn = (relation == "zero_out" and not answer.batch) or (
+        relation == "replace_one" and gaussian
+    )
+    demand(
+        drawn or not sampled, "batches need replace_one and Gaussian noise, or zero_out, no size"
+    )
     demand(round(answer.batch / answer.rate) <= m, "batches need as many records")
     needed, given = bound_sensitivity(leg, answer, terms, m), answer.sensitivity
     agrees = math.isclose(given, needed, rel_tol=1e-9)
@@ -62,9 +64,8 @@ def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
 def bound_movement(leg: Fields, answer: Fields) -> float:
     """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
     v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
-    poisson = answer.rate < 1 and not answer.batch
-    moved = answer.sensitivity + (4 if poisson else 2) * answer.step * v
-    return float(moved) if answer.sensitivity else 0.0
+    steps = 4 if answer.rate < 1 and not answer.batch else 2
+    return answer.sensitivity and float(answer.sensitivity + steps * answer.step * v)
 
 
 def find_ratio(movement: float, scale: float) -> float:

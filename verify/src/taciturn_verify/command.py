@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,8 @@ def find_file(path: Path) -> Path:
     """Return a file itself, or a folder's certificate of the highest number."""
     if not path.is_dir():
         return path
-    names = [re.fullmatch(r"certificate-(\d+)\.json", file.name) for file in path.iterdir()]
-    numbers = [int(name[1]) for name in names if name]
+    names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
+    numbers = [int(name) for name in names if name.isdecimal()]
     if not numbers:
         raise UnreadableError(f"{path} holds no certificate-N.json")
     return path / f"certificate-{max(numbers)}.json"

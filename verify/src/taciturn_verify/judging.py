@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
 from taciturn_verify.gaussian import Lattice, find_lattice, find_mus, rate_epsilon, solve_epsilon
-from taciturn_verify.losses import Event, bound_epsilon
+from taciturn_verify.losses import Event, bound_epsilon, convert
 from taciturn_verify.reading import Fields, RefusedError, demand, read
-from taciturn_verify.renyi import convert
-
-Interval = tuple[float, float]
 
 
 class Verdict(NamedTuple):
@@ -26,8 +23,10 @@ class Price(NamedTuple):
     """What one leg, or all, cost: mu, bounds on epsilon, and bounds on the attacker's rate."""
 
     mu: float
-    epsilon: Interval
-    rate: Interval
+    low: float
+    high: float
+    low_rate: float
+    high_rate: float
 
 
 def verify(document: Mapping[str, Any]) -> Verdict:
@@ -74,19 +73,20 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
     terms, claim = certificate.terms, certificate.claim
     exact = [is_gaussian(leg) for leg in certificate.legs]
-    owed = [[Price(0.0, (0.0, 0.0), (0.01, 0.01))] for _ in claim.per_agent_epsilon]
+    owed = [[Price(0.0, 0.0, 0.0, 0.01, 0.01)] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
         each, total = price_leg(leg, terms)
         for agent, price in zip(leg.agents, each, strict=True):
             owed[agent].append(price)
-    agents = [take_dearest(prices) for prices in owed]
-    dearest = take_dearest(agents)
+    agents = [Price(*map(max, zip(*prices, strict=True))) for prices in owed]
+    dearest = Price(*map(max, zip(*agents, strict=True)))
     total = total if terms.agents_per_person > 1 else dearest
     agents = [dearest] * len(agents) if terms.dealt else agents
-    rate = total.rate if any(exact) else (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    plain = (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    rate = (total.low_rate, total.high_rate) if any(exact) else plain
     figures |= {
-        "epsilon": total.epsilon,
-        "per_agent_epsilon": [price.epsilon for price in agents],
+        "epsilon": (total.low, total.high),
+        "per_agent_epsilon": [(price.low, price.high) for price in agents],
         "mu": (total.mu, total.mu) if all(exact) else None,
         "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
         "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
@@ -113,13 +113,6 @@ def compare(name: str, claimed: Any, needed: Any) -> None:
         demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 
-def take_dearest(prices: Sequence[Price]) -> Price:
-    """Return the largest figures."""
-    mus, *ends = zip(*prices, strict=True)
-    epsilon, rate = ((max(low for low, _ in both), max(high for _, high in both)) for both in ends)
-    return Price(max(mus), epsilon, rate)
-
-
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
     delta, several = terms.delta, terms.agents_per_person
@@ -137,9 +130,8 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
     # a claim may be 1.01 times the upper bound
     ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
-    rates = [(rate_epsilon(low, delta), rate_epsilon(high, delta)) for low, high in ends]
-    each = [Price(0.0, *both) for both in zip(ends, rates, strict=True)]
-    return each, take_dearest(each)
+    each = [Price(0.0, *both, *(rate_epsilon(end, delta) for end in both)) for both in ends]
+    return each, each[0]
 
 
 def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
@@ -147,7 +139,7 @@ def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pric
     curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
     rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
     lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
-    return [Price(mu, (epsilon, epsilon), (rates[mu], rates[mu])) for mu, epsilon in lifted]
+    return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
 
 
 def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
@@ -166,7 +158,7 @@ def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Even
     return [Event(leg.noise, ratio, answer.rate, two)]
 
 
-def bound_events(events: Counter[Event], delta: float) -> Interval:
+def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
     """Return bounds on ε(δ) of the events of one agent."""
     if not events or delta <= 0:
         return 0.0, 0.0

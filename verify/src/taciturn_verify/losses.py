@@ -15,8 +15,9 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from mpmath import mp, mpf
+
 from taciturn_verify.reading import RefusedError
-from taciturn_verify.renyi import add_logs
 
 # logarithms of the masses of P at whole numbers of steps, and how often the event occurs
 Parts = Sequence[tuple[dict[int, float], int]]
@@ -85,9 +86,6 @@ def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, flo
     return masses | {0: 1 - math.fsum(masses.values())}
 
 
-# noise inside an objective
-
-
 def find_first(m: float, j: int, u: float, jump: float) -> float:
     """Return x + y - xy, of whose integrals that of P₁ is the largest."""
     sides = u * math.cos(j * math.pi / 64), u * math.sin((j + 1) * math.pi / 64)
@@ -145,6 +143,12 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
     turned = [x * cmath.rect(1, -math.pi * k / len(odd)) for k, x in enumerate(odd)]
     pairs = list(zip(even, turned, strict=True))
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
+
+
+def add_logs(terms: Sequence[float]) -> float:
+    """Return log Σ e^term."""
+    most = max(terms)
+    return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
 def grow(parts: Parts, step: float, power: float) -> float:
@@ -233,3 +237,54 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
             # the distance is a multiple of the step
             step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
+
+
+def find_differences(u: float, limit: int) -> list[float]:
+    """Return log B(l) of even l (0 of odd) of batches of a fixed size.
+
+    They cancel: B(l) is at least (e^ρ(2) - 1)^(l/2), while its terms are up to 2^l e^((l-1)ρ(l)).
+    """
+    bits = 100 + limit - int(limit / 2 * min(0.0, math.log2(math.expm1(u * u))))
+    with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
+        row, logs = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 1)], []
+        for order in range(limit + 1):
+            logs.append(0.0 if order % 2 else float(mp.log(row[0])))
+            row = [a - b for a, b in pairwise(row)]
+    return logs
+
+
+def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
+    """Return log A(a), a = 0, ..., limit, of a batch that is the share gamma, at the ratio u."""
+    logs, rho, grown = find_differences(u, limit + 2), u * u / 2, [0.0, 0.0]
+    least = [0.0, 0.0, min(math.log(4 * math.expm1(2 * rho)), math.log(2) + 2 * rho)]
+    for j in range(3, limit + 1):
+        mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2
+        least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
+    for a in range(2, limit + 1):
+        ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
+        grown.append(add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+    return grown
+
+
+def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
+    """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
+    if any(not 1e-4 < u < 8 for u, _, _ in batches):  # for these, the digits are too many
+        raise OverflowError
+    # in turn, for at higher orders divergences are larger, and -log(δa)/(a-1) is above -δ
+    for limit in (32, 128, 512, 1024):
+        grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
+        total = [math.fsum(logs) for logs in zip(*grown, strict=True)]
+
+        def diverge(a: float, total: Sequence[float] = total) -> float:
+            low = min(int(a), len(total) - 2)
+            chord = total[low] + (a - low) * (total[low + 1] - total[low])
+            return chord / (a - 1) + a * plain / 2
+
+        if delta**2 > -math.expm1(-diverge(1.1)):
+            return 0.0
+        steps = range(int(math.log(10 * limit - 10, 1.001)))
+        orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
+        costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
+        if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
+            break
+    return float(max(0.0, min(costs)))
