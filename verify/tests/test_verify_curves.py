@@ -12,7 +12,7 @@ from taciturn_verify.losses import (
     Event,
     bound_epsilon,
     convert,
-    find_differences,
+    grow_batches,
     trace_curve,
     transform,
 )
@@ -249,16 +249,27 @@ def test_one_objective_is_enclosed_by_its_curve(zero_out):
     assert 0.9 <= high <= 0.9 * 1.0102
 
 
-def test_differences_cancel_to_the_sum_that_defines_them():
-    for u in (0.01, 0.3, 1.5):
-        logs = find_differences(u, 20)
-        for order in (2, 8, 20):
-            with mp.workdps(200):
-                terms = [
-                    (-1) ** i * mp.binomial(order, i) * mp.exp((i - 1) * i * mpf(u) ** 2 / 2)
+def test_a_batch_grows_by_the_sum_that_defines_it():
+    for u, gamma in ((0.01, 0.3), (0.3, 0.02), (1.5, 0.9)):
+        logs = grow_batches(u, gamma, 20)
+        with mp.workdps(200):
+            rho = [mpf(j) * mpf(u) ** 2 / 2 for j in range(24)]
+            b = [
+                mp.fsum(
+                    (-1) ** i * mp.binomial(order, i) * mp.exp((i - 1) * rho[i])
                     for i in range(order + 1)
-                ]
-                assert logs[order] == pytest.approx(float(mp.log(mp.fsum(terms))), rel=1e-9)
+                )
+                for order in range(24)
+            ]
+            for a in (2, 3, 8, 20):
+                total = 1 + mpf(gamma) ** 2 * mp.binomial(a, 2) * min(
+                    4 * mp.expm1(rho[2]), 2 * mp.exp(rho[2])
+                )
+                for j in range(3, a + 1):
+                    mixed = 4 * mp.sqrt(b[2 * (j // 2)] * b[2 * ((j + 1) // 2)])
+                    power = min(mixed, 2 * mp.exp((j - 1) * rho[j]))
+                    total += mpf(gamma) ** j * mp.binomial(a, j) * power
+                assert logs[a] == pytest.approx(float(mp.log(total)), rel=1e-9)
 
 
 def test_batches_cost_the_least_over_all_orders():

@@ -297,6 +297,8 @@ def test_refusals_are_no_other_errors():
         {"format": []},
         {"legs": 1},
         {1: 2},
+        change(EXACT["mean"], ("terms", "relation"), "record"),
+        change(EXACT["mean"], ("terms", "unit"), "zero_out"),
         change(EXACT["mean"], ("claim", "mu"), "null"),
         change(EXACT["mean"], ("claim", "per_agent_mu"), "null"),
         change(EXACT["mean"], ("legs", 0, "agents"), []),

@@ -59,31 +59,34 @@ def read_curve(event: Event, e: float, turned: bool) -> float:
 
 
 def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, float]:
-    """Return the masses of P, but for tails, at whole numbers of steps (turned: of Q).
+    """Return log of the masses of P, but for tails, at numbers of steps (turned: of Q).
 
     The curve is the lower convex hull, in e^e, of its values; its slopes are those of -Q(L > e).
     Losses below 0 are those above 0 of Q and P.
     """
     masses: dict[int, float] = {}
+
+    def slope(one: tuple[float, float, int], two: tuple[float, float, int]) -> float:
+        return (two[1] - one[1]) / (two[0] - one[0])
+
     for way, order in ((1, turned), (-1, not turned)):
         hull, curve = list[tuple[float, float, int]](), [read_curve(event, 0.0, order)]
         if event.kind == "inside":
             curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
         while curve[-1] > tail and len(curve) < LARGEST:
             curve.append(read_curve(event, len(curve) * step, order))
-        for k, y in enumerate(curve):
-            x = math.exp(k * step)
-            while len(hull) > 1:
-                (x0, y0, _), (x1, y1, _) = hull[-2:]
-                if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                    break
+        if curve[-1] > tail:
+            raise OverflowError
+        for k, y in [*enumerate(curve), (len(curve), curve[-1])]:  # level where the tail is left
+            point = math.exp(k * step), y, k
+            while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
                 hull.pop()
-            hull.append((x, y, k))
-        hull.append((2 * x, y, k + 1))  # beyond, it is level: less than the tail is left
-        for (x0, y0, _), (x1, y1, k), (x2, y2, _) in zip(hull, hull[1:], hull[2:], strict=False):
-            q = (y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)
-            masses[way * k] = q * x1 if way > 0 else q
-    return masses | {0: 1 - math.fsum(masses.values())}
+            hull.append(point)
+        for before, point, after in zip(hull, hull[1:], hull[2:], strict=False):
+            q = slope(point, after) - slope(before, point)
+            masses[way * point[2]] = q * point[0] if way > 0 else q
+    masses[0] = 1 - math.fsum(masses.values())
+    return {k: math.log(p) for k, p in masses.items() if p > 0}
 
 
 def find_first(m: float, j: int, u: float, jump: float) -> float:
@@ -122,12 +125,11 @@ def integrate(p: Callable[[float], float], step: float, count: int) -> list[floa
 
 def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float) -> list[float]:
     """Return δ(e) at e = 0, step, ..., until it is below the tail: the smaller of both bounds."""
-    count = 1
-    while find_second(count * step, u, jump, zero_out) > tail:
+    last, count = partial(find_second, u=u, jump=jump, zero_out=zero_out), 1
+    while last(count * step) > tail:
         count += count // 4 + 1
-        if count > 1 << 16:
-            raise OverflowError
-    last = partial(find_second, u=u, jump=jump, zero_out=zero_out)
+    if count > 1 << 16:
+        raise OverflowError
     second = integrate(last, step, count)
     if zero_out:
         return second
@@ -229,8 +231,7 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
     with suppress(ArithmeticError, ValueError):  # losses beyond what floats hold
         for _ in range(8 if delta > 1e-200 else 0):
-            masses = [(weigh(event, step, tail, turned), n) for event, n in events]
-            parts = [({k: math.log(p) for k, p in m.items() if p > 0}, n) for m, n in masses]
+            parts = [(weigh(event, step, tail, turned), n) for event, n in events]
             low, high = compose(parts, step, delta, 2 * tail * count)
             if high < math.inf and high - low <= GOAL * high:
                 return low, high
@@ -239,23 +240,16 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 
 
-def find_differences(u: float, limit: int) -> list[float]:
-    """Return log B(l) of even l (0 of odd) of batches of a fixed size.
-
-    They cancel: B(l) is at least (e^ρ(2) - 1)^(l/2), while its terms are up to 2^l e^((l-1)ρ(l)).
-    """
-    bits = 100 + limit - int(limit / 2 * min(0.0, math.log2(math.expm1(u * u))))
-    with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
-        row, logs = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 1)], []
-        for order in range(limit + 1):
-            logs.append(0.0 if order % 2 else float(mp.log(row[0])))
-            row = [a - b for a, b in pairwise(row)]
-    return logs
-
-
 def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
     """Return log A(a), a = 0, ..., limit, of a batch that is the share gamma, at the ratio u."""
-    logs, rho, grown = find_differences(u, limit + 2), u * u / 2, [0.0, 0.0]
+    rho, logs, grown = u * u / 2, list[float](), [0.0, 0.0]
+    # differences cancel: B(l) ≥ (e^ρ(2) - 1)^(l/2), with terms up to 2^l e^((l-1)ρ(l))
+    bits = 100 + limit - int(limit / 2 * min(0.0, math.log2(math.expm1(u * u))))
+    with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
+        row = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 3)]
+        while row:
+            logs.append(float(mp.log(abs(row[0]))))  # log B(l)
+            row = [a - b for a, b in pairwise(row)]
     least = [0.0, 0.0, min(math.log(4 * math.expm1(2 * rho)), math.log(2) + 2 * rho)]
     for j in range(3, limit + 1):
         mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2

@@ -53,42 +53,42 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "flag": lambda x: type(x) is bool,
     "format": lambda x: x == "taciturn certificate 1",
     "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
+    "word": lambda x: type(x) is str,
 }
-# the fields of objects: * is a list; ? may be left out
+# the fields of objects, and those besides by their words: * is a list, ? may be left out
 OBJECTS = {
     "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
     "statement:text*",
-    "terms": "relation:text unit:text delta:level dealt:flag",
+    "terms": "relation:word unit:word delta:level dealt:flag",
+    "relation replace_one": "",
+    "relation zero_out": "",
+    "relation bounded_change": "beta:number",
+    "relation target_change": "beta:number",
+    "unit record": "",
+    "unit agent": "",
+    "unit person": "rows_per_person:count agents_per_person:count",
     "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
     "attacker_tpr:number reproduction:flag conditional:flag",
     "leg": "part:text agents:natural*|all records:pair* observer:observer noise:noise "
     "values:count questions:question* slots:slot*",
     "choice": "part:text choice:rate",
     "rate": "rate:number",
-    "observer": "name:text",
-    "question": "kind:text",
+    "observer": "name:word",
+    "name messages": "",
+    "name sum": "colluders:natural",
+    "question": "kind:word",
+    "kind mean": "coefficient:number row:number curvature?:positive widened?:number",
+    "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
+    "residual:number output_noise:positive",
+    "kind moments": "row:number target:number",
+    "kind tally": "rows_per_person?:count",
+    "kind errors": "rows_per_person?:count",
+    "kind targets": "steps:count targets:count",
+    "kind target sums": "row:number target:number",
+    "kind claimed": "by:text",
     "slot": "times:count answers:answer*",
     "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
     "rate?:share batch?:natural",
-}
-# the fields that they have besides, by what stands at a key
-PERSON = "rows_per_person:count agents_per_person:count"
-CHANGES = dict.fromkeys(("bounded_change", "target_change"), "beta:number")
-BESIDES = {
-    ("terms", "relation"): {"replace_one": "", "zero_out": "", **CHANGES},
-    ("terms", "unit"): {"record": "", "agent": "", "person": PERSON},
-    ("observer", "name"): {"messages": "", "sum": "colluders:natural"},
-    ("question", "kind"): {
-        "mean": "coefficient:number row:number curvature?:positive widened?:number",
-        "perturbed": "coefficient:number row:number rho:positive smoothness:number "
-        "residual:number output_noise:positive",
-        "moments": "row:number target:number",
-        "tally": "rows_per_person?:count",
-        "errors": "rows_per_person?:count",
-        "targets": "steps:count targets:count",
-        "target sums": "row:number target:number",
-        "claimed": "by:text",
-    },
 }
 
 
@@ -100,7 +100,7 @@ def read_as(form: str, given: Any, place: str) -> Any:
     if form.endswith("*") and type(given) is list:
         return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
     if form in OBJECTS and type(given) is dict:
-        return read_object(form, given, place)
+        return read_object("choice" if form == "leg" and "choice" in given else form, given, place)
     holds = VALUES.get(form, lambda _: False)(given)
     demand(holds, f"{place} must be a {form}, not {given!r:.60}")
     return math.inf if given == "infinity" else given
@@ -108,12 +108,11 @@ def read_as(form: str, given: Any, place: str) -> Any:
 
 def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
     """Return the fields of an object, 0 where they may be left out."""
-    fields = OBJECTS["choice" if form == "leg" and "choice" in given else form].split()
-    for (owner, key), others in BESIDES.items():
-        if owner == form:
-            named = given.get(key) in tuple(others)
-            demand(named, f"{place}.{key} must be one of {', '.join(others)}")
-            fields += others[given[key]].split()
+    fields = OBJECTS[form].split()
+    for name in [field[:-5] for field in fields if field.endswith(":word")]:
+        kind = f"{name} {given.get(name)}"
+        demand(kind in OBJECTS, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
+        fields += OBJECTS[kind].split()
     known = dict(field.replace("?", "").split(":") for field in fields)
     needed = {field.split(":")[0] for field in fields if "?" not in field}
     demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
