@@ -8,14 +8,7 @@ from mpmath import mp, mpf
 
 from taciturn_verify.gaussian import Lattice, choose_mu, solve_epsilon
 from taciturn_verify.judging import bound_events
-from taciturn_verify.losses import (
-    Event,
-    bound_epsilon,
-    convert,
-    grow_batches,
-    trace_curve,
-    transform,
-)
+from taciturn_verify.losses import Event, bound_epsilon, convert, grow_batches, transform
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.1, 1.0, 7.0, 100.0])
@@ -199,7 +192,7 @@ def test_nothing_costs_nothing_and_no_noise_everything():
 def test_the_curve_of_an_objective_is_the_smaller_of_its_integrals(zero_out):
     u, jump, step = 0.4, 0.05, 0.01
     grown, far = math.expm1(jump), 6.0
-    curve = trace_curve(u, jump, zero_out, step, 1e-12)
+    curve = Event("inside", u, two=not zero_out, jump=jump).trace_inside(step, 1e-12)
 
     def tail(t, a):
         return math.erfc(max(0, t / a - a / 2) / math.sqrt(2))
@@ -243,7 +236,7 @@ def test_the_curve_of_an_objective_is_the_smaller_of_its_integrals(zero_out):
 
 @pytest.mark.parametrize("zero_out", [False, True])
 def test_one_objective_is_enclosed_by_its_curve(zero_out):
-    curve = trace_curve(0.4, 0.05, zero_out, 0.001, 1e-14)
+    curve = Event("inside", 0.4, two=not zero_out, jump=0.05).trace_inside(0.001, 1e-14)
     low, high = bound_epsilon(((Event("inside", 0.4, two=not zero_out, jump=0.05), 1),), curve[900])
     assert low == bound_epsilon(((Event("gaussian", 0.4), 1),), curve[900])[0] > 0.5
     assert 0.9 <= high <= 0.9 * 1.0102

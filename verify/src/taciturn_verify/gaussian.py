@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mpmath import mp, mpf
 
 from taciturn_verify.bounds import bound_movement, find_ratio
-from taciturn_verify.reading import Fields
+from taciturn_verify.reading import Fields, demand
 
 
 def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], float]:
@@ -23,16 +23,13 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
         for answer in slot.answers:
             for agent in answer.agents:
                 moves[agent], variances[agent] = bound_movement(leg, answer), answer.scale**2
-        hidden = {}
-        for variance in set(variances):
-            others = sorted(variances)
-            others.remove(variance)
-            hidden[variance] = variance + math.fsum(others[: max(0, len(others) - colluders)])
+        ordered, kept = sorted(variances), max(0, len(variances) - colluders)
+        least, less = math.fsum(ordered[:kept]), math.fsum(ordered[: max(0, kept - 1)])
         for own, move, variance in zip(squares, moves, variances, strict=True):
-            own.append(slot.times * find_ratio(move, math.sqrt(hidden[variance])) ** 2)
-        least = math.fsum(sorted(variances)[: max(1, len(variances) - colluders)])
-        moved = math.fsum(sorted(moves)[-several:])
-        together.append(slot.times * find_ratio(moved, math.sqrt(least)) ** 2)
+            hidden = max(least, variance + less)  # as one kept, or one of the k largest
+            own.append(slot.times * find_ratio(move, math.sqrt(hidden)) ** 2)
+        moved, hidden = math.fsum(sorted(moves)[-several:]), math.fsum(ordered[: max(1, kept)])
+        together.append(slot.times * find_ratio(moved, math.sqrt(hidden)) ** 2)
     costs = [math.fsum(own) for own in squares]
     total = together if leg.observer.name == "sum" else sorted(costs)[-several:]
     return [math.sqrt(cost) for cost in costs], math.sqrt(math.fsum(total))
@@ -55,8 +52,7 @@ def solve_epsilon(mu: float, delta: float) -> float:
 def choose_mu(rate: float, relation: str) -> float:
     """Return 2 Φ⁻¹(1/(1 + e^(-r'/2))) of a choice at rate r; r' is r for zero_out, else 2r."""
     half = rate / (2 if relation == "zero_out" else 1)
-    if half > 500:
-        raise OverflowError
+    demand(half <= 500, "the rate of a choice is beyond what can be computed")
     with mp.workdps(40 + int(half)):  # the probability is within e^-half of 1
         return float(2 * mp.sqrt(2) * mp.erfinv(mp.tanh(mpf(half) / 2)))
 

@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 from mpmath import mp, mpf
 
-from taciturn_verify.reading import RefusedError
+from taciturn_verify.reading import RefusedError, demand
 
-# logarithms of the masses of P at whole numbers of steps, and how often the event occurs
-Parts = Sequence[tuple[dict[int, float], int]]
+Parts = Sequence[tuple[dict[int, float], int]]  # log masses at numbers of steps; how often
 LARGEST = 1 << 20  # the longest transform times the number of different events
 GOAL = 0.01  # how far apart, relative to the upper, bounds may be
 POWERS = [2.0**j for j in range(-3, 14)]
@@ -35,106 +34,95 @@ class Event(NamedTuple):
     two: bool = False
     jump: float = 0.0
 
+    def read_curve(self, e: float, turned: bool) -> float:
+        """Return δ(e) of an event, e ≥ 0; turned: of Q and P."""
+        kind, u, q, two, _ = self
 
-def read_curve(event: Event, e: float, turned: bool) -> float:
-    """Return δ(e) of an event, e ≥ 0; turned: of Q and P."""
-    kind, u, q, two, _ = event
+        def spread(x: float) -> float:
+            return math.erfc(-x / math.sqrt(2)) / 2
 
-    def spread(x: float) -> float:
-        return math.erfc(-x / math.sqrt(2)) / 2
+        if two and q < 1:  # the loss is e at x; with w = e^(ux/2), c w² + (1 - e^e) w - c e^e = 0
+            c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(e)
+            x = 2 / u * math.log((grown + math.sqrt(grown**2 + 4 * (grown + 1) * c * c)) / (2 * c))
+            most, least = (q * spread(centre - x) for centre in (u / 2, -u / 2))
+            return most - math.exp(e) * least - grown * (1 - q) * spread(-x)
+        # P - e^e Q = share (P₁ - e^e' P₀), or share (P₀ - e^e' P₁)
+        share = 1 - (1 - q) * math.exp(e) if turned else q
+        if share <= 0:
+            return 0.0
+        e = e + math.log(q / share) if turned else math.log1p(math.expm1(e) / q)
+        if kind == "laplace":
+            return share * max(0.0, -math.expm1((e - u) / 2))
+        return share * (spread(u / 2 - e / u) - math.exp(e) * spread(-u / 2 - e / u))
 
-    if two and q < 1:  # the loss is e at x; with w = e^(ux/2), c w² + (1 - e^e) w - c e^e = 0
-        c, grown = q / (1 - q) * math.exp(-u * u / 8), math.expm1(e)
-        x = 2 / u * math.log((grown + math.sqrt(grown**2 + 4 * (grown + 1) * c * c)) / (2 * c))
-        most, least = (q * spread(centre - x) for centre in (u / 2, -u / 2))
-        return most - math.exp(e) * least - grown * (1 - q) * spread(-x)
-    # P - e^e Q = share (P₁ - e^e' P₀), or share (P₀ - e^e' P₁)
-    share = 1 - (1 - q) * math.exp(e) if turned else q
-    if share <= 0:
-        return 0.0
-    e = e + math.log(q / share) if turned else math.log1p(math.expm1(e) / q)
-    if kind == "laplace":
-        return share * max(0.0, -math.expm1((e - u) / 2))
-    return share * (spread(u / 2 - e / u) - math.exp(e) * spread(-u / 2 - e / u))
+    def weigh(self, step: float, tail: float, turned: bool) -> dict[int, float]:
+        """Return log of P's masses (turned: Q's), but for tails, at whole numbers of steps.
 
+        In e^e, the hull of the curve has the slopes -Q(L > e). Losses below 0 are those of Q and P.
+        """
+        masses: dict[int, float] = {}
 
-def weigh(event: Event, step: float, tail: float, turned: bool) -> dict[int, float]:
-    """Return log of the masses of P, but for tails, at numbers of steps (turned: of Q).
+        def slope(one: tuple[float, float, int], two: tuple[float, float, int]) -> float:
+            return (two[1] - one[1]) / (two[0] - one[0])
 
-    The curve is the lower convex hull, in e^e, of its values; its slopes are those of -Q(L > e).
-    Losses below 0 are those above 0 of Q and P.
-    """
-    masses: dict[int, float] = {}
+        for way, order in ((1, turned), (-1, not turned)):
+            hull, curve = list[tuple[float, float, int]](), [self.read_curve(0.0, order)]
+            if self.kind == "inside":
+                curve = self.trace_inside(step, tail)
+            while curve[-1] > tail and len(curve) < LARGEST:
+                curve.append(self.read_curve(len(curve) * step, order))
+            demand(curve[-1] <= tail, "the losses are too large")
+            for k, y in enumerate([*curve, curve[-1]]):  # level where the tail is left
+                point = math.exp(k * step), y, k
+                while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
+                    hull.pop()
+                hull.append(point)
+            for before, point, after in zip(hull, hull[1:], hull[2:], strict=False):
+                q = slope(point, after) - slope(before, point)
+                masses[way * point[2]] = q * point[0] if way > 0 else q
+        masses[0] = 1 - math.fsum(masses.values())
+        return {k: math.log(p) for k, p in masses.items() if p > 0}
 
-    def slope(one: tuple[float, float, int], two: tuple[float, float, int]) -> float:
-        return (two[1] - one[1]) / (two[0] - one[0])
+    def find_first(self, j: int, m: float) -> float:
+        """Return x + y - xy, of whose integrals that of P₁ is the largest."""
+        u, t = self.ratio, m - self.jump
+        sides = u * math.cos(j * math.pi / 64), u * math.sin((j + 1) * math.pi / 64)
+        x, y = (math.erfc(max(0.0, t / a - a / 2) / math.sqrt(2)) for a in sides)
+        return x + y - x * y
 
-    for way, order in ((1, turned), (-1, not turned)):
-        hull, curve = list[tuple[float, float, int]](), [read_curve(event, 0.0, order)]
-        if event.kind == "inside":
-            curve = trace_curve(event.ratio, event.jump, not event.two, step, tail)
-        while curve[-1] > tail and len(curve) < LARGEST:
-            curve.append(read_curve(event, len(curve) * step, order))
-        if curve[-1] > tail:
-            raise OverflowError
-        for k, y in [*enumerate(curve), (len(curve), curve[-1])]:  # level where the tail is left
-            point = math.exp(k * step), y, k
-            while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
-                hull.pop()
-            hull.append(point)
-        for before, point, after in zip(hull, hull[1:], hull[2:], strict=False):
-            q = slope(point, after) - slope(before, point)
-            masses[way * point[2]] = q * point[0] if way > 0 else q
-    masses[0] = 1 - math.fsum(masses.values())
-    return {k: math.log(p) for k, p in masses.items() if p > 0}
+    def find_second(self, m: float) -> float:
+        """Return P₂(m)."""
+        u, t, grown = self.ratio, m - self.jump - self.ratio**2 / 2, math.expm1(self.jump)
+        if t < 0:
+            return 1.0
+        if not self.two:
+            far = math.sqrt(t / grown) if grown else math.inf
+            return (math.erfc(t / u / math.sqrt(2)) + math.erfc(max(t / u, far) / math.sqrt(2))) / 2
+        radii = [t / u + (2 * i / 48) ** 2 for i in range(49)]
+        total = math.exp(-(radii[48] ** 2) / 2)
+        for near, far in pairwise(radii):
+            cosine = (t - grown * far * far) / (u * far)
+            share = 1.0 if cosine <= 0 else math.acos(min(1.0, cosine)) / math.pi
+            total += (math.exp(-near * near / 2) - math.exp(-far * far / 2)) * share
+        return total
 
-
-def find_first(m: float, j: int, u: float, jump: float) -> float:
-    """Return x + y - xy, of whose integrals that of P₁ is the largest."""
-    sides = u * math.cos(j * math.pi / 64), u * math.sin((j + 1) * math.pi / 64)
-    x, y = (math.erfc(max(0.0, (m - jump) / a - a / 2) / math.sqrt(2)) for a in sides)
-    return x + y - x * y
-
-
-def find_second(m: float, u: float, jump: float, zero_out: bool) -> float:
-    """Return P₂(m)."""
-    t, grown = m - jump - u * u / 2, math.expm1(jump)
-    if t < 0:
-        return 1.0
-    if zero_out:
-        far = math.sqrt(t / grown) if grown else math.inf
-        return (math.erfc(t / u / math.sqrt(2)) + math.erfc(max(t / u, far) / math.sqrt(2))) / 2
-    radii = [t / u + (2 * i / 48) ** 2 for i in range(49)]
-    total = math.exp(-(radii[48] ** 2) / 2)
-    for near, far in pairwise(radii):
-        cosine = (t - grown * far * far) / (u * far)
-        share = 1.0 if cosine <= 0 else math.acos(min(1.0, cosine)) / math.pi
-        total += (math.exp(-near * near / 2) - math.exp(-far * far / 2)) * share
-    return total
-
-
-def integrate(p: Callable[[float], float], step: float, count: int) -> list[float]:
-    """Return ∫_e^∞ e^(e-m) P(m) dm at e = 0, step, ..., count·step, by Simpson's rule."""
-    curve, fall = [p(count * step)], math.exp(-step / 2)  # P falls: this is above the last one
-    for k in range(count - 1, -1, -1):
-        left, middle, right = (p((k + part) * step) for part in (0, 0.5, 1))
-        part = step / 6 * (left + 4 * fall * middle + fall**2 * right)
-        curve.append(fall**2 * curve[-1] + part)
-    return curve[::-1]
-
-
-def trace_curve(u: float, jump: float, zero_out: bool, step: float, tail: float) -> list[float]:
-    """Return δ(e) at e = 0, step, ..., until it is below the tail: the smaller of both bounds."""
-    last, count = partial(find_second, u=u, jump=jump, zero_out=zero_out), 1
-    while last(count * step) > tail:
-        count += count // 4 + 1
-    if count > 1 << 16:
-        raise OverflowError
-    second = integrate(last, step, count)
-    if zero_out:
-        return second
-    firsts = [integrate(partial(find_first, j=j, u=u, jump=jump), step, count) for j in range(16)]
-    return [min(max(values), other) for *values, other in zip(*firsts, second, strict=True)]
+    def trace_inside(self, step: float, tail: float) -> list[float]:
+        """Return δ(e) at e = 0, step, ... of noise inside an objective, down to the tail."""
+        count, fall = 1, math.exp(-step / 2)
+        while self.find_second(count * step) > tail:
+            count += count // 4 + 1
+        demand(count <= 1 << 16, "the losses are too large")
+        firsts = [partial(self.find_first, j) for j in range(16 if self.two else 0)]
+        bounds: list[Callable[[float], float]] = [self.find_second, *firsts]
+        curves = []
+        for p in bounds:
+            curve = [p(count * step)]  # P falls: this is above its last integral
+            for k in range(count - 1, -1, -1):  # by Simpson's rule
+                left, middle, right = (p((k + part) * step) for part in (0, 0.5, 1))
+                part = step / 6 * (left + 4 * fall * middle + fall**2 * right)
+                curve.append(fall**2 * curve[-1] + part)
+            curves.append(curve[::-1])
+        return [min(last, max(rest, default=last)) for last, *rest in zip(*curves, strict=True)]
 
 
 def transform(values: Sequence[complex]) -> Sequence[complex]:
@@ -160,12 +148,9 @@ def grow(parts: Parts, step: float, power: float) -> float:
 
 
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
-    """Return the bounds on ε(δ) that masses give; the upper one is infinite if it is not found.
-
-    Masses times e^(tilt L) are transformed, so that a small δ is not lost in rounding.
-    """
+    """Return the bounds on ε(δ) that masses give; the upper one is infinite if it is not found."""
     count = sum(times for _, times in parts)
-
+    # masses times e^(tilt L) are transformed, so that a small δ is not lost in rounding;
     # by δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
     tops = {s: grow(parts, step, s) + s * math.log(s) - (s + 1) * math.log1p(s) for s in POWERS}
     tilt = min(POWERS, key=lambda s: (tops[s] - math.log(delta)) / s)
@@ -175,8 +160,7 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     low = max((grow(parts, step, tilt - s) - grown + 36) / -s for s in POWERS)
     first = math.floor(low / step)
     size = 1 << (math.ceil(high / step) - first + 1).bit_length()
-    if size * len(parts) > LARGEST:
-        raise OverflowError
+    demand(size * len(parts) <= LARGEST, "the transforms are too long")
     total = [1 + 0j] * size
     for logs, times in parts:
         one, packed = grow([(logs, 1)], step, tilt), [0j] * size
@@ -190,10 +174,7 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     moved = min(count * step, a + 2 * math.sqrt(-a * math.log(chance)))
 
     def find_last(aim: float, error: float) -> float:
-        """Return the last loss of the grid at which δ is above the aim.
-
-        δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error).
-        """
+        # δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error)
         u = v = 0.0
         for k in range(first + size - 1, first - 1, -1):
             u = back[k % size].real / size + u * math.exp(-tilt * step)
@@ -209,17 +190,14 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
 
 @cache
 def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[float, float]:
-    """Return bounds on the ε(δ) of a composition, or refuse what cannot be decided.
-
-    Noise inside an objective costs at least what it costs without the Jacobian.
-    """
+    """Return bounds on the ε(δ) of a composition, or refuse what cannot be decided."""
     rest = [(event, n) for event, n in events if event.kind != "gaussian" or event.rate < 1]
     plain = math.fsum(event.ratio**2 * n for event, n in events if (event, n) not in rest)
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
     found = [refine(merged, delta, turned) for turned in orders]
     low, high = map(max, zip(*found, strict=True))
-    if any(event.kind == "inside" for event, _ in rest):
+    if any(event.kind == "inside" for event, _ in rest):  # at least the cost without the Jacobian
         least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
         low = bound_epsilon(tuple(least), delta)[0]
     return low, high
@@ -231,7 +209,7 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
     with suppress(ArithmeticError, ValueError):  # losses beyond what floats hold
         for _ in range(8 if delta > 1e-200 else 0):
-            parts = [(weigh(event, step, tail, turned), n) for event, n in events]
+            parts = [(event.weigh(step, tail, turned), n) for event, n in events]
             low, high = compose(parts, step, delta, 2 * tail * count)
             if high < math.inf and high - low <= GOAL * high:
                 return low, high
@@ -262,8 +240,8 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
 
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
     """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
-    if any(not 1e-4 < u < 8 for u, _, _ in batches):  # for these, the digits are too many
-        raise OverflowError
+    few = all(1e-4 < u < 8 for u, _, _ in batches)
+    demand(few, "epsilon could not be decided: it would take too many digits")
     # in turn, for at higher orders divergences are larger, and -log(δa)/(a-1) is above -δ
     for limit in (32, 128, 512, 1024):
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]

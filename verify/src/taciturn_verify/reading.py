@@ -60,12 +60,8 @@ OBJECTS = {
     "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
     "statement:text*",
     "terms": "relation:word unit:word delta:level dealt:flag",
-    "relation replace_one": "",
-    "relation zero_out": "",
     "relation bounded_change": "beta:number",
     "relation target_change": "beta:number",
-    "unit record": "",
-    "unit agent": "",
     "unit person": "rows_per_person:count agents_per_person:count",
     "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
     "attacker_tpr:number reproduction:flag conditional:flag",
@@ -74,7 +70,6 @@ OBJECTS = {
     "choice": "part:text choice:rate",
     "rate": "rate:number",
     "observer": "name:word",
-    "name messages": "",
     "name sum": "colluders:natural",
     "question": "kind:word",
     "kind mean": "coefficient:number row:number curvature?:positive widened?:number",
@@ -90,6 +85,8 @@ OBJECTS = {
     "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
     "rate?:share batch?:natural",
 }
+PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent", "name messages")
+OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 
 
 def read_as(form: str, given: Any, place: str) -> Any:
@@ -128,8 +125,8 @@ def read(document: Mapping[str, Any]) -> Fields:
     absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
     found.terms = Fields(**absent | vars(found.terms))
     count, mus = len(found.claim.per_agent_epsilon), found.claim.per_agent_mu
-    demand(count, "there must be at least one agent")
-    demand(mus is None or len(mus) == count, "per_agent_mu must be as long as per_agent_epsilon")
+    fits = count > 0 and (mus is None or len(mus) == count)
+    demand(fits, "per_agent_epsilon and per_agent_mu must have an entry for every agent")
     parts = {leg.part for leg in found.legs}
     demand(0 < len(parts) == len(found.legs), "legs must be one for each of at least one part")
     for leg in found.legs:
