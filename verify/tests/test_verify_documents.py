@@ -9,7 +9,7 @@ from certificate_makers import DELETED, change, claim, list_fields
 from taciturn_verify import verify
 from taciturn_verify.command import main
 from taciturn_verify.judging import RefusedError
-from taciturn_verify.reading import UnreadableError, parse
+from taciturn_verify.reading import parse
 
 EXACT = {
     "mean": makers.make_mean(),
@@ -263,7 +263,7 @@ def test_a_delta_too_small_for_the_bounds_is_said():
     "text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": Infinity}', "[]", "1", "{", "[" * 100000]
 )
 def test_a_text_that_is_no_object_is_unreadable(text):
-    with pytest.raises(UnreadableError):
+    with pytest.raises(ValueError, match="."):
         parse(text)
 
 

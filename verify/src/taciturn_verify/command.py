@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from taciturn_verify.judging import verify
-from taciturn_verify.reading import UnreadableError, parse
+from taciturn_verify.reading import demand, parse
 
 
 def find_file(path: Path) -> Path:
@@ -16,8 +16,7 @@ def find_file(path: Path) -> Path:
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
     numbers = [int(name) for name in names if name.isdecimal()]
-    if not numbers:
-        raise UnreadableError(f"{path} holds no certificate-N.json")
+    demand(numbers, f"{path} holds no certificate-N.json")
     return path / f"certificate-{max(numbers)}.json"
 
 

@@ -37,8 +37,9 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
 
 def solve_epsilon(mu: float, delta: float) -> float:
     """Return the least ε ≥ 0 with Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) ≤ δ."""
-    if not 0 < mu < 1e8 or delta <= 0:  # of a larger mu there are too many digits
+    if mu in (0, math.inf) or delta <= 0:
         return 0.0 if mu == 0 else math.inf
+    demand(mu < 1e8, "epsilon has too many digits to be computed")
     with mp.workdps(40 + int(max(0.0, -2 * math.log10(mu)))):  # the terms differ by a share of μ
 
         def rise(e: Any) -> Any:

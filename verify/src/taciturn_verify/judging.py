@@ -91,26 +91,26 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
         "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
         "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
     }
-    for name, needed in figures.items():
-        compare(name, getattr(claim, name), needed)
     largest, least = max(claim.per_agent_epsilon), min(claim.per_agent_epsilon)
-    if terms.agents_per_person == 1:
-        compare("epsilon", claim.epsilon, (largest, largest))
-    if terms.dealt:
-        compare("per_agent_epsilon", least, (largest, largest))
+    compare("a dealt per_agent_epsilon", least if terms.dealt else largest, (largest, largest))
+    greatest = claim.epsilon if terms.agents_per_person == 1 else largest
+    compare("epsilon", greatest, (largest, largest))
+    for name, needed in figures.items():
+        claimed = getattr(claim, name)
+        demand((claimed is None) == (needed is None), f"{name} must be null but for Gaussian legs")
+        if name.startswith("per_agent") and needed:
+            for figure, bounds in zip(claimed, needed, strict=True):
+                compare(name, figure, bounds)
+        elif needed:
+            compare(name, claimed, needed)
 
 
-def compare(name: str, claimed: Any, needed: Any) -> None:
-    """Refuse a figure, or a list of them, that is not within bounds to 1e-9."""
-    null = claimed is None
-    demand(null == (needed is None), f"{name} must be null if a leg is not Gaussian, only then")
-    listed = isinstance(claimed, list)
-    rows = zip(claimed, needed, strict=True) if listed else [] if null else [(claimed, needed)]
-    for figure, (low, high) in rows:
-        slack = 1e-9 * max(1.0, min(figure, 1e300))
-        within = figure == low or low - slack <= figure <= high + slack
-        within = within and (figure == math.inf) == (high == math.inf)
-        demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
+def compare(name: str, figure: float, bounds: tuple[float, float]) -> None:
+    """Refuse a figure that is not within bounds, to 1e-9."""
+    (low, high), slack = bounds, 1e-9 * max(1.0, min(figure, 1e300))
+    within = figure == low or low - slack <= figure <= high + slack
+    alike = within and (figure == math.inf) == (high == math.inf)
+    demand(alike, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
@@ -124,8 +124,8 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     events: list[Counter[Event]] = [Counter() for _ in leg.agents]
     for answer in leg.answers:
         for agent in answer.agents:
-            for event in make_events(leg, answer, terms, leg.records[agent]):
-                events[agent][event] += answer.times
+            own = make_events(leg, answer, terms, leg.records[agent])
+            events[agent].update(dict.fromkeys(own, answer.times))
     found = [bound_events(own, lattice.shrink(delta)) for own in events]
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
     # a claim may be 1.01 times the upper bound
@@ -160,10 +160,9 @@ def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Even
 
 def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
     """Return bounds on ε(δ) of the events of one agent."""
-    if not events or delta <= 0:
-        return 0.0, 0.0
-    if any(event.ratio == math.inf for event in events):
-        return math.inf, math.inf
+    largest = max((event.ratio for event in events), default=0.0)
+    if largest in (0, math.inf) or delta <= 0:
+        return largest, largest
     fixed = [(event.ratio, event.rate, n) for event, n in events.items() if event.kind == "fixed"]
     plain = [e.ratio**2 * n for e, n in events.items() if e.kind == "gaussian" and e.rate == 1]
     if fixed:

@@ -3,19 +3,16 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain, pairwise
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, cast
 
 Fields = SimpleNamespace  # of an object, as they are read
 
 
 class RefusedError(ValueError):
     """The certificate does not follow, for the reason that the exception states."""
-
-
-class UnreadableError(ValueError):
-    """The file is no certificate that could be judged."""
 
 
 def demand(holds: Any, sentence: str) -> None:
@@ -25,19 +22,19 @@ def demand(holds: Any, sentence: str) -> None:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text, or raise UnreadableError."""
+    """Return the JSON object in a text."""
 
     def join(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        return dict(items) if len(dict(items)) == len(items) else refuse("a key twice")
+        demand(len(dict(items)) == len(items), "an object has a key twice")
+        return dict(items)
 
-    def refuse(what: str) -> NoReturn:
-        raise UnreadableError(f"it holds {what}")
-
+    constants = partial(demand, False)  # NaN and infinities
     try:
-        document = json.loads(text, object_pairs_hook=join, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(str(error)) from error
-    return document if isinstance(document, dict) else refuse("no object")
+        document = json.loads(text, object_pairs_hook=join, parse_constant=constants)
+    except RecursionError:
+        document = None
+    demand(isinstance(document, dict), "the file holds no JSON object")
+    return cast(dict[str, Any], document)
 
 
 VALUES: Mapping[str, Callable[[Any], bool]] = {
