@@ -263,7 +263,7 @@ def test_a_delta_too_small_for_the_bounds_is_said():
     "text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": Infinity}', "[]", "1", "{", "[" * 100000]
 )
 def test_a_text_that_is_no_object_is_unreadable(text):
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"[a-z]"):
         parse(text)
 
 

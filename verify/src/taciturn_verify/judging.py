@@ -91,26 +91,19 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
         "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
         "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
     }
-    largest, least = max(claim.per_agent_epsilon), min(claim.per_agent_epsilon)
-    compare("a dealt per_agent_epsilon", least if terms.dealt else largest, (largest, largest))
-    greatest = claim.epsilon if terms.agents_per_person == 1 else largest
-    compare("epsilon", greatest, (largest, largest))
-    for name, needed in figures.items():
-        claimed = getattr(claim, name)
-        demand((claimed is None) == (needed is None), f"{name} must be null but for Gaussian legs")
-        if name.startswith("per_agent") and needed:
-            for figure, bounds in zip(claimed, needed, strict=True):
-                compare(name, figure, bounds)
-        elif needed:
-            compare(name, claimed, needed)
-
-
-def compare(name: str, figure: float, bounds: tuple[float, float]) -> None:
-    """Refuse a figure that is not within bounds, to 1e-9."""
-    (low, high), slack = bounds, 1e-9 * max(1.0, min(figure, 1e300))
-    within = figure == low or low - slack <= figure <= high + slack
-    alike = within and (figure == math.inf) == (high == math.inf)
-    demand(alike, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
+    nulls, most = (claim.mu is None, claim.per_agent_mu is None), max(claim.per_agent_epsilon)
+    demand(nulls == (not all(exact),) * 2, "mu and per_agent_mu are null but for Gaussian legs")
+    rows = [(name, getattr(claim, name), figures[name]) for name in ("epsilon", "attacker_tpr")]
+    rows += [("mu", claim.mu, figures["mu"])] if all(exact) else []
+    for name in ("per_agent_epsilon", "per_agent_mu") if all(exact) else ("per_agent_epsilon",):
+        rows += [(name, *both) for both in zip(getattr(claim, name), figures[name], strict=True)]
+    rows += [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
+    rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
+    for name, figure, (low, high) in rows:
+        slack = 1e-9 * max(1.0, min(figure, 1e300))
+        within = figure == low or low - slack <= figure <= high + slack
+        within = within and (figure == math.inf) == (high == math.inf)
+        demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
