@@ -8,7 +8,7 @@ OTHER  := .venv-diffprivlib
 
 .PHONY: demo federation test test-slow test-all test-lowest test-pandapower audit-arithmetic soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
-PARTS := federation power papers
+PARTS := federation power papers verify
 $(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt

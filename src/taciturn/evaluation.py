@@ -71,7 +71,7 @@ from taciturn.budget.charge import Charge, Events
 from taciturn.engine import Plan, charge_of, plan, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import Tally
-from taciturn.privacy import Certificate, GaussianAnswer, Messages
+from taciturn.privacy import Certificate, GaussianAnswer, Leg, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
 from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
 from taciturn.proposal import Proposal
@@ -299,6 +299,11 @@ def of_disjoint_parts(
     if dealt:
         epsilons[:] = np.max(epsilons)
         sizes = None if sizes is None else np.full_like(sizes, np.max(sizes))
+    held_out = tuple(
+        dataclasses.replace(leg, part="held out", agents=tuple(agents))
+        for leg in evaluation.legs
+        if isinstance(leg, Leg)
+    )
     arithmetic, other = training.arithmetic, evaluation.arithmetic
     if other not in {arithmetic, ""}:
         arithmetic = f"{arithmetic}; of the evaluation, it {other}"
@@ -313,6 +318,7 @@ def of_disjoint_parts(
         conditions=(*training.conditions, condition),
         conditional=training.conditional or evaluation.conditional,
         arithmetic=arithmetic,
+        legs=(*training.legs, *held_out),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import jax
@@ -216,7 +217,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
             "secure aggregation is credited in some of the candidates and not in all; say "
             "--observer messages, or leave out those where it is not"
         )
-    ledger, dealt = privacy.joined([plan.ledger for plan in plans]), plans[0].spec.dealt
+    ledger, dealt = privacy.joined(_numbered(plans)), plans[0].spec.dealt
     certificate = _certificate_of(proposal, ledger, summed=summed, dealt=dealt)
     assert certificate.per_agent_mu is not None
     least = min(certificate.per_agent_mu)
@@ -226,6 +227,8 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     rate = privacy.rate_of_choice(least, relation)
     if privacy.mu_of_choice(rate, relation) > least:
         raise PrivacyError("the choice would cost more than the trainings; plan it anew")
+    observer = terms.observer if summed else privacy.Messages()
+    certificate = replace(certificate, legs=_legs(plans, ledger, rate, observer))
     purpose = Purpose(
         what=f"a choice among {len(plans)} candidates",
         proposal=proposal.digest,
@@ -269,6 +272,27 @@ def _certificate_of(
     arithmetic = f"{together.arithmetic}; the choice is drawn exactly"
     conditions = (*together.conditions, condition)
     return replace(together, conditions=conditions, arithmetic=arithmetic)
+
+
+def _numbered(plans: Sequence[Plan]) -> list[Ledger]:
+    """Return the ledgers of all trainings, their kinds of questions numbered one after another."""
+    ledgers, first = [], 0
+    for plan in plans:
+        kind = plan.ledger.kind
+        kind = np.where(kind == privacy.NO_QUESTION, kind, kind + first)
+        ledgers.append(replace(plan.ledger, kind=kind))
+        first += len(plan.program.oracles)
+    return ledgers
+
+
+def _legs(
+    plans: Sequence[Plan], ledger: Ledger, rate: float, observer: privacy.Observer
+) -> tuple[privacy.Leg | privacy.ChoiceLeg, ...]:
+    """Return the trainings, one after the other, and the choice among them."""
+    facts = [[one.stated(plan.spec) for one in plan.program.oracles] for plan in plans]
+    counts = plans[0].spec.counts
+    trainings = privacy.Leg("training", None, counts, ledger, tuple(chain(*facts)), observer)
+    return trainings, privacy.ChoiceLeg("held out", rate)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def assert_released(folder, out):
         last = trace["models"][-1]
     assert np.isfinite(last).all()
     assert len(model.terms) >= len(last) - 1
-    stated = json.loads((out / "certificate-1.json").read_text())["certificate"]
+    stated = json.loads((out / "certificate-1.json").read_text())["claim"]
     assert stated["epsilon"] <= 3.0
     assert model.certificate["epsilon"] == stated["epsilon"]
     assert not list(folder.glob("*.part"))

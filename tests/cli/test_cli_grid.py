@@ -51,8 +51,8 @@ def test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network(f
     assert values["question"] == "demand"
     assert just_below(values["epsilon"], 1.0)
     assert len(values["curves"]["objective"]) == 6
-    for name in ("plan.json", "certificate-1.json"):
-        assert json.loads((folder / name).read_text())["certificate"]["reproduction"] is True
+    for name, part in (("plan.json", "certificate"), ("certificate-1.json", "claim")):
+        assert json.loads((folder / name).read_text())[part]["reproduction"] is True
     state = json.loads((folder / "state.json").read_text())
     assert len(state["voltage_magnitude"]) == 14
     page = (folder / "report.html").read_text()

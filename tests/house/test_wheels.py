@@ -24,7 +24,7 @@ ADULT = [
     "1e-6",
     "--json",
 ]
-PARTS = ("federation", "power", "papers")
+PARTS = ("federation", "power", "papers", "verify")
 OFFLINE = ("No matching distribution found for hatchling", "Could not find a version that")
 
 
@@ -94,6 +94,7 @@ COMMANDS = {
     "federation": (["study", "--help"], None),
     "power": (GRID, "epsilon"),
     "papers": (["claims", "huang2019/thm2", "--json"], "verdict"),
+    "verify": (["verify", "--help"], None),
 }
 
 
@@ -108,3 +109,16 @@ def test_each_extension_brings_its_commands_to_the_library_alone(wheels, part, t
     after = environment.run("taciturn", *command)
     assert after.returncode == 0, after.stderr
     assert held is None or held in json.loads(after.stdout)
+
+
+def test_the_verifier_needs_nothing_of_the_library(wheels, installed, tmp_path):
+    report = tmp_path / "report"
+    made = installed.run("taciturn", *ADULT, "--out", report)
+    assert made.returncode == 0, made.stderr
+    alone = Environment(tmp_path)
+    alone.install(wheels["verify"])
+    verdict = alone.run("taciturn-verify", report)
+    assert verdict.returncode == 0, verdict.stderr
+    assert verdict.stdout.lower().startswith("follows")
+    names = json.loads(alone.run("pip", "list", "--format", "json").stdout)
+    assert {one["name"] for one in names} <= {"mpmath", "pip", "setuptools", "taciturn-verify"}

@@ -366,7 +366,9 @@ def test_a_ledger_of_ones_own_is_refused():
     made = planned(Gradient(PROBLEM.loss, 1.0))
     ledger = of_class(OwnLedger, made.ledger)
     star = made.program.network
-    stated = certificate_of(ledger, made.program.oracles, made.terms, made.terms.observer, star)
+    stated = certificate_of(
+        ledger, made.program.oracles, made.terms, made.terms.observer, star, made.spec
+    )
     assert stated.epsilon < 0.01
     forged = dataclasses.replace(made, ledger=ledger, certificate=stated)
     with pytest.raises(InputError, match="OwnLedger is your own class"):

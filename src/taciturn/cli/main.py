@@ -135,6 +135,7 @@ _HINTS: Mapping[str, str] = {
     **dict.fromkeys(("claims", "reproduce", "attack"), _CLONE.format("papers")),
     **dict.fromkeys(("study", "site"), _CLONE.format("federation")),
     "grid": _CLONE.format("power"),
+    "verify": _CLONE.format("verify"),
 }
 
 

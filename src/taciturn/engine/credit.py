@@ -36,7 +36,7 @@ from taciturn.engine.program import Program
 from taciturn.engine.runtimes import simulate
 from taciturn.errors import InputError, TaciturnError
 from taciturn.oracles import Oracle
-from taciturn.privacy import Certificate, Ledger, NoNoise, Observer, Sum, Terms, certify
+from taciturn.privacy import Certificate, Ledger, Leg, NoNoise, Observer, Sum, Terms, certify
 from taciturn.privacy.certificate import REAL_NUMBERS
 from taciturn.problems import Shard
 from taciturn.spec import Spec
@@ -193,17 +193,18 @@ def certificate_of(
     terms: Terms,
     observer: Observer,
     network: NetworkKind,
-    *,
-    dealt: bool = False,
+    spec: Spec,
 ) -> Certificate:
     """Return what a ledger amounts to, under the name of the planned observer.
 
     `observer`: that of `terms`, or the observer of all messages where nothing is credited to
-    summation. `dealt`: whether records were dealt to the agents at random (`Spec.dealt`).
+    summation. The certificate has one leg: all answers, about the records that are trained on.
     """
     certificate = certify(
-        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
+        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=spec.dealt
     )
+    facts = tuple(oracle.stated(spec) for oracle in oracles)
+    leg = Leg("training", None, spec.counts, ledger, facts, observer)
     trust = network.trust(observer) or certificate.trust
     if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
         trust = alone_among(network.agents, observer.colluders)
@@ -224,6 +225,7 @@ def certificate_of(
         observer=terms.observer.name,
         trust=with_claims(trust, oracles) if claimed else trust,
         arithmetic=certificate.arithmetic if exact else REAL_NUMBERS,
+        legs=(leg,),
     )
     return certificate.under(map(claim_condition, claimed), conditional=bool(claimed))
 

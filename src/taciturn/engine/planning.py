@@ -328,7 +328,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         observer = privacy.Messages()
     settled = within_budget(
         lambda z: draft(z, observer),
-        lambda it: certificate_of(it, oracles, terms, observer, connected, dealt=spec.dealt),
+        lambda it: certificate_of(it, oracles, terms, observer, connected, spec),
         first(observer),
         terms.epsilon,
         given=multiplier is not None,

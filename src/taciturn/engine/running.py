@@ -452,7 +452,7 @@ def check_certificate(plan: Plan) -> None:
         return
     observer = terms.observer if program.summed else Messages()
     fresh = certificate_of(
-        plan.ledger, program.oracles, terms, observer, program.network, dealt=plan.spec.dealt
+        plan.ledger, program.oracles, terms, observer, program.network, plan.spec
     )
     given = plan.certificate
     # equal only if it states what it is conditional on itself

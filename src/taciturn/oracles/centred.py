@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from taciturn.features import NEAREST
 from taciturn.oracles.gradient import Gradient
 from taciturn.oracles.oracle import AddedNoise, Assumptions, NoisePlacement, Oracle
 from taciturn.oracles.sampling import Sampling
-from taciturn.oracles.sums import margins, over_rows, record_sum, with_rounding
+from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from taciturn.problems import Shard, clip_coefficient
 from taciturn.problems.grid import cut
@@ -68,6 +68,10 @@ class RowMean(Oracle):
         if self.outputs is None:
             return mean
         return jnp.zeros((len(mean), self.outputs), mean.dtype).at[:, 0].set(mean)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"kind": "mean", "coefficient": 1.0, "row": spec.record_norm}
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -187,6 +191,10 @@ class Recentred(Oracle):
         return rows.astype(shard.features.dtype)
 
     @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return self.inner.facts(around(spec, self.row_norm))
+
+    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
 
@@ -255,6 +263,10 @@ class CentredGradient(Recentred):
         square = squares - 2 * margins(shard, centre) + jnp.sum(centre**2)
         distance = jnp.sqrt(jnp.maximum(square, 0.0) + 2.0**-49 * self.record_norm**2)
         return jnp.maximum(distance, NEAREST * self.record_norm)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {**super().facts(spec), "widened": ROUNDING}
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:

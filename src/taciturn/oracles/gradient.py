@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from taciturn.errors import InputError
 from taciturn.oracles.claims import coefficients
 from taciturn.oracles.oracle import Assumptions, Oracle, Point
 from taciturn.oracles.sampling import Sampling, batches
-from taciturn.oracles.sums import margins, over_rows, record_sum, with_rounding
+from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
 from taciturn.problems import Loss, Problem, Shard, clip_coefficient
 from taciturn.spec import Spec
@@ -82,6 +82,10 @@ class Gradient(Oracle):
         return total / count
 
     @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"kind": "mean", "coefficient": self.coefficient_bound, "row": spec.record_norm}
+
+    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         enforced = spec.record_norm * self.coefficient_bound
         facts = dataclasses.replace(spec, gradient_bound=enforced)
@@ -126,6 +130,11 @@ class _OnBatch(Oracle):
     def part(self) -> float:
         """How far a record's coefficient can move, over the bound on its size."""
         return 1.0
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        coefficient, widened = self.part * self.full.coefficient_bound, self.sampling.slack(spec)
+        return {**self.full.facts(spec), "coefficient": coefficient, "widened": widened}
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
@@ -342,6 +351,10 @@ class ProjectedStep(Oracle):
         mapping = curvature * (x - self.problem.prox(ahead, step))
         answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
         return answer
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {**self.gradient.facts(spec), "widened": ROUNDING}
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:

@@ -190,7 +190,9 @@ class ObjectiveNoise(NoisePlacement):
 PLACEMENTS = (AddedNoise, ObjectiveNoise)
 # the methods that compute an answer, and those that no question may define
 _ANSWERS = ("exact", "private_part", "public_part")
-_FINAL = ("answer", "unnoised", "check", "claims", "holds_on_machine", "takes_narrow_rows")
+_FINAL = (
+    "answer", "unnoised", "check", "claims", "holds_on_machine", "stated", "takes_narrow_rows",
+)  # fmt: skip
 
 
 class Assumptions(NamedTuple):
@@ -268,6 +270,21 @@ class Oracle(eqx.Module):
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of an answer, given that of the model: here the same."""
         return model_shape
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return the kind of this question and the public numbers that its bound follows from.
+
+        Under the names that docs/reference/certificate.md has for them; as here, nothing, for a
+        question whose bound is known to its author alone.
+        """
+        del spec
+        return {"kind": "claimed"}
+
+    @final
+    def stated(self, spec: Spec) -> dict[str, Any]:
+        """Return what a certificate states of the question: its facts, or whose claim it is."""
+        claims = self.claims()
+        return {"kind": "claimed", "by": list(claims)} if claims else self.facts(spec)
 
     @property
     def assumptions(self) -> Assumptions:

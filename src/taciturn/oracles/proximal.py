@@ -17,7 +17,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.gradient import Gradient
 from taciturn.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
-from taciturn.oracles.sums import with_rounding
+from taciturn.oracles.sums import ROUNDING, with_rounding
 from taciturn.privacy import Adjacency, Norm, SensitivityBound
 from taciturn.problems import Problem, Shard, WholeSpace
 from taciturn.spec import Spec
@@ -99,6 +99,15 @@ class ProximalStep(Oracle):
         return self.problem.loss.smoothness * self.record_norm**2
 
     @property
+    def curvature(self) -> float:
+        """Rho and the strong convexity of the regulariser.
+
+        The latter is rounded down, whatever precision its weight was cast to.
+        """
+        weight = np.float32(self.problem.regulariser.strong_convexity)
+        return self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
+
+    @property
     def gradient(self) -> Gradient:
         """The question about grad f_i that the steps consist of."""
         return Gradient(self.problem.loss, self.clip)
@@ -148,11 +157,14 @@ class ProximalStep(Oracle):
         return (2.0**43 * term / (count * slack) - fixed) / per_size
 
     @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        curvature = self.curvature
+        return {**self.gradient.facts(spec), "curvature": curvature, "widened": ROUNDING}
+
+    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         gradient = self.gradient.bound(spec, adjacency, norm=norm)
-        # of the regulariser, rounded down, whatever precision its weight was cast to
-        weight = np.float32(self.problem.regulariser.strong_convexity)
-        curvature = self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
+        curvature = self.curvature
         reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
         value = gradient.value / curvature
         reach = self.reach(max(spec.counts), spec.shape[0], spec.dimension)
@@ -227,6 +239,12 @@ class PerturbedStep(Oracle):
     def noise(self) -> ObjectiveNoise:
         step = self.step
         return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        inside = {"kind": "perturbed", "rho": self.step.rho, "smoothness": self.step.smoothness}
+        residual = {"residual": self.step.tol, "output_noise": self.output_noise}
+        return {**self.step.gradient.facts(spec), **inside, **residual}
 
     @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:

@@ -259,10 +259,15 @@ class Sampling(eqx.Module):
         return np.asarray(self.expected_size(counts) / counts)
 
     @final
+    def slack(self, spec: Spec) -> float:
+        """Return what gathering rows may add to the bound of a sum, over that bound."""
+        rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
+        return gathering_slack(rows, self.slots(rows), outputs)
+
+    @final
     def widened(self, bound: SensitivityBound, spec: Spec) -> SensitivityBound:
         """Return the bound of a sum over a batch, widened by what gathering its rows may do."""
-        rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
-        slack = gathering_slack(rows, self.slots(rows), outputs)
+        slack = self.slack(spec)
         if not slack:
             return bound
         reason = f"{bound.derivation}; times 1 + {slack:.2g} for gathered rows"

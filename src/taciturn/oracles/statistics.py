@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -82,6 +82,10 @@ class Statistics(Oracle):
         return (statistics_size(_features(model_shape)),)
 
     @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"kind": "moments", "row": spec.record_norm, "target": self.target_bound}
+
+    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         r, y = spec.record_norm, self.target_bound
         if isinstance(adjacency.relation, ZeroOut):
@@ -157,12 +161,18 @@ class _Sums(Oracle):
     """
 
     exact_on_machine: ClassVar[bool] = True
+    _kind: ClassVar[str]  # what a certificate calls the question
 
     rows_per_person: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.rows_per_person is not None:
             checks.at_least("rows_per_person", self.rows_per_person, 1)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        each = self.rows_per_person
+        return {"kind": self._kind} | ({} if each is None else {"rows_per_person": each})
 
     @abstractmethod
     def _change(self, adjacency: Adjacency, norm: Norm) -> tuple[float, str, str]:
@@ -211,6 +221,8 @@ class Tally(_Sums):
     what one record moves it, and setting them to zero by |p|_2 <= 1. One row of several moves p by
     less.
     """
+
+    _kind: ClassVar[str] = "tally"
 
     classes: int = eqx.field(static=True)
     bins: int = eqx.field(static=True, default=BINS)
@@ -312,6 +324,8 @@ class ClippedErrors(_Sums):
     **Persons.** With `rows_per_person` a person adds the mean of these vectors over its rows, which
     is in [0, 1]^3 again: all its rows together move the answer by what one record moves it.
     """
+
+    _kind: ClassVar[str] = "errors"
 
     powers: ClassVar[tuple[int, ...]] = (1, 2, 4)
 

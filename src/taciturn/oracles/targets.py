@@ -110,6 +110,10 @@ class TargetGradient(TargetQuestion):
         return shard.features.T @ ((shard.features @ query.x) * shard.mask)
 
     @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"kind": "target sums", "row": spec.record_norm, "target": self.target_bound}
+
+    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
         real = super().bound(spec, adjacency, norm=norm)
         counts = np.asarray(spec.counts, np.float64)[:, None, None]
@@ -133,6 +137,10 @@ class _PerRecord(TargetQuestion):
 
     def __check_init__(self) -> None:
         checks.at_least("records", self.records, 1)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {"kind": "targets", "steps": 1, "targets": self.records}
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -204,6 +212,10 @@ class TargetsAt(_PerRecord):
 
     def __check_init__(self) -> None:
         checks.at_least("steps", self.steps, 1)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        return {**super().facts(spec), "steps": self.steps}
 
     @override
     def private_part(

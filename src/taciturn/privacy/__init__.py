@@ -31,6 +31,7 @@ from taciturn.privacy.ledger import (
     mu_of_choice,
     rate_of_choice,
 )
+from taciturn.privacy.legs import ChoiceLeg, Leg
 from taciturn.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise, lattice_epsilon
 from taciturn.privacy.objective import objective_deltas
 from taciturn.privacy.terms import (
@@ -59,6 +60,7 @@ __all__ = [
     "Adjacency",
     "BoundedChange",
     "Certificate",
+    "ChoiceLeg",
     "Drawn",
     "Event",
     "Exact",
@@ -69,6 +71,7 @@ __all__ = [
     "Laplace",
     "LaplaceAnswer",
     "Ledger",
+    "Leg",
     "Mechanism",
     "Messages",
     "NoNoise",

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from taciturn.errors import InputError
 from taciturn.privacy import gaussian
 from taciturn.privacy.accounting import account
 from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.legs import FORMAT, ChoiceLeg, Leg, terms_to_dict
 from taciturn.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, lattice_epsilon, lattice_rate
 from taciturn.privacy.terms import Adjacency, Messages, Observer, ReplaceOne, Unit, ZeroOut
 from taciturn.typing import HostArray
@@ -51,6 +52,9 @@ class Certificate:
     - `arithmetic`: Which numbers it holds for: those that are computed, or real numbers only.
     - `rows_per_person`, `agents_per_person`: For the unit person: how many places one has at an
       agent, and at how many agents.
+    - `legs`: What the figures follow from; none for a ledger whose questions are not known.
+    - `adjacency`, `dealt`: The neighbours that they were computed for, and whether records were
+      dealt to the agents at random.
     - `scope`: What else adds to it: the same sentence for every certificate.
     """
 
@@ -75,6 +79,9 @@ class Certificate:
     arithmetic: str = ""
     rows_per_person: int | None = None
     agents_per_person: int | None = None
+    legs: tuple[Leg | ChoiceLeg, ...] = field(default=(), compare=False, repr=False)
+    adjacency: Adjacency | None = field(default=None, compare=False, repr=False)
+    dealt: bool = field(default=False, compare=False, repr=False)
 
     def under(self, conditions: Iterable[str], *, conditional: bool) -> Certificate:
         """Return the certificate under further conditions; it stays conditional if it was."""
@@ -88,10 +95,29 @@ class Certificate:
 
         The fields of a person are there for that unit only.
         """
-        names = [field.name for field in dataclasses.fields(self)]
+        names = [field.name for field in dataclasses.fields(self) if field.compare]
         if self.unit != "person":
             names = [name for name in names if not name.endswith("_per_person")]
         return {name: _json_safe(getattr(self, name)) for name in names}
+
+    def to_document(self) -> dict[str, Any]:
+        """Return all that the figures follow from, and the figures, as JSON-safe values.
+
+        As specified in docs/reference/certificate.md.
+        """
+        assert self.adjacency is not None
+        claimed = ("epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr")
+        return {
+            "format": FORMAT,
+            "terms": terms_to_dict(self.adjacency, self.delta, dealt=self.dealt),
+            "observer": self.observer,
+            "legs": [leg.to_dict() for leg in self.legs],
+            "claim": {
+                **{name: _json_safe(getattr(self, name)) for name in claimed},
+                "reproduction": self.reproduction,
+                "conditional": self.conditional,
+            },
+        }
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
@@ -218,6 +244,8 @@ def certify(  # noqa: PLR0913 - a ledger, and the terms it is read on
         arithmetic=_arithmetic(ledger),
         rows_per_person=adjacency.rows_per_person,
         agents_per_person=across if adjacency.unit == "person" else None,
+        adjacency=adjacency,
+        dealt=dealt,
     )
 
 

@@ -207,8 +207,9 @@ def certificate_text(plan: Plan, certificate: Certificate | None = None, **about
             "rounds": plan.rounds,
             "plan": plan.digest,
             "version": taciturn.__version__,
-            "certificate": strict(stated.to_dict()),
+            "conditions": stated.conditions,
             "statement": stated.lines(),
+            **stated.to_document(),
         }
     )
 

@@ -1,0 +1,197 @@
+"""Certificates as files: a verifier that shares no line with us accepts them, and no others."""
+
+import copy
+import json
+import random
+
+import pytest
+from tests.conftest import make_algorithm, make_shards, make_terms
+from tests.proposal.proposals import examples
+
+from taciturn.engine.planning import plan
+from taciturn.evaluation import evaluation_plan, with_evaluation
+from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.privacy import (
+    Adjacency,
+    Gaussian,
+    Laplace,
+    Messages,
+    ReplaceOne,
+    Sum,
+    Terms,
+    ZeroOut,
+)
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn_verify import verify
+
+pytestmark = pytest.mark.slow  # plans of every method
+
+PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+MUTATIONS = 1000
+
+
+def planned(oracle=None, *, terms=None, mechanism=None, rounds=6):
+    """The certificate of a gradient method that asks one question."""
+    facts = public_facts(PROBLEM, make_shards(), clip=1.0)
+    method, oracles = (
+        make_algorithm("noisy-gradient", PROBLEM),
+        (oracle or Gradient(Logistic(), 1.0),),
+    )
+    made = plan(
+        facts, method, oracles, terms or make_terms(), rounds=rounds, precision="float64",
+        mechanism=mechanism or Gaussian(),
+    )  # fmt: skip
+    return made.certificate
+
+
+def on_terms(relation=None, unit="record", observer=None, **of_persons):
+    adjacency = Adjacency(relation or ReplaceOne(), unit, **of_persons)
+    return Terms(2.0, 1e-5, adjacency, observer or Messages())
+
+
+def of_proposal(proposal):
+    """The certificate of a proposal, with that of its evaluation."""
+    made = proposal.plan()
+    if not proposal.asks:
+        return made.certificate
+    last = evaluation_plan(proposal, made, record_norm=1.0)
+    return with_evaluation(proposal, made.certificate, last.certificate)
+
+
+PERSONS = {"unit": "person", "rows_per_person": 3}
+PLANNED = {
+    "laplace": lambda: planned(mechanism=Laplace()),
+    "laplace zero_out": lambda: planned(mechanism=Laplace(), terms=on_terms(ZeroOut())),
+    "agents": lambda: planned(terms=on_terms(unit="agent")),
+    "persons": lambda: planned(terms=on_terms(**PERSONS)),
+    "persons across": lambda: planned(terms=on_terms(**PERSONS, agents_per_person=2)),
+    "persons across, sum":
+        lambda: planned(terms=on_terms(**PERSONS, agents_per_person=2, observer=Sum(1))),
+    "sum of two": lambda: planned(terms=on_terms(observer=Sum(2))),
+    "sum of all": lambda: planned(terms=on_terms(observer=Sum(0))),
+    "poisson": lambda: planned(MinibatchGradient(Logistic(), 1.0, 0.3)),
+    "poisson zero_out":
+        lambda: planned(MinibatchGradient(Logistic(), 1.0, 0.3), terms=on_terms(ZeroOut())),
+    "fixed sizes": lambda: planned(MinibatchGradient(Logistic(), 1.0, 0.25, records=12)),
+    "many rounds": lambda: planned(rounds=500),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files():
+    """The files of certificates of every kind, as they are read back, by what is special."""
+    made = {name: of_proposal(one) for name, one in examples().items()}
+    made |= {name: make() for name, make in PLANNED.items()}
+    texts = {name: json.dumps(one.to_document(), allow_nan=False) for name, one in made.items()}
+    rest = {"conditions": [], "statement": []}
+    return {name: {**json.loads(text), **rest} for name, text in texts.items()}
+
+
+def test_every_true_certificate_follows(files):
+    assert len(files) >= 40
+    for name, file in files.items():
+        found = verify(file)
+        promised = file["claim"]["epsilon"] != "infinity"
+        assert found.verdict == ("follows" if promised else "no guarantee"), (name, found.reason)
+
+
+def test_the_epsilon_of_gaussian_certificates_is_the_verifiers_to_twelve_digits(files):
+    exact = {name: file for name, file in files.items() if file["claim"]["mu"] is not None}
+    assert len(exact) >= 25
+    for name, file in exact.items():
+        claimed = file["claim"]["epsilon"]
+        if claimed != "infinity":
+            assert verify(file).figures["epsilon"][1] == pytest.approx(claimed, rel=1e-12), name
+
+
+def leaves(value, path=()):
+    """Every number in a file, but those that people alone read, with the way to it."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(part, (*path, key))
+    elif isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from leaves(part, (*path, place))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
+
+
+LITTLE = {"step", "widened", "values", "rho", "smoothness", "residual", "output_noise"}
+
+
+def unseen(file, path):
+    """Whether a number may be another and the file stay true, or within what can be told.
+
+    The noise of a part that costs less than the other; and what moves a cost that has no closed
+    form by less than the hundredth within which it is told.
+    """
+    cheaper = path[:2] == ("legs", 1) and path[-1] == "scale"
+    small = path[-1] in LITTLE and file["claim"]["mu"] is None
+    inside = file["legs"][0]["questions"][0]["kind"] == "perturbed"  # bounded loosely from below
+    return cheaper or small or (inside and "per_agent_epsilon" in path)
+
+
+def changed(file, path, change):
+    copied = copy.deepcopy(file)
+    at = copied
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = change(at[path[-1]])
+    return copied
+
+
+def mutations(files, count):
+    """Files of which one number, name or field is another, of every kind in turn."""
+    draw = random.Random(7)
+    names = sorted(name for name in files if files[name]["claim"]["epsilon"] != "infinity")
+    numbers = (
+        lambda x: x * 1.5,
+        lambda x: x / 1000,
+        lambda x: x * 0.99,
+        lambda x: x + 1,
+        lambda x: -x - 1,
+        str,
+        lambda _: None,
+        lambda _: True,
+    )
+    for turn in range(count):
+        name = names[turn % len(names)]
+        file = files[name]
+        path = draw.choice([path for path in leaves(file) if not unseen(file, path)])
+        yield name, path, changed(file, path, draw.choice(numbers))
+
+
+def test_no_certificate_with_another_number_follows(files):
+    """What one number more or less makes false, or inconsistent with the rest, is refused."""
+    accepted = []
+    for name, path, file in mutations(files, MUTATIONS):
+        if verify(file).verdict != "does not follow":
+            accepted.append((name, path))
+    assert accepted == []
+
+
+RELATIONS = {"replace_one": "zero_out", "zero_out": "replace_one"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file["terms"].update(relation=RELATIONS[file["terms"]["relation"]]),
+        lambda file: file["terms"].update(unit="nobody"),
+        lambda file: file["terms"].pop("delta"),
+        lambda file: file["legs"].clear(),
+        lambda file: file["legs"][0]["slots"].append(file["legs"][0]["slots"][0]),
+        lambda file: file["legs"][0]["questions"][0].update(kind="tally"),
+        lambda file: file["legs"][0].update(noise="nonoise"),
+        lambda file: file["legs"][0].update(part=["training"]),
+        lambda file: file["claim"].update(verified=True),
+        lambda file: file.update(format="taciturn certificate 2"),
+    ],
+)
+def test_no_certificate_on_other_terms_follows(files, change):
+    for name, file in files.items():
+        if file["claim"]["epsilon"] == "infinity" or file["terms"]["relation"] not in RELATIONS:
+            continue
+        other = copy.deepcopy(file)
+        change(other)
+        assert verify(other).verdict == "does not follow", name

@@ -1,0 +1,73 @@
+"""How far one unit moves an answer, and whether a question may stand where it stands."""
+
+import math
+
+from taciturn_verify.reading import Fields, demand
+
+
+def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> float:
+    """Return Δ of an answer of an agent of m records; of a claimed question, what the file says."""
+    question, found = answer.question, answer.sensitivity
+    k = {"record": 1, "agent": m, "person": min(terms.rows_per_person, m)}[terms.unit]
+    zero_out, laplace = terms.relation == "zero_out", leg.noise == "laplace"
+    norm = math.sqrt(leg.values) if laplace else 1.0
+    match question.kind:
+        case "mean" | "perturbed":
+            found = (1 if zero_out else 2) * norm * question.coefficient * question.row * (k / m)
+            if question.kind == "mean":
+                share = answer.batch / m if answer.batch else answer.rate
+                found *= (1 + question.widened) / share / (question.curvature or 1)
+        case "moments":
+            row, target = question.row, question.target
+            near = target <= math.sqrt(2) * row
+            moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
+            found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
+        case "tally" | "errors":
+            rows, agent = question.rows_per_person, terms.unit == "agent"
+            fits = not rows or terms.unit != "person" or rows == terms.rows_per_person
+            demand(fits, "a sum over persons needs as many places as the terms say")
+            n = k if not rows else math.ceil(m / rows) if agent else 1
+            errors = 3 if laplace else math.sqrt(3)
+            tally = 1 if zero_out else 2 if laplace else math.sqrt(2)
+            found = n * (tally if question.kind == "tally" else errors)
+        case "targets":
+            c = k / question.steps if k % question.steps == 0 else min(k, question.targets)
+            found = terms.beta * (c if laplace else math.sqrt(c))
+        case "target sums":
+            rounding = 2.0**-52 * m * (m + 2) * question.target
+            found = norm * question.row * (terms.beta * k + rounding)
+    return float(found)
+
+
+def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
+    """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
+    kind, relation, sampled = answer.question.kind, terms.relation, answer.rate < 1 or answer.batch
+    record, gaussian = terms.unit == "record", leg.noise == "gaussian"
+    aimed = relation == "target_change" or kind not in ("targets", "target sums")
+    demand(aimed, "targets need the relation target_change")
+    inside = kind != "perturbed" or (record and gaussian and not sampled and not answer.step)
+    demand(inside, "perturbed needs the unit record, Gaussian noise, no batch and no step")
+    plain = not sampled or (record and kind == "mean" and not answer.question.curvature)
+    demand(plain, "batches need the unit record and a mean without curvature")
+    drawn = (relation == "zero_out" and not answer.batch) or (
+        relation == "replace_one" and gaussian
+    )
+    demand(
+        drawn or not sampled, "batches need replace_one and Gaussian noise, or zero_out, no size"
+    )
+    demand(round(answer.batch / answer.rate) <= m, "batches need as many records")
+    needed, given = bound_sensitivity(leg, answer, terms, m), answer.sensitivity
+    agrees = math.isclose(given, needed, rel_tol=1e-9)
+    demand(agrees, f"the sensitivity of {kind} is {needed:.12g}, not {given:.12g}")
+
+
+def bound_movement(leg: Fields, answer: Fields) -> float:
+    """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
+    v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
+    steps = 4 if answer.rate < 1 and not answer.batch else 2
+    return answer.sensitivity and float(answer.sensitivity + steps * answer.step * v)
+
+
+def find_ratio(movement: float, scale: float) -> float:
+    """Return movement/σ: 0 without movement, infinite without noise."""
+    return 0.0 if movement == 0 else math.inf if scale == 0 else movement / scale

@@ -1,0 +1,42 @@
+"""The command taciturn-verify."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from taciturn_verify.judging import verify
+from taciturn_verify.reading import demand, parse
+
+
+def find_file(path: Path) -> Path:
+    """Return a file itself, or a folder's certificate of the highest number."""
+    if not path.is_dir():
+        return path
+    names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
+    numbers = [int(name) for name in names if name.isdecimal()]
+    demand(numbers, f"{path} holds no certificate-N.json")
+    return path / f"certificate-{max(numbers)}.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the verdict; return 0 if it follows, 1 if not, 2 if the file cannot be read."""
+    parser = argparse.ArgumentParser("taciturn-verify")
+    parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
+    parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
+    given = parser.parse_args(arguments)
+    try:
+        file = find_file(given.file)
+        document = parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        print(f"{given.file} cannot be read: {error}", file=sys.stderr)
+        return 2
+    found = verify(document)
+    if given.json:
+        text = json.dumps(found._asdict())
+        plain = json.loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
+        print(json.dumps(plain, indent=1))
+    else:
+        print(f"{file}: {found.verdict}: {found.reason}.")
+    return 1 if found.verdict == "does not follow" else 0

@@ -1,0 +1,168 @@
+"""From the questions of a certificate to its figures, and from these to a verdict."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
+from taciturn_verify.gaussian import Lattice, find_lattice, find_mus, rate_epsilon, solve_epsilon
+from taciturn_verify.losses import Event, bound_epsilon, convert
+from taciturn_verify.reading import Fields, RefusedError, demand, read
+
+
+class Verdict(NamedTuple):
+    """The verdict, its reason in one sentence, and computed bounds (least, most) of the figures."""
+
+    verdict: str
+    reason: str
+    figures: Mapping[str, Any]
+
+
+class Price(NamedTuple):
+    """What one leg, or all, cost: mu, bounds on epsilon, and bounds on the attacker's rate."""
+
+    mu: float
+    low: float
+    high: float
+    low_rate: float
+    high_rate: float
+
+
+def verify(document: Mapping[str, Any]) -> Verdict:
+    """Return whether the claim of a certificate follows from the rest of it."""
+    figures: dict[str, Any] = {}
+    try:
+        certificate = read(document)
+        check_legs(certificate)
+        compare_figures(certificate, figures)
+    except RefusedError as refused:
+        return Verdict("does not follow", str(refused), figures)
+    except (ArithmeticError, ValueError):
+        return Verdict("does not follow", "a number is beyond what can be computed with", figures)
+    if certificate.claim.reproduction:
+        return Verdict("no guarantee", "a seed repeats noise or the division of records", figures)
+    if certificate.claim.epsilon == math.inf:
+        return Verdict("no guarantee", "epsilon is infinite", figures)
+    if certificate.claim.conditional:
+        return Verdict("follows under conditions", "every figure follows, if they hold", figures)
+    return Verdict("follows", "every figure follows from questions, noise and records", figures)
+
+
+def is_gaussian(leg: Fields) -> bool:
+    """Return whether a leg has a mu (infinite without noise)."""
+    plain = all(answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
+    return leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
+
+
+def check_legs(certificate: Fields) -> None:
+    """Refuse legs that stand where no rule is, or whose sensitivities are others."""
+    terms, legs = certificate.terms, certificate.legs
+    alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
+    demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
+    demand(single or is_gaussian(legs[0]), "at several agents, costs but Gaussian are unspecified")
+    for leg in legs:
+        for answer in leg.answers:
+            sworn = answer.question.kind != "claimed" or certificate.claim.conditional
+            demand(sworn, "a sensitivity is claimed, but conditional is false")
+            for m in {leg.records[agent] for agent in answer.agents}:
+                check_answer(leg, answer, terms, m)
+
+
+def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
+    """Refuse a claim with a figure that does not follow."""
+    terms, claim = certificate.terms, certificate.claim
+    exact = [is_gaussian(leg) for leg in certificate.legs]
+    owed = [[Price(0.0, 0.0, 0.0, 0.01, 0.01)] for _ in claim.per_agent_epsilon]
+    for leg in certificate.legs:
+        each, total = price_leg(leg, terms)
+        for agent, price in zip(leg.agents, each, strict=True):
+            owed[agent].append(price)
+    agents = [Price(*map(max, zip(*prices, strict=True))) for prices in owed]
+    dearest = Price(*map(max, zip(*agents, strict=True)))
+    total = total if terms.agents_per_person > 1 else dearest
+    agents = [dearest] * len(agents) if terms.dealt else agents
+    plain = (rate_epsilon(claim.epsilon, terms.delta),) * 2
+    rate = (total.low_rate, total.high_rate) if any(exact) else plain
+    figures |= {
+        "epsilon": (total.low, total.high),
+        "per_agent_epsilon": [(price.low, price.high) for price in agents],
+        "mu": (total.mu, total.mu) if all(exact) else None,
+        "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
+        "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
+    }
+    nulls, most = (claim.mu is None, claim.per_agent_mu is None), max(claim.per_agent_epsilon)
+    demand(nulls == (not all(exact),) * 2, "mu and per_agent_mu are null but for Gaussian legs")
+    rows = [(name, getattr(claim, name), figures[name]) for name in ("epsilon", "attacker_tpr")]
+    rows += [("mu", claim.mu, figures["mu"])] if all(exact) else []
+    for name in ("per_agent_epsilon", "per_agent_mu") if all(exact) else ("per_agent_epsilon",):
+        rows += [(name, *both) for both in zip(getattr(claim, name), figures[name], strict=True)]
+    rows += [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
+    rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
+    for name, figure, (low, high) in rows:
+        slack = 1e-9 * max(1.0, min(figure, 1e300))
+        within = figure == low or low - slack <= figure <= high + slack
+        within = within and (figure == math.inf) == (high == math.inf)
+        demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
+
+
+def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
+    """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
+    delta, several = terms.delta, terms.agents_per_person
+    lattice = find_lattice(leg)
+    if is_gaussian(leg):
+        mus, mu = find_mus(leg, several, terms.relation)
+        together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)
+        return price_mus(mus, lattice, delta), together[0]
+    events: list[Counter[Event]] = [Counter() for _ in leg.agents]
+    for answer in leg.answers:
+        for agent in answer.agents:
+            own = make_events(leg, answer, terms, leg.records[agent])
+            events[agent].update(dict.fromkeys(own, answer.times))
+    found = [bound_events(own, lattice.shrink(delta)) for own in events]
+    lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
+    # a claim may be 1.01 times the upper bound
+    ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
+    each = [Price(0.0, *both, *(rate_epsilon(end, delta) for end in both)) for both in ends]
+    return each, each[0]
+
+
+def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
+    """Return the prices that follow from mu of every agent."""
+    curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
+    rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
+    lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
+    return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
+
+
+def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
+    """Return the events that an answer of an agent of m records is."""
+    question, two = answer.question, terms.relation != "zero_out"
+    ratio = find_ratio(bound_movement(leg, answer), answer.scale)
+    if ratio == 0:
+        return []
+    if question.kind == "perturbed":
+        jump = math.log1p(question.smoothness / (m * question.rho))
+        again = 2 * m * question.residual / question.output_noise * ratio
+        return [Event("inside", ratio, two=two, jump=jump), Event("gaussian", again)]
+    if answer.batch:
+        n = round(answer.batch / answer.rate)
+        return [Event("fixed" if answer.batch < n else "gaussian", ratio, answer.batch / n)]
+    return [Event(leg.noise, ratio, answer.rate, two)]
+
+
+def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
+    """Return bounds on ε(δ) of the events of one agent."""
+    largest = max((event.ratio for event in events), default=0.0)
+    if largest in (0, math.inf) or delta <= 0:
+        return largest, largest
+    fixed = [(event.ratio, event.rate, n) for event, n in events.items() if event.kind == "fixed"]
+    plain = [e.ratio**2 * n for e, n in events.items() if e.kind == "gaussian" and e.rate == 1]
+    if fixed:
+        demand(len(fixed) + len(plain) == len(events), "batches of a fixed size must stand alone")
+        epsilon = convert(fixed, math.fsum(plain), delta)
+        return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
+    low, high = bound_epsilon(tuple(sorted(events.items())), delta)
+    if all(event.kind == "laplace" and event.rate == 1 for event in events):
+        high = min(high, math.fsum(event.ratio * n for event, n in events.items()))
+    return low, high

@@ -1,0 +1,159 @@
+"""The structure of a certificate: what is not specified is refused with a sentence."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain, pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+Fields = SimpleNamespace  # of an object, as they are read
+
+
+class RefusedError(ValueError):
+    """The certificate does not follow, for the reason that the exception states."""
+
+
+def demand(holds: Any, sentence: str) -> None:
+    """Refuse a certificate for which something does not hold."""
+    if not holds:
+        raise RefusedError(sentence)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text."""
+
+    def join(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        demand(len(dict(items)) == len(items), "an object has a key twice")
+        return dict(items)
+
+    constants = partial(demand, False)  # NaN and infinities
+    try:
+        document = json.loads(text, object_pairs_hook=join, parse_constant=constants)
+    except RecursionError:
+        document = None
+    demand(isinstance(document, dict), "the file holds no JSON object")
+    return cast(dict[str, Any], document)
+
+
+VALUES: Mapping[str, Callable[[Any], bool]] = {
+    "number": lambda x: type(x) in (int, float) and 0 <= x <= 1.7e308,  # so not NaN
+    "positive": lambda x: VALUES["number"](x) and x > 0,
+    "share": lambda x: VALUES["number"](x) and 0 < x <= 1,
+    "level": lambda x: VALUES["number"](x) and 0 < x < 1,
+    "figure": lambda x: VALUES["number"](x) or x == "infinity",
+    "natural": lambda x: type(x) is int and 0 <= x < 2**53,
+    "count": lambda x: type(x) is int and 0 < x < 2**53,
+    "pair": lambda x: type(x) is list and len(x) == 2 and all(map(VALUES["natural"], x)),
+    "text": lambda x: type(x) is str,
+    "flag": lambda x: type(x) is bool,
+    "format": lambda x: x == "taciturn certificate 1",
+    "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
+    "word": lambda x: type(x) is str,
+}
+# the fields of objects, and those besides by their words: * is a list, ? may be left out
+OBJECTS = {
+    "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
+    "statement:text*",
+    "terms": "relation:word unit:word delta:level dealt:flag",
+    "relation bounded_change": "beta:number",
+    "relation target_change": "beta:number",
+    "unit person": "rows_per_person:count agents_per_person:count",
+    "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
+    "attacker_tpr:number reproduction:flag conditional:flag",
+    "leg": "part:text agents:natural*|all records:pair* observer:observer noise:noise "
+    "values:count questions:question* slots:slot*",
+    "choice": "part:text choice:rate",
+    "rate": "rate:number",
+    "observer": "name:word",
+    "name sum": "colluders:natural",
+    "question": "kind:word",
+    "kind mean": "coefficient:number row:number curvature?:positive widened?:number",
+    "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
+    "residual:number output_noise:positive",
+    "kind moments": "row:number target:number",
+    "kind tally": "rows_per_person?:count",
+    "kind errors": "rows_per_person?:count",
+    "kind targets": "steps:count targets:count",
+    "kind target sums": "row:number target:number",
+    "kind claimed": "by:text",
+    "slot": "times:count answers:answer*",
+    "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
+    "rate?:share batch?:natural",
+}
+PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent", "name messages")
+OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
+
+
+def read_as(form: str, given: Any, place: str) -> Any:
+    """Return what stands at a place, or refuse it."""
+    form, *words = form.split("|")
+    if ("all" in words and given == "all") or ("null" in words and given is None):
+        return given
+    if form.endswith("*") and type(given) is list:
+        return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
+    if form in OBJECTS and type(given) is dict:
+        return read_object("choice" if form == "leg" and "choice" in given else form, given, place)
+    holds = VALUES.get(form, lambda _: False)(given)
+    demand(holds, f"{place} must be a {form}, not {given!r:.60}")
+    return math.inf if given == "infinity" else given
+
+
+def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
+    """Return the fields of an object, 0 where they may be left out."""
+    fields = OBJECTS[form].split()
+    for name in [field[:-5] for field in fields if field.endswith(":word")]:
+        kind = f"{name} {given.get(name)}"
+        demand(kind in OBJECTS, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
+        fields += OBJECTS[kind].split()
+    known = dict(field.replace("?", "").split(":") for field in fields)
+    needed = {field.split(":")[0] for field in fields if "?" not in field}
+    demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
+    demand(given.keys() <= known.keys(), f"{place} has more: {given.keys() - known.keys()}")
+    read = {name: read_as(known[name], given[name], f"{place}.{name}") for name in given}
+    return Fields(**dict.fromkeys(known, 0) | read)
+
+
+def read(document: Mapping[str, Any]) -> Fields:
+    """Return the certificate in a document, but for fields that are not named here."""
+    names = [field.split(":")[0] for field in OBJECTS["certificate"].split()]
+    found = read_object("certificate", {n: document[n] for n in names if n in document}, "file")
+    absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
+    found.terms = Fields(**absent | vars(found.terms))
+    count, mus = len(found.claim.per_agent_epsilon), found.claim.per_agent_mu
+    fits = count > 0 and (mus is None or len(mus) == count)
+    demand(fits, "per_agent_epsilon and per_agent_mu must have an entry for every agent")
+    parts = {leg.part for leg in found.legs}
+    demand(0 < len(parts) == len(found.legs), "legs must be one for each of at least one part")
+    for leg in found.legs:
+        complete(leg, count)
+    return found
+
+
+def complete(leg: Fields, count: int) -> None:
+    """Write out the agents of a leg, their records and answers; a choice has none of these."""
+    if "choice" in vars(leg):
+        absent = {"agents": "all", "records": [(count, 1)], "slots": []}
+        vars(leg).update(absent, noise="nonoise", values=1)
+    leg.agents = list(range(count)) if leg.agents == "all" else leg.agents
+    in_order = sorted({*leg.agents, count}) == [*leg.agents, count] and leg.agents
+    demand(in_order, f"the agents of a leg must be numbers below {count}, in order")
+    counted = sum(n for n, _ in leg.records) == len(leg.agents) and all(map(all, leg.records))
+    demand(counted, f"the records of a leg must be those of {len(leg.agents)} agents")
+    leg.records, leg.answers = [m for n, m in leg.records for _ in range(n)], []
+    for slot in leg.slots:
+        everybody = [[0, len(leg.agents) - 1]]
+        ranges = [everybody if a.agents == "all" else a.agents for a in slot.answers]
+        pairs = sorted(chain.from_iterable(ranges))
+        ends = [*chain.from_iterable(pairs), len(leg.agents) - 1]
+        apart = sorted(ends) == ends and all(a[1] < b[0] for a, b in pairwise(pairs))
+        demand(apart, "a slot names an agent twice, or one that is not there")
+        for answer, own in zip(slot.answers, ranges, strict=True):
+            demand(answer.question < len(leg.questions), "a question is not there")
+            answer.question, answer.rate = leg.questions[answer.question], answer.rate or 1
+            answer.agents = [i for first, last in own for i in range(first, last + 1)]
+            answer.times = slot.times
+            if leg.noise == "nonoise":
+                answer.scale = answer.step = 0
+        leg.answers += slot.answers
