@@ -97,7 +97,7 @@ def work(text: str) -> None:
     with figures.of("certificate"):
         observer = plan.terms.observer if plan.program.summed else Messages()
         network = plan.program.network
-        certificate_of(plan.ledger, plan.program.oracles, plan.terms, observer, network)
+        certificate_of(plan.ledger, plan.program.oracles, plan.terms, observer, network, plan.spec)
     with figures.of("plan.json"):
         json_text(strict({**plan.to_dict(), "digest": plan.digest}))
     with figures.of("metrics"):

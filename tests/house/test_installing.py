@@ -43,7 +43,9 @@ def test_every_name_that_is_installed_is_one_of_ours():
     assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize("folder", ["src", "federation/src", "power/src", "papers/src", "verify/src"])
+@pytest.mark.parametrize(
+    "folder", ["src", "federation/src", "power/src", "papers/src", "verify/src"]
+)
 def test_a_message_names_an_install_command_for_our_folders_alone(folder):
     """The name on the package index is nobody's until we register it."""
     for path in (ROOT / folder).rglob("*.py"):

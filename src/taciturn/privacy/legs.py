@@ -98,8 +98,8 @@ def _observer(observer: Observer) -> dict[str, Any]:
 
 def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
     """Yield every place of every round in which somebody is asked, as pairs of names and values."""
-    columns = (ledger.kind, ledger.sensitivity, ledger.scale)
-    columns += (ledger.steps, ledger.rates, ledger.sizes)
+    columns: list[HostArray] = [ledger.kind, ledger.sensitivity, ledger.scale]
+    columns += [ledger.steps, ledger.rates, ledger.sizes]
     known: dict[bytes, tuple[Any, ...]] = {}
     _, rounds, places = ledger.kind.shape
     # an axis along which nothing changes is looked at once

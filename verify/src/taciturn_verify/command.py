@@ -1,13 +1,28 @@
 """The command taciturn-verify."""
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from json import dumps, loads
 from pathlib import Path
+from typing import NamedTuple
 
 from taciturn_verify.judging import verify
 from taciturn_verify.reading import demand, parse
+
+
+class Command(NamedTuple):
+    """A command of `taciturn`, by the entry point of its extensions."""
+
+    name: str = "verify"
+    summary: str = "Check a certificate from its specification, with no line of the library."
+
+    def load(self) -> Callable[[Path, bool], int]:
+        """Return what is called with a file, or the folder of a report."""
+        return check
+
+
+COMMANDS = (Command(),)
 
 
 def find_file(path: Path) -> Path:
@@ -21,22 +36,30 @@ def find_file(path: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict; return 0 if it follows, 1 if not, 2 if the file cannot be read."""
+    """Check the file that the command line names."""
     parser = argparse.ArgumentParser("taciturn-verify")
     parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
     parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
     given = parser.parse_args(arguments)
+    return check(given.file, given.json)
+
+
+def check(path: Path, json: bool = False) -> int:
+    """Print the verdict on a certificate-N.json, or on the last one in the folder of a report.
+
+    Return 0 if it follows, 1 if it does not, 2 if it cannot be read.
+    """
     try:
-        file = find_file(given.file)
+        file = find_file(path)
         document = parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        print(f"{given.file} cannot be read: {error}", file=sys.stderr)
+        print(f"{path} cannot be read: {error}", file=sys.stderr)
         return 2
     found = verify(document)
-    if given.json:
-        text = json.dumps(found._asdict())
-        plain = json.loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
-        print(json.dumps(plain, indent=1))
+    if json:
+        text = dumps(found._asdict())
+        plain = loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
+        print(dumps(plain, indent=1))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
     return 1 if found.verdict == "does not follow" else 0
