@@ -34,9 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     found = verify(document)
     if given.json:
-        text = json.dumps(found._asdict())
-        plain = json.loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
-        print(json.dumps(plain, indent=1))
+        text = json.dumps(found._asdict(), indent=1)
+        print(text.replace("Infinity", '"infinity"'))  # JSON has no number for it
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
     return 1 if found.verdict == "does not follow" else 0

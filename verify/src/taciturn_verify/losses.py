@@ -112,8 +112,8 @@ class Event(NamedTuple):
         while self.find_second(count * step) > tail:
             count += count // 4 + 1
         demand(count <= 1 << 16, "the losses are too large")
-        firsts = [partial(self.find_first, j) for j in range(16 if self.two else 0)]
-        bounds: list[Callable[[float], float]] = [self.find_second, *firsts]
+        bounds: list[Callable[[float], float]] = [self.find_second]
+        bounds += [partial(self.find_first, j) for j in range(16 if self.two else 0)]
         curves = []
         for p in bounds:
             curve = [p(count * step)]  # P falls: this is above its last integral
@@ -135,15 +135,16 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
 
 
-def add_logs(terms: Sequence[float]) -> float:
-    """Return log Σ e^term."""
+def _add_logs(terms: Sequence[float]) -> float:
     most = max(terms)
     return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
 def grow(parts: Parts, step: float, power: float) -> float:
     """Return log E e^(power L) of the composition."""
-    each = ((add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts)
+    each = (
+        (_add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts
+    )
     return math.fsum(n * grown for grown, n in each)
 
 
@@ -172,20 +173,18 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     slack = 2 * math.exp(-36) + 1e-15 * size.bit_length() * math.sqrt(size) * count
     chance, a = delta * 1e-3, count * step * step / 8
     moved = min(count * step, a + 2 * math.sqrt(-a * math.log(chance)))
-
-    def find_last(aim: float, error: float) -> float:
-        # δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error)
-        u = v = 0.0
-        for k in range(first + size - 1, first - 1, -1):
+    ends = []
+    for aim, error in ((delta + chance, -slack), (delta - lost, slack)):
+        # δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error) > aim
+        u, v, k, level = 0.0, 0.0, first + size, -math.inf
+        while k > first and level <= math.log(aim):
+            k -= 1
             u = back[k % size].real / size + u * math.exp(-tilt * step)
             v = back[k % size].real / size + v * math.exp(-(tilt + 1) * step)
-            level = u - v + error
-            if level > 0 and math.log(level) + grown - tilt * k * step > math.log(aim):
-                return k * step if k < first + size - 1 else math.inf
-        return 0.0
-
-    least, most = find_last(delta + chance, -slack) - moved, find_last(delta - lost, slack) + step
-    return max(0.0, least), most
+            over = u - v + error
+            level = math.log(over) + grown - tilt * k * step if over > 0 else -math.inf
+        ends.append(k * step if k < first + size - 1 else math.inf)
+    return max(0.0, ends[0] - moved), max(0.0, ends[1] + step)
 
 
 @cache
@@ -234,14 +233,13 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
         least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
     for a in range(2, limit + 1):
         ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
-        grown.append(add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+        grown.append(_add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
     return grown
 
 
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
     """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
-    few = all(1e-4 < u < 8 for u, _, _ in batches)
-    demand(few, "epsilon could not be decided: it would take too many digits")
+    demand(all(1e-4 < u < 8 for u, _, _ in batches), "epsilon could not be decided: extreme noise")
     # in turn, for at higher orders divergences are larger, and -log(δa)/(a-1) is above -δ
     for limit in (32, 128, 512, 1024):
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
@@ -252,11 +250,9 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
             chord = total[low] + (a - low) * (total[low + 1] - total[low])
             return chord / (a - 1) + a * plain / 2
 
-        if delta**2 > -math.expm1(-diverge(1.1)):
-            return 0.0
         steps = range(int(math.log(10 * limit - 10, 1.001)))
         orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
         costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
         if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
             break
-    return float(max(0.0, min(costs)))
+    return 0.0 if delta**2 > -math.expm1(-diverge(1.1)) else float(max(0.0, min(costs)))
