@@ -92,12 +92,14 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     }
     nulls, most = (claim.mu is None, claim.per_agent_mu is None), max(claim.per_agent_epsilon)
     demand(nulls == (not all(exact),) * 2, "mu and per_agent_mu are null but for Gaussian legs")
-    rows = [(name, getattr(claim, name), figures[name]) for name in ("epsilon", "attacker_tpr")]
-    rows += [("mu", claim.mu, figures["mu"])] if all(exact) else []
-    for name in ("per_agent_epsilon", "per_agent_mu") if all(exact) else ("per_agent_epsilon",):
-        rows += [(name, *both) for both in zip(getattr(claim, name), figures[name], strict=True)]
-    rows += [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
+    rows = [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
     rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
+    for name, needed in figures.items():
+        one = isinstance(needed, tuple)
+        claimed, bounds = (
+            ([getattr(claim, name)], [needed]) if one else (getattr(claim, name), needed)
+        )
+        rows += [(name, *both) for both in zip(claimed or [], bounds or [], strict=True)]
     for name, figure, (low, high) in rows:
         slack = 1e-9 * max(1.0, min(figure, 1e300))
         within = figure == low or low - slack <= figure <= high + slack

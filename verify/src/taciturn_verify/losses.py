@@ -1,10 +1,10 @@
 """Bounds on the ε of a composition of pairs of distributions, by privacy losses on a grid.
 
 The masses of an event's losses log(dP/dQ) between two points of a grid are moved to these so that
-neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. It also gives a
-lower bound. Moving adds D in a range of one step to a loss, E e^-D = 1. By Hoeffding's lemma
-E e^(sD) ≤ e^((s + s²) step²/8), so n moves add more than t = a + 2√(a log(1/p)), a = n step²/8,
-with a probability of at most p. Where moved losses have δ(ε) > δ + p, δ(ε - t) > δ.
+neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. And moving adds D
+in a range of one step to a loss, E e^-D = 1, so E e^(sD) ≤ e^((s + s²) step²/8) by Hoeffding's
+lemma, and n moves add more than t = a + 2√(a log(1/p)), a = n step²/8, with a probability of at
+most p. Where moved losses have δ(ε) > δ + p, therefore, δ(ε - t) > δ.
 """
 
 import cmath
@@ -151,8 +151,7 @@ def grow(parts: Parts, step: float, power: float) -> float:
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
     """Return the bounds on ε(δ) that masses give; the upper one is infinite if it is not found."""
     count = sum(times for _, times in parts)
-    # masses times e^(tilt L) are transformed, so that a small δ is not lost in rounding;
-    # by δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
+    # masses times e^(tilt L) keep a small δ: it is at most E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
     tops = {s: grow(parts, step, s) + s * math.log(s) - (s + 1) * math.log1p(s) for s in POWERS}
     tilt = min(POWERS, key=lambda s: (tops[s] - math.log(delta)) / s)
     grown = grow(parts, step, tilt)
@@ -183,8 +182,9 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
             v = back[k % size].real / size + v * math.exp(-(tilt + 1) * step)
             over = u - v + error
             level = math.log(over) + grown - tilt * k * step if over > 0 else -math.inf
-        ends.append(k * step if k < first + size - 1 else math.inf)
-    return max(0.0, ends[0] - moved), max(0.0, ends[1] + step)
+        ends.append(-math.inf if level <= math.log(aim) else k * step)
+    most = math.inf if ends[1] == (first + size - 1) * step else max(ends[1], first * step) + step
+    return max(0.0, ends[0] - moved), max(0.0, most)
 
 
 @cache
@@ -194,8 +194,7 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     plain = math.fsum(event.ratio**2 * n for event, n in events if (event, n) not in rest)
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
-    found = [refine(merged, delta, turned) for turned in orders]
-    low, high = map(max, zip(*found, strict=True))
+    low, high = map(max, zip(*(refine(merged, delta, order) for order in orders), strict=True))
     if any(event.kind == "inside" for event, _ in rest):  # at least the cost without the Jacobian
         least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
         low = bound_epsilon(tuple(least), delta)[0]
@@ -203,7 +202,7 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
 
 
 def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> tuple[float, float]:
-    """Return bounds of one order, on grids ever finer until they are near each other."""
+    """Return bounds of one order, on ever finer grids: their distance is a multiple of the step."""
     count = sum(n for _, n in events)
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
     with suppress(ArithmeticError, ValueError):  # losses beyond what floats hold
@@ -212,7 +211,6 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
             low, high = compose(parts, step, delta, 2 * tail * count)
             if high < math.inf and high - low <= GOAL * high:
                 return low, high
-            # the distance is a multiple of the step
             step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 

@@ -140,10 +140,10 @@ def complete(leg: Fields, count: int) -> None:
     demand(counted, f"the records of a leg must be those of {len(leg.agents)} agents")
     leg.records, leg.answers = [m for n, m in leg.records for _ in range(n)], []
     for slot in leg.slots:
-        everybody = [[0, len(leg.agents) - 1]]
-        ranges = [everybody if a.agents == "all" else a.agents for a in slot.answers]
+        last = len(leg.agents) - 1
+        ranges = [[[0, last]] if a.agents == "all" else a.agents for a in slot.answers]
         pairs = sorted(chain.from_iterable(ranges))
-        ends = [*chain.from_iterable(pairs), len(leg.agents) - 1]
+        ends = [*chain.from_iterable(pairs), last]
         apart = sorted(ends) == ends and all(a[1] < b[0] for a, b in pairwise(pairs))
         demand(apart, "a slot names an agent twice, or one that is not there")
         for answer, own in zip(slot.answers, ranges, strict=True):
