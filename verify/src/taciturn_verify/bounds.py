@@ -19,17 +19,16 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
                 found *= (1 + question.widened) / share / (question.curvature or 1)
         case "moments":
             row, target = question.row, question.target
-            near = target <= math.sqrt(2) * row
-            moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
+            far, near = 2 * row * target, math.sqrt(2) * (row**2 + target**2 / 2)
+            moved = near if target <= math.sqrt(2) * row else far
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally" | "errors":
-            rows, agent = question.rows_per_person, terms.unit == "agent"
-            fits = not rows or terms.unit != "person" or rows == terms.rows_per_person
+            rows, unit = question.rows_per_person, terms.unit
+            fits = not rows or unit != "person" or rows == terms.rows_per_person
             demand(fits, "a sum over persons needs as many places as the terms say")
-            n = k if not rows else math.ceil(m / rows) if agent else 1
-            errors = 3 if laplace else math.sqrt(3)
-            tally = 1 if zero_out else 2 if laplace else math.sqrt(2)
-            found = n * (tally if question.kind == "tally" else errors)
+            square = 3 if question.kind == "errors" else 1 if zero_out else 2  # of the 2-norm
+            n = k if not rows else math.ceil(m / rows) if unit == "agent" else 1
+            found = n * (square if laplace else math.sqrt(square))
         case "targets":
             c = k / question.steps if k % question.steps == 0 else min(k, question.targets)
             found = terms.beta * (c if laplace else math.sqrt(c))

@@ -49,8 +49,7 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     return Verdict("follows", "every figure follows from questions, noise and records", figures)
 
 
-def is_gaussian(leg: Fields) -> bool:
-    """Return whether a leg has a mu (infinite without noise)."""
+def _is_gaussian(leg: Fields) -> bool:
     plain = all(answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
     return leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
 
@@ -60,7 +59,7 @@ def check_legs(certificate: Fields) -> None:
     terms, legs = certificate.terms, certificate.legs
     alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
     demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
-    demand(single or is_gaussian(legs[0]), "at several agents, costs but Gaussian are unspecified")
+    demand(single or _is_gaussian(legs[0]), "at several agents, costs but Gaussian are unspecified")
     for leg in legs:
         for answer in leg.answers:
             sworn = answer.question.kind != "claimed" or certificate.claim.conditional
@@ -72,7 +71,7 @@ def check_legs(certificate: Fields) -> None:
 def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     """Refuse a claim with a figure that does not follow."""
     terms, claim = certificate.terms, certificate.claim
-    exact = [is_gaussian(leg) for leg in certificate.legs]
+    exact = [_is_gaussian(leg) for leg in certificate.legs]
     owed = [[Price(0.0, 0.0, 0.0, 0.01, 0.01)] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
         each, total = price_leg(leg, terms)
@@ -93,12 +92,14 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     }
     nulls, most = (claim.mu is None, claim.per_agent_mu is None), max(claim.per_agent_epsilon)
     demand(nulls == (not all(exact),) * 2, "mu and per_agent_mu are null but for Gaussian legs")
-    rows = [(name, getattr(claim, name), figures[name]) for name in ("epsilon", "attacker_tpr")]
-    rows += [("mu", claim.mu, figures["mu"])] if all(exact) else []
-    for name in ("per_agent_epsilon", "per_agent_mu") if all(exact) else ("per_agent_epsilon",):
-        rows += [(name, *both) for both in zip(getattr(claim, name), figures[name], strict=True)]
-    rows += [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
+    rows = [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
     rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
+    for name, needed in figures.items():
+        one = isinstance(needed, tuple)
+        claimed, bounds = (
+            ([getattr(claim, name)], [needed]) if one else (getattr(claim, name), needed)
+        )
+        rows += [(name, *both) for both in zip(claimed or [], bounds or [], strict=True)]
     for name, figure, (low, high) in rows:
         slack = 1e-9 * max(1.0, min(figure, 1e300))
         within = figure == low or low - slack <= figure <= high + slack
@@ -110,33 +111,31 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
     delta, several = terms.delta, terms.agents_per_person
     lattice = find_lattice(leg)
-    if is_gaussian(leg):
+    if _is_gaussian(leg):
         mus, mu = find_mus(leg, several, terms.relation)
-        together = price_mus([mu], lattice._replace(n=several * lattice.n), delta)
-        return price_mus(mus, lattice, delta), together[0]
+        together = _price_mus([mu], lattice._replace(n=several * lattice.n), delta)
+        return _price_mus(mus, lattice, delta), together[0]
     events: list[Counter[Event]] = [Counter() for _ in leg.agents]
     for answer in leg.answers:
         for agent in answer.agents:
-            own = make_events(leg, answer, terms, leg.records[agent])
+            own = _make_events(leg, answer, terms, leg.records[agent])
             events[agent].update(dict.fromkeys(own, answer.times))
     found = [bound_events(own, lattice.shrink(delta)) for own in events]
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
-    # a claim may be 1.01 times the upper bound
-    ends = [(low, 1.01 * high) for low, high in zip(lows, highs, strict=True)]
-    each = [Price(0.0, *both, *(rate_epsilon(end, delta) for end in both)) for both in ends]
+    each = []
+    for low, high in zip(lows, (1.01 * high for high in highs), strict=True):  # as claims may be
+        each.append(Price(0.0, low, high, rate_epsilon(low, delta), rate_epsilon(high, delta)))
     return each, each[0]
 
 
-def price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
-    """Return the prices that follow from mu of every agent."""
+def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
     curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
     rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
     lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
     return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
 
 
-def make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
-    """Return the events that an answer of an agent of m records is."""
+def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
     question, two = answer.question, terms.relation != "zero_out"
     ratio = find_ratio(bound_movement(leg, answer), answer.scale)
     if ratio == 0:
@@ -163,6 +162,5 @@ def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
         epsilon = convert(fixed, math.fsum(plain), delta)
         return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
     low, high = bound_epsilon(tuple(sorted(events.items())), delta)
-    if all(event.kind == "laplace" and event.rate == 1 for event in events):
-        high = min(high, math.fsum(event.ratio * n for event, n in events.items()))
-    return low, high
+    alone = all(event.kind == "laplace" and event.rate == 1 for event in events)
+    return low, min(high, math.fsum(e.ratio * n for e, n in events.items()) if alone else high)

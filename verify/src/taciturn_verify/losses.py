@@ -1,10 +1,10 @@
 """Bounds on the ε of a composition of pairs of distributions, by privacy losses on a grid.
 
 The masses of an event's losses log(dP/dQ) between two points of a grid are moved to these so that
-neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. It also gives a
-lower bound. Moving adds D in a range of one step to a loss, E e^-D = 1. By Hoeffding's lemma
-E e^(sD) ≤ e^((s + s²) step²/8), so n moves add more than t = a + 2√(a log(1/p)), a = n step²/8,
-with a probability of at most p. Where moved losses have δ(ε) > δ + p, δ(ε - t) > δ.
+neither P nor Q changes in all (Doroshenko et al. 2022): this dominates the event. And moving adds D
+in a range of one step to a loss, E e^-D = 1, so E e^(sD) ≤ e^((s + s²) step²/8) by Hoeffding's
+lemma, and n moves add more than t = a + 2√(a log(1/p)), a = n step²/8, with a probability of at
+most p. Where moved losses have δ(ε) > δ + p, therefore, δ(ε - t) > δ.
 """
 
 import cmath
@@ -112,8 +112,8 @@ class Event(NamedTuple):
         while self.find_second(count * step) > tail:
             count += count // 4 + 1
         demand(count <= 1 << 16, "the losses are too large")
-        firsts = [partial(self.find_first, j) for j in range(16 if self.two else 0)]
-        bounds: list[Callable[[float], float]] = [self.find_second, *firsts]
+        bounds: list[Callable[[float], float]] = [self.find_second]
+        bounds += [partial(self.find_first, j) for j in range(16 if self.two else 0)]
         curves = []
         for p in bounds:
             curve = [p(count * step)]  # P falls: this is above its last integral
@@ -135,23 +135,23 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
 
 
-def add_logs(terms: Sequence[float]) -> float:
-    """Return log Σ e^term."""
+def _add_logs(terms: Sequence[float]) -> float:
     most = max(terms)
     return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
 def grow(parts: Parts, step: float, power: float) -> float:
     """Return log E e^(power L) of the composition."""
-    each = ((add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts)
+    each = (
+        (_add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts
+    )
     return math.fsum(n * grown for grown, n in each)
 
 
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
     """Return the bounds on ε(δ) that masses give; the upper one is infinite if it is not found."""
     count = sum(times for _, times in parts)
-    # masses times e^(tilt L) are transformed, so that a small δ is not lost in rounding;
-    # by δ(ε) ≤ E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
+    # masses times e^(tilt L) keep a small δ: it is at most E e^(s (L - ε)) s^s / (s + 1)^(s + 1)
     tops = {s: grow(parts, step, s) + s * math.log(s) - (s + 1) * math.log1p(s) for s in POWERS}
     tilt = min(POWERS, key=lambda s: (tops[s] - math.log(delta)) / s)
     grown = grow(parts, step, tilt)
@@ -172,20 +172,19 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
     slack = 2 * math.exp(-36) + 1e-15 * size.bit_length() * math.sqrt(size) * count
     chance, a = delta * 1e-3, count * step * step / 8
     moved = min(count * step, a + 2 * math.sqrt(-a * math.log(chance)))
-
-    def find_last(aim: float, error: float) -> float:
-        # δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error)
-        u = v = 0.0
-        for k in range(first + size - 1, first - 1, -1):
+    ends = []
+    for aim, error in ((delta + chance, -slack), (delta - lost, slack)):
+        # δ(ε) = e^(grown - tilt ε) (Σ_{l > ε} t e^(-tilt (l - ε)) (1 - e^(ε - l)) + error) > aim
+        u, v, k, level = 0.0, 0.0, first + size, -math.inf
+        while k > first and level <= math.log(aim):
+            k -= 1
             u = back[k % size].real / size + u * math.exp(-tilt * step)
             v = back[k % size].real / size + v * math.exp(-(tilt + 1) * step)
-            level = u - v + error
-            if level > 0 and math.log(level) + grown - tilt * k * step > math.log(aim):
-                return k * step if k < first + size - 1 else math.inf
-        return 0.0
-
-    least, most = find_last(delta + chance, -slack) - moved, find_last(delta - lost, slack) + step
-    return max(0.0, least), most
+            over = u - v + error
+            level = math.log(over) + grown - tilt * k * step if over > 0 else -math.inf
+        ends.append(-math.inf if level <= math.log(aim) else k * step)
+    most = math.inf if ends[1] == (first + size - 1) * step else max(ends[1], first * step) + step
+    return max(0.0, ends[0] - moved), max(0.0, most)
 
 
 @cache
@@ -195,8 +194,7 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     plain = math.fsum(event.ratio**2 * n for event, n in events if (event, n) not in rest)
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
-    found = [refine(merged, delta, turned) for turned in orders]
-    low, high = map(max, zip(*found, strict=True))
+    low, high = map(max, zip(*(refine(merged, delta, order) for order in orders), strict=True))
     if any(event.kind == "inside" for event, _ in rest):  # at least the cost without the Jacobian
         least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
         low = bound_epsilon(tuple(least), delta)[0]
@@ -204,7 +202,7 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
 
 
 def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> tuple[float, float]:
-    """Return bounds of one order, on grids ever finer until they are near each other."""
+    """Return bounds of one order, on ever finer grids: their distance is a multiple of the step."""
     count = sum(n for _, n in events)
     low, high, step, tail = 0.0, math.inf, 0.5 / math.sqrt(count), 1e-7 * delta / count
     with suppress(ArithmeticError, ValueError):  # losses beyond what floats hold
@@ -213,7 +211,6 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
             low, high = compose(parts, step, delta, 2 * tail * count)
             if high < math.inf and high - low <= GOAL * high:
                 return low, high
-            # the distance is a multiple of the step
             step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 
@@ -234,14 +231,13 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
         least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
     for a in range(2, limit + 1):
         ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
-        grown.append(add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+        grown.append(_add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
     return grown
 
 
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
     """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
-    few = all(1e-4 < u < 8 for u, _, _ in batches)
-    demand(few, "epsilon could not be decided: it would take too many digits")
+    demand(all(1e-4 < u < 8 for u, _, _ in batches), "epsilon could not be decided: extreme noise")
     # in turn, for at higher orders divergences are larger, and -log(δa)/(a-1) is above -δ
     for limit in (32, 128, 512, 1024):
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
@@ -252,11 +248,9 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
             chord = total[low] + (a - low) * (total[low + 1] - total[low])
             return chord / (a - 1) + a * plain / 2
 
-        if delta**2 > -math.expm1(-diverge(1.1)):
-            return 0.0
         steps = range(int(math.log(10 * limit - 10, 1.001)))
         orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
         costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
         if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
             break
-    return float(max(0.0, min(costs)))
+    return 0.0 if delta**2 > -math.expm1(-diverge(1.1)) else float(max(0.0, min(costs)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, pairwise
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 Fields = SimpleNamespace  # of an object, as they are read
 
@@ -21,20 +21,19 @@ def demand(holds: Any, sentence: str) -> None:
         raise RefusedError(sentence)
 
 
-def parse(text: str) -> dict[str, Any]:
+def parse(text: str) -> Any:
     """Return the JSON object in a text."""
 
     def join(items: list[tuple[str, Any]]) -> dict[str, Any]:
         demand(len(dict(items)) == len(items), "an object has a key twice")
         return dict(items)
 
-    constants = partial(demand, False)  # NaN and infinities
-    try:
-        document = json.loads(text, object_pairs_hook=join, parse_constant=constants)
+    try:  # NaN and infinities are refused, too
+        document = json.loads(text, object_pairs_hook=join, parse_constant=partial(demand, False))
     except RecursionError:
         document = None
     demand(isinstance(document, dict), "the file holds no JSON object")
-    return cast(dict[str, Any], document)
+    return document
 
 
 VALUES: Mapping[str, Callable[[Any], bool]] = {
@@ -86,13 +85,12 @@ PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 
 
-def read_as(form: str, given: Any, place: str) -> Any:
-    """Return what stands at a place, or refuse it."""
+def _read_as(form: str, given: Any, place: str) -> Any:
     form, *words = form.split("|")
     if ("all" in words and given == "all") or ("null" in words and given is None):
         return given
     if form.endswith("*") and type(given) is list:
-        return [read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
+        return [_read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
     if form in OBJECTS and type(given) is dict:
         return read_object("choice" if form == "leg" and "choice" in given else form, given, place)
     holds = VALUES.get(form, lambda _: False)(given)
@@ -111,7 +109,7 @@ def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
     needed = {field.split(":")[0] for field in fields if "?" not in field}
     demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
     demand(given.keys() <= known.keys(), f"{place} has more: {given.keys() - known.keys()}")
-    read = {name: read_as(known[name], given[name], f"{place}.{name}") for name in given}
+    read = {name: _read_as(known[name], given[name], f"{place}.{name}") for name in given}
     return Fields(**dict.fromkeys(known, 0) | read)
 
 
@@ -134,8 +132,7 @@ def read(document: Mapping[str, Any]) -> Fields:
 def complete(leg: Fields, count: int) -> None:
     """Write out the agents of a leg, their records and answers; a choice has none of these."""
     if "choice" in vars(leg):
-        absent = {"agents": "all", "records": [(count, 1)], "slots": []}
-        vars(leg).update(absent, noise="nonoise", values=1)
+        vars(leg).update(agents="all", records=[(count, 1)], slots=[], noise="nonoise", values=1)
     leg.agents = list(range(count)) if leg.agents == "all" else leg.agents
     in_order = sorted({*leg.agents, count}) == [*leg.agents, count] and leg.agents
     demand(in_order, f"the agents of a leg must be numbers below {count}, in order")
@@ -143,10 +140,10 @@ def complete(leg: Fields, count: int) -> None:
     demand(counted, f"the records of a leg must be those of {len(leg.agents)} agents")
     leg.records, leg.answers = [m for n, m in leg.records for _ in range(n)], []
     for slot in leg.slots:
-        everybody = [[0, len(leg.agents) - 1]]
-        ranges = [everybody if a.agents == "all" else a.agents for a in slot.answers]
+        last = len(leg.agents) - 1
+        ranges = [[[0, last]] if a.agents == "all" else a.agents for a in slot.answers]
         pairs = sorted(chain.from_iterable(ranges))
-        ends = [*chain.from_iterable(pairs), len(leg.agents) - 1]
+        ends = [*chain.from_iterable(pairs), last]
         apart = sorted(ends) == ends and all(a[1] < b[0] for a, b in pairwise(pairs))
         demand(apart, "a slot names an agent twice, or one that is not there")
         for answer, own in zip(slot.answers, ranges, strict=True):
