@@ -10,8 +10,7 @@ from taciturn_verify.judging import verify
 from taciturn_verify.reading import demand, parse
 
 
-def find_file(path: Path) -> Path:
-    """Return a file itself, or a folder's certificate of the highest number."""
+def _find_last(path: Path) -> Path:
     if not path.is_dir():
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
@@ -27,15 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
     given = parser.parse_args(arguments)
     try:
-        file = find_file(given.file)
+        file = _find_last(given.file)
         document = parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         print(f"{given.file} cannot be read: {error}", file=sys.stderr)
         return 2
     found = verify(document)
     if given.json:
-        text = json.dumps(found._asdict(), indent=1)
-        print(text.replace("Infinity", '"infinity"'))  # JSON has no number for it
+        print(json.dumps(found._asdict(), indent=1).replace("Infinity", '"infinity"'))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
     return 1 if found.verdict == "does not follow" else 0
