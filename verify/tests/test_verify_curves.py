@@ -242,6 +242,11 @@ def test_one_objective_is_enclosed_by_its_curve(zero_out):
     assert 0.9 <= high <= 0.9 * 1.0102
 
 
+def test_many_objectives_cost_what_their_hull_costs():
+    low, high = bound_epsilon(((Event("inside", 0.694, two=True, jump=0.05), 20),), 5.7e-3)
+    assert 11 < low < 14.93 < high < 15.01
+
+
 def test_a_batch_grows_by_the_sum_that_defines_it():
     for u, gamma in ((0.01, 0.3), (0.3, 0.02), (1.5, 0.9)):
         logs = grow_batches(u, gamma, 20)

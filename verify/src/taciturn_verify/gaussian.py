@@ -87,9 +87,8 @@ class Lattice(NamedTuple):
 
     def shrink(self, delta: float) -> float:
         """Return δ', at which the curve is read."""
-        eta1, _ = self.find_etas()
-        left = delta * (1 - 1e-10) * math.exp(-eta1) * (1 - 1e-15) - math.exp(-99)
-        return left if self.n else delta
+        kept = (1 - 1e-10) * math.exp(-self.find_etas()[0]) * (1 - 1e-15)
+        return delta * kept - math.exp(-99) if self.n else delta
 
     def lift(self, epsilons: Sequence[float], delta: float) -> list[float]:
         """Return ε' + η₁ + η₂ of all agents of a leg, infinite where there is no guarantee."""

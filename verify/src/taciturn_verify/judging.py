@@ -34,8 +34,8 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     figures: dict[str, Any] = {}
     try:
         certificate = read(document)
-        check_legs(certificate)
-        compare_figures(certificate, figures)
+        _check_legs(certificate)
+        _compare_figures(certificate, figures)
     except RefusedError as refused:
         return Verdict("does not follow", str(refused), figures)
     except (ArithmeticError, ValueError):
@@ -54,8 +54,7 @@ def _is_gaussian(leg: Fields) -> bool:
     return leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
 
 
-def check_legs(certificate: Fields) -> None:
-    """Refuse legs that stand where no rule is, or whose sensitivities are others."""
+def _check_legs(certificate: Fields) -> None:
     terms, legs = certificate.terms, certificate.legs
     alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
     demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
@@ -68,8 +67,7 @@ def check_legs(certificate: Fields) -> None:
                 check_answer(leg, answer, terms, m)
 
 
-def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
-    """Refuse a claim with a figure that does not follow."""
+def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     terms, claim = certificate.terms, certificate.claim
     exact = [_is_gaussian(leg) for leg in certificate.legs]
     owed = [[Price(0.0, 0.0, 0.0, 0.01, 0.01)] for _ in claim.per_agent_epsilon]
@@ -95,15 +93,12 @@ def compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     rows = [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
     rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
     for name, needed in figures.items():
-        one = isinstance(needed, tuple)
-        claimed, bounds = (
-            ([getattr(claim, name)], [needed]) if one else (getattr(claim, name), needed)
-        )
-        rows += [(name, *both) for both in zip(claimed or [], bounds or [], strict=True)]
+        claimed = getattr(claim, name)
+        listed = zip(claimed, needed, strict=True) if isinstance(claimed, list) else None
+        rows += [(name, *both) for both in listed or [(claimed, needed)] if needed]
     for name, figure, (low, high) in rows:
         slack = 1e-9 * max(1.0, min(figure, 1e300))
-        within = figure == low or low - slack <= figure <= high + slack
-        within = within and (figure == math.inf) == (high == math.inf)
+        within = low - slack <= figure <= high + slack and (figure < math.inf) == (high < math.inf)
         demand(within, f"{name} is {figure:.12g}, not from {low:.12g} to {high:.12g}")
 
 

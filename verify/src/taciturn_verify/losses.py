@@ -9,7 +9,7 @@ most p. Where moved losses have δ(ε) > δ + p, therefore, δ(ε - t) > δ.
 
 import cmath
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import pairwise
@@ -21,7 +21,6 @@ from taciturn_verify.reading import RefusedError, demand
 
 Parts = Sequence[tuple[dict[int, float], int]]  # log masses at numbers of steps; how often
 LARGEST = 1 << 20  # the longest transform times the number of different events
-GOAL = 0.01  # how far apart, relative to the upper, bounds may be
 POWERS = [2.0**j for j in range(-3, 14)]
 
 
@@ -56,29 +55,29 @@ class Event(NamedTuple):
         return share * (spread(u / 2 - e / u) - math.exp(e) * spread(-u / 2 - e / u))
 
     def weigh(self, step: float, tail: float, turned: bool) -> dict[int, float]:
-        """Return log of P's masses (turned: Q's), but for tails, at whole numbers of steps.
-
-        In e^e, the hull of the curve has the slopes -Q(L > e). Losses below 0 are those of Q and P.
-        """
-        masses: dict[int, float] = {}
+        """Return log of P's masses at numbers of steps, but for tails (turned: of Q's)."""
+        masses, curves = dict[int, float](), list[list[float]]()
 
         def slope(one: tuple[float, float, int], two: tuple[float, float, int]) -> float:
             return (two[1] - one[1]) / (two[0] - one[0])
 
-        for way, order in ((1, turned), (-1, not turned)):
-            hull, curve = list[tuple[float, float, int]](), [self.read_curve(0.0, order)]
-            if self.kind == "inside":
-                curve = self.trace_inside(step, tail)
-            while curve[-1] > tail and len(curve) < LARGEST:
+        for order in (turned, not turned):
+            curve = self.trace_inside(step, tail) if self.kind == "inside" else []
+            while len(curve) < LARGEST and (not curve or curve[-1] > tail):
                 curve.append(self.read_curve(len(curve) * step, order))
             demand(curve[-1] <= tail, "the losses are too large")
-            for k, y in enumerate([*curve, curve[-1]]):  # level where the tail is left
-                point = math.exp(k * step), y, k
+            curves.append([*curve, curve[-1]])  # level where the tail is left
+        for way, (curve, other) in ((1, curves), (-1, curves[::-1])):
+            hull = list[tuple[float, float, int]]()
+            for k in range(1 - len(other), len(curve)):  # losses below 0 are those of Q and P
+                x = math.exp(k * step)
+                point = x, curve[k] if k >= 0 else 1 - x * (1 - other[-k]), k
                 while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
                     hull.pop()
                 hull.append(point)
+            hull = hull[sum(k <= 0 for _, _, k in hull) - 1 :]
             for before, point, after in zip(hull, hull[1:], hull[2:], strict=False):
-                q = slope(point, after) - slope(before, point)
+                q = slope(point, after) - slope(before, point)  # in e^e, it falls by Q(L > e)
                 masses[way * point[2]] = q * point[0] if way > 0 else q
         masses[0] = 1 - math.fsum(masses.values())
         return {k: math.log(p) for k, p in masses.items() if p > 0}
@@ -112,10 +111,9 @@ class Event(NamedTuple):
         while self.find_second(count * step) > tail:
             count += count // 4 + 1
         demand(count <= 1 << 16, "the losses are too large")
-        bounds: list[Callable[[float], float]] = [self.find_second]
-        bounds += [partial(self.find_first, j) for j in range(16 if self.two else 0)]
+        firsts = [partial(self.find_first, j) for j in range(16 if self.two else 0)]
         curves = []
-        for p in bounds:
+        for p in (partial(self.find_second), *firsts):
             curve = [p(count * step)]  # P falls: this is above its last integral
             for k in range(count - 1, -1, -1):  # by Simpson's rule
                 left, middle, right = (p((k + part) * step) for part in (0, 0.5, 1))
@@ -140,12 +138,11 @@ def _add_logs(terms: Sequence[float]) -> float:
     return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
-def grow(parts: Parts, step: float, power: float) -> float:
-    """Return log E e^(power L) of the composition."""
-    each = (
-        (_add_logs([log + power * k * step for k, log in logs.items()]), n) for logs, n in parts
+def grow(parts: Parts, step: float, s: float) -> float:
+    """Return log E e^(s L) of the composition."""
+    return math.fsum(
+        n * _add_logs([p + s * k * step for k, p in logs.items()]) for logs, n in parts
     )
-    return math.fsum(n * grown for grown, n in each)
 
 
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
@@ -209,9 +206,9 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
         for _ in range(8 if delta > 1e-200 else 0):
             parts = [(event.weigh(step, tail, turned), n) for event, n in events]
             low, high = compose(parts, step, delta, 2 * tail * count)
-            if high < math.inf and high - low <= GOAL * high:
+            if high < math.inf and high - low <= 0.01 * high:
                 return low, high
-            step *= max(0.1, 0.8 * GOAL * high / (high - low)) if high < math.inf else 0.3
+            step *= max(0.1, 0.008 * high / (high - low)) if high < math.inf else 0.3
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 
 
@@ -238,8 +235,7 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
     """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
     demand(all(1e-4 < u < 8 for u, _, _ in batches), "epsilon could not be decided: extreme noise")
-    # in turn, for at higher orders divergences are larger, and -log(δa)/(a-1) is above -δ
-    for limit in (32, 128, 512, 1024):
+    for limit in (32, 128, 512, 1024):  # divergences grow with orders, and -log(δa)/(a-1) > -δ
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
         total = [math.fsum(logs) for logs in zip(*grown, strict=True)]
 

@@ -120,8 +120,7 @@ def read(document: Mapping[str, Any]) -> Fields:
     absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
     found.terms = Fields(**absent | vars(found.terms))
     count, mus = len(found.claim.per_agent_epsilon), found.claim.per_agent_mu
-    fits = count > 0 and (mus is None or len(mus) == count)
-    demand(fits, "per_agent_epsilon and per_agent_mu must have an entry for every agent")
+    demand(count and (mus is None or len(mus) == count), "every agent must have its figures")
     parts = {leg.part for leg in found.legs}
     demand(0 < len(parts) == len(found.legs), "legs must be one for each of at least one part")
     for leg in found.legs:
