@@ -47,12 +47,12 @@ class Leg:
     observer: Observer
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the leg as JSON-safe values; slots that are alike are written once."""
+        """Return the leg as JSON-safe values; equal slots are written once."""
         ledger = self.ledger
         return {
             "part": self.part,
             "agents": "all" if self.agents is None else list(self.agents),
-            "records": _alike(self.records),
+            "records": _run_lengths(self.records),
             "observer": _observer(self.observer),
             "noise": type(ledger.mechanism).__name__.lower(),
             "values": ledger.values,
@@ -117,10 +117,14 @@ def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
 def _answers(rows: HostArray) -> tuple[Any, ...]:
     """Return the different answers at a slot, each with the agents that give it."""
     asked = np.flatnonzero(rows[:, 0] != NO_QUESTION)
+    if not asked.size:
+        return ()
     different, which = np.unique(rows[asked], axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")  # agents with the same answer stand together
+    ends = np.cumsum(np.bincount(which.ravel(), minlength=len(different)))
     answers = []
-    for number, row in enumerate(different.tolist()):
-        agents = asked[which.ravel() == number]
+    for row, places in zip(different.tolist(), np.split(order, ends[:-1]), strict=True):
+        agents = asked[places]
         given: dict[str, Any] = {
             name: value
             for name, value in zip(_FIELDS, row, strict=True)
@@ -140,7 +144,7 @@ def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:
     return tuple((int(run[0]), int(run[-1])) for run in np.split(agents, breaks))
 
 
-def _alike(counts: tuple[int, ...]) -> list[tuple[int, int]]:
+def _run_lengths(counts: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return counts as pairs: how many agents in a row have the same, and what they have."""
     runs: list[list[int]] = []
     for count in counts:
