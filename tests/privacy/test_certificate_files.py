@@ -3,6 +3,10 @@
 import copy
 import json
 import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from tests.conftest import make_algorithm, make_shards, make_terms
@@ -58,6 +62,10 @@ def of_proposal(proposal):
     return with_evaluation(proposal, made.certificate, last.certificate)
 
 
+PAGE = Path(__file__).parents[2] / "verify" / "src" / "taciturn_verify" / "page.html"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+VERDICTS = "%s.map((text) => verifyCertificate(text).verdict)"
+ASK = f"<script>document.body.textContent = JSON.stringify({VERDICTS})</script>"
 PERSONS = {"unit": "person", "rows_per_person": 3}
 PLANNED = {
     "laplace": lambda: planned(mechanism=Laplace()),
@@ -102,6 +110,24 @@ def test_the_epsilon_of_gaussian_certificates_is_the_verifiers_to_twelve_digits(
         claimed = file["claim"]["epsilon"]
         if claimed != "infinity":
             assert verify(file).figures["epsilon"][1] == pytest.approx(claimed, rel=1e-12), name
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_the_page_for_a_browser_comes_to_the_same_verdicts(files, tmp_path):
+    texts = json.dumps([json.dumps(file) for file in files.values()])
+    page = tmp_path / "page.html"
+    page.write_text(PAGE.read_text() + ASK % texts)
+    options = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'kept'}",
+    )
+    command = [BROWSER, *options, "--dump-dom", page.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    found = re.search(r"<body[^>]*>(\[.*?\])", shown, re.DOTALL)
+    verdicts = dict(zip(files, json.loads(found.group(1)), strict=True))
+    assert verdicts == {name: verify(file).verdict for name, file in files.items()}
 
 
 def leaves(value, path=()):

@@ -327,8 +327,8 @@ def test_every_kind_of_question_has_the_sensitivity_of_the_specification(verify)
 
 
 @needs_browser
-def test_laplace_legs_cost_the_sum_of_their_ratios(verify):
-    """One number, four numbers (in the 1-norm) and a person at two agents."""
+def test_laplace_legs_cost_at_most_the_sum_of_their_ratios(verify):
+    """One number, four numbers (in the 1-norm); a person at two agents has no rule."""
     answer = {"sensitivity": 0.012, "scale": 0.1}
     single = make_laplace(make_leg(noise="laplace", values=1, answer=answer), 1.2)
     answer = {"sensitivity": 0.024, "scale": 0.1}
@@ -339,8 +339,13 @@ def test_laplace_legs_cost_the_sum_of_their_ratios(verify):
     person = make_laplace(leg, 1.2, terms=terms)
     person["claim"] |= {"epsilon": 2.4, "attacker_tpr": bound_rate(2.4, 1e-6)}
     wrong = copy.deepcopy(single)
-    wrong["claim"]["per_agent_epsilon"] = [1.2 * (1 - 1e-8)] * 3
-    outcomes = verify(single, four, person, wrong)
+    wrong["claim"]["per_agent_epsilon"] = [1.2 * 0.97] * 3
+    tight = copy.deepcopy(single)
+    least = 0.12 + 2 * math.log1p(-1e-6)  # of one answer, where 1 - exp((epsilon - 0.12)/2) = delta
+    tight["legs"][0]["slots"][0]["times"] = 1
+    tight["claim"] |= {"epsilon": least, "per_agent_epsilon": [least] * 3}
+    tight["claim"]["attacker_tpr"] = bound_rate(least, 1e-6)
+    outcomes = verify(single, four, tight, person, wrong)
     assert_follows(outcomes[:3])
     assert_refused(outcomes[3:])
 
@@ -781,7 +786,9 @@ def test_rules_that_would_cover_too_little_are_not_applied(verify):
     outcomes = verify(follows, two, tally, share)
     assert_follows(outcomes[:1])
     assert_refused(outcomes[1:])
-    for outcome, words in zip(outcomes[1:], ("two parts", "not covered", "share"), strict=True):
+    for outcome, words in zip(
+        outcomes[1:], ("two parts", "not covered", "more records"), strict=True
+    ):
         assert words in outcome["reason"]
 
 

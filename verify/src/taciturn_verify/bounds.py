@@ -46,8 +46,8 @@ def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     demand(aimed, "targets need the relation target_change")
     inside = kind != "perturbed" or (record and gaussian and not sampled and not answer.step)
     demand(inside, "perturbed needs the unit record, Gaussian noise, no batch and no step")
-    plain = not sampled or (record and kind == "mean" and not answer.question.curvature)
-    demand(plain, "batches need the unit record and a mean without curvature")
+    mean = kind == "claimed" or (kind == "mean" and not answer.question.curvature)
+    demand(not sampled or (record and mean), "batches need the unit record and a plain mean")
     drawn = (relation == "zero_out" and not answer.batch) or (
         relation == "replace_one" and gaussian
     )
