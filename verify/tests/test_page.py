@@ -647,7 +647,7 @@ def test_what_is_no_guarantee_and_what_has_conditions_is_said(verify):
     bound = make_plain()
     bound["claim"]["conditional"] = True
     word = make_plain()
-    word["legs"][0]["questions"] = [{"kind": "claimed", "by": "A <b>firm</b>"}]
+    word["legs"][0]["questions"] = [{"kind": "claimed", "by": ["A <b>firm</b>"]}]
     word["claim"]["conditional"] = True
     silent = copy.deepcopy(word)
     silent["claim"]["conditional"] = False

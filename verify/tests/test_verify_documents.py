@@ -99,7 +99,8 @@ def list_mutations(document):
             found.append((path, lambda mu: mu * 1.00001))
         elif (
             isinstance(value, str)
-            and path[-1] not in ("version", "statement", "part", "by")
+            and "by" not in path
+            and path[-1] not in ("version", "statement", "part")
             and path[0] not in ("conditions", "statement")
         ):
             found.append((path, value + "s"))
@@ -231,7 +232,7 @@ def test_an_answer_without_noise_is_no_guarantee():
 
 
 def test_a_claimed_sensitivity_follows_under_conditions():
-    document = change(EXACT["mean"], ("legs", 0, "questions", 0), {"kind": "claimed", "by": "me"})
+    document = change(EXACT["mean"], ("legs", 0, "questions", 0), {"kind": "claimed", "by": ["me"]})
     assert verify(document).verdict == "does not follow"
     assert (
         verify(change(document, ("claim", "conditional"), True)).verdict
@@ -351,7 +352,7 @@ def test_what_has_no_rule_does_not_follow():
     agent = change(EXACT["choice"], ("terms", "unit"), "agent")
     assert "one part" in verify(agent).reason
     persons = change(EXACT["persons"], ("legs", 0, "noise"), "laplace")
-    persons = change(persons, ("legs", 0, "questions", 0), {"kind": "claimed", "by": "me"})
+    persons = change(persons, ("legs", 0, "questions", 0), {"kind": "claimed", "by": ["me"]})
     assert "unspecified" in verify(persons).reason
     stepped = change(BOUNDED["perturbed"], (*answers(BOUNDED["perturbed"])[0], "step"), 1e-9)
     assert "no step" in verify(stepped).reason

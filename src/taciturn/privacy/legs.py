@@ -56,7 +56,7 @@ class Leg:
             "observer": _observer(self.observer),
             "noise": type(ledger.mechanism).__name__.lower(),
             "values": ledger.values,
-            "questions": [dict(question) for question in self.questions],
+            "questions": [_finite(question) for question in self.questions],
             "slots": [
                 {"times": times, "answers": [dict(answer) for answer in answers]}
                 for answers, times in Counter(_slots(ledger)).items()
@@ -131,11 +131,15 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
             if _USUAL.get(name) != value
         }
         given |= {name: int(given[name]) for name in ("question", "batch") if name in given}
-        if math.isinf(given["sensitivity"]):
-            given["sensitivity"] = "infinity"
+        given = _finite(given)
         whole = len(agents) == len(rows)
         answers.append((("agents", "all" if whole else _runs(agents)), *given.items()))
     return tuple(answers)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the text "infinity" for an infinite one."""
+    return {name: "infinity" if value == math.inf else value for name, value in values.items()}
 
 
 def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:

@@ -68,7 +68,7 @@ OBJECTS = {
     "observer": "name:word",
     "name sum": "colluders:natural",
     "question": "kind:word",
-    "kind mean": "coefficient:number row:number curvature?:positive widened?:number",
+    "kind mean": "coefficient:figure row:number curvature?:positive widened?:number",
     "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
     "residual:number output_noise:positive",
     "kind moments": "row:number target:number",
@@ -76,9 +76,9 @@ OBJECTS = {
     "kind errors": "rows_per_person?:count",
     "kind targets": "steps:count targets:count",
     "kind target sums": "row:number target:number",
-    "kind claimed": "by:text",
+    "kind claimed": "by:text*",
     "slot": "times:count answers:answer*",
-    "answer": "agents:pair*|all question:natural sensitivity:number scale:number step?:number "
+    "answer": "agents:pair*|all question:natural sensitivity:figure scale:number step?:number "
     "rate?:share batch?:natural",
 }
 PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent", "name messages")
