@@ -7,6 +7,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import NamedTuple
 
+from taciturn_verify.account import verify_account
 from taciturn_verify.judging import verify
 from taciturn_verify.reading import demand, parse
 
@@ -15,10 +16,10 @@ class Command(NamedTuple):
     """A command of `taciturn`, by the entry point of its extensions."""
 
     name: str = "verify"
-    summary: str = "Check a certificate from its specification, with no line of the library."
+    summary: str = "Check a certificate or an account with no line of the library."
 
     def load(self) -> Callable[[Path, bool], int]:
-        """Return what is called with a file, or the folder of a report."""
+        """Return what is called with a file, or the folder of it."""
         return check
 
 
@@ -26,13 +27,15 @@ COMMANDS = (Command(),)
 
 
 def find_file(path: Path) -> Path:
-    """Return a file itself, or a folder's certificate of the highest number."""
+    """Return a file itself, or a folder's certificate of the highest number, or its account."""
     if not path.is_dir():
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
-    numbers = [int(name) for name in names if name.isdecimal()]
-    demand(numbers, f"{path} holds no certificate-N.json")
-    return path / f"certificate-{max(numbers)}.json"
+    numbers, accounts = [int(name) for name in names if name.isdecimal()], [*path.glob("*.account")]
+    if numbers:
+        return path / f"certificate-{max(numbers)}.json"
+    demand(len(accounts) == 1, f"{path} holds {len(accounts)} accounts and no certificate-N.json")
+    return accounts[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,21 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(path: Path, json: bool = False) -> int:
-    """Print the verdict on a certificate-N.json, or on the last one in the folder of a report.
+    """Print the verdict on a certificate or an account, or on the last one in a folder.
 
     Return 0 if it follows, 1 if it does not, 2 if it cannot be read.
     """
     try:
         file = find_file(path)
-        document = parse(file.read_text(encoding="utf-8"))
+        account = file.suffix == ".account"
+        found = verify_account(file) if account else verify(parse(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         print(f"{path} cannot be read: {error}", file=sys.stderr)
         return 2
-    found = verify(document)
     if json:
         text = dumps(found._asdict())
         plain = loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
         print(dumps(plain, indent=1))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
+        for name, figure in found.figures.items() if account else ():
+            print(f"  {name}: {figure}")
     return 1 if found.verdict == "does not follow" else 0

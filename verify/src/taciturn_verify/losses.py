@@ -133,16 +133,15 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
 
 
-def _add_logs(terms: Sequence[float]) -> float:
+def add_logs(terms: Sequence[float]) -> float:
+    """Return log Σ e^term."""
     most = max(terms)
     return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
 def grow(parts: Parts, step: float, s: float) -> float:
     """Return log E e^(s L) of the composition."""
-    return math.fsum(
-        n * _add_logs([p + s * k * step for k, p in logs.items()]) for logs, n in parts
-    )
+    return math.fsum(n * add_logs([p + s * k * step for k, p in logs.items()]) for logs, n in parts)
 
 
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
@@ -228,7 +227,7 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
         least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
     for a in range(2, limit + 1):
         ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
-        grown.append(_add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+        grown.append(add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
     return grown
 
 

@@ -50,6 +50,9 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "format": lambda x: x == "taciturn certificate 1",
     "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
     "word": lambda x: type(x) is str,
+    "end": lambda x: x in ("released", "failed"),
+    "object": lambda x: type(x) is dict,
+    "triple": lambda x: type(x) is list and len(x) == 3 and all(map(VALUES["number"], x)),
 }
 # the fields of objects, and those besides by their words: * is a list, ? may be left out
 OBJECTS = {
@@ -85,31 +88,34 @@ PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 
 
-def _read_as(form: str, given: Any, place: str) -> Any:
+def _read_as(form: str, given: Any, place: str, forms: Mapping[str, str]) -> Any:
     form, *words = form.split("|")
     if ("all" in words and given == "all") or ("null" in words and given is None):
         return given
     if form.endswith("*") and type(given) is list:
-        return [_read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
-    if form in OBJECTS and type(given) is dict:
-        return read_object("choice" if form == "leg" and "choice" in given else form, given, place)
+        return [_read_as(form[:-1], x, f"{place}[{i}]", forms) for i, x in enumerate(given)]
+    if form in forms and type(given) is dict:
+        form = "choice" if form == "leg" and "choice" in given else form
+        return read_object(form, given, place, forms)
     holds = VALUES.get(form, lambda _: False)(given)
     demand(holds, f"{place} must be a {form}, not {given!r:.60}")
     return math.inf if given == "infinity" else given
 
 
-def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
+def read_object(
+    form: str, given: dict[str, Any], place: str, forms: Mapping[str, str] = OBJECTS
+) -> Fields:
     """Return the fields of an object, 0 where they may be left out."""
-    fields = OBJECTS[form].split()
+    fields = forms[form].split()
     for name in [field[:-5] for field in fields if field.endswith(":word")]:
         kind = f"{name} {given.get(name)}"
-        demand(kind in OBJECTS, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
-        fields += OBJECTS[kind].split()
+        demand(kind in forms, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
+        fields += forms[kind].split()
     known = dict(field.replace("?", "").split(":") for field in fields)
     needed = {field.split(":")[0] for field in fields if "?" not in field}
     demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
     demand(given.keys() <= known.keys(), f"{place} has more: {given.keys() - known.keys()}")
-    read = {name: _read_as(known[name], given[name], f"{place}.{name}") for name in given}
+    read = {name: _read_as(known[name], given[name], f"{place}.{name}", forms) for name in given}
     return Fields(**dict.fromkeys(known, 0) | read)
 
 
