@@ -12,16 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from taciturn_verify.charges import (
-    THETA,
-    Pair,
-    add_divergence,
-    find_caps,
-    find_costs,
-    find_largest,
-    spread,
-)
-from taciturn_verify.gaussian import solve_epsilon
+from taciturn_verify import charges
+from taciturn_verify.charges import Pair, find_largest, spread
 from taciturn_verify.judging import Verdict
 from taciturn_verify.reading import Fields, RefusedError, demand, parse, read_object
 
@@ -38,7 +30,7 @@ FORMS = {
     "kind opened": "run:text",
     "kind returned": "run:text",
     "kind files": "run:text digests:text*",
-    "kind closed": "run:text result:end charge?:charge share?:costs instead_of?:costs",
+    "kind closed": "run:text result:released/failed charge?:charge share?:costs instead_of?:costs",
     "kind raised": "guarantee:guarantee",
     "kind accepted": "why:text",
     "guarantee": "epsilon:positive delta:level curves:number order:count|null",
@@ -65,8 +57,8 @@ class Account:
         self.sums: dict[str | None, list[Pair]] = {None: [NOTHING]}  # by the names of divisions
         self.values = self.count = 0
         self.tables: dict[str, None] = {}
-        self.accepted: list[int] = []
         self.noted: list[tuple[int, str]] = []  # entries that a head should cover
+        self.accepted: list[str] = []
 
     def follow(self, given: int, body: bytes, digest: bytes) -> None:
         """Take in the next row, or refuse it."""
@@ -82,7 +74,7 @@ class Account:
         if kind in ("account", "raised"):
             self.promise(entry, content["guarantee"])
         elif kind == "accepted":
-            self.accepted.append(number)
+            self.accepted.append(f"entry {number}, by which its owner accepted the file")
         elif kind != "files":
             run.status = vars(entry).get("result", kind)
             self.charge(run, entry, content)
@@ -94,7 +86,7 @@ class Account:
 
     def promise(self, entry: Fields, guarantee: Any) -> None:
         """Take a guarantee, which must not be smaller than that before."""
-        caps = find_caps(**guarantee)
+        caps = charges.find_caps(**guarantee)
         if entry.kind == "account":
             known = (entry.format, entry.version) == ("taciturn.account", 2)
             demand(known, "the account is of another version")
@@ -130,7 +122,7 @@ class Account:
         """Add the share of a charge to the sums, or, without one, take it out of them."""
         costs, name, sign = spread(share["costs"]), share["partition"], 1 if charge else -1
         if charge:
-            needed = find_costs(charge, self.opening.terms, self.caps.order)
+            needed = charges.find_costs(charge, self.opening.terms, self.caps.order)
             alike = (charge.values, name) == (share["values"], charge.partition)
             demand(alike and len(needed) == len(costs), "a share is not that of its charge")
             for (a, b), (c, d) in zip(costs, needed, strict=True):
@@ -155,29 +147,23 @@ class Account:
         demand(not late, f"the head is entry {head}, before a run that was released: it was moved")
         noted = self.noted + [(number, "opened a run") for number, _ in opened]
         late = [f"entry {n}, after the head, which {what}" for n, what in noted if n > head]
-        return [f"entry {n}, by which its owner accepted the file" for n in self.accepted] + late
+        return self.accepted + late
 
     def summarise(self) -> dict[str, Any]:
         """Return what a board wants to know, without a name of a run, a site or a division."""
         total, caps, terms = self.find_total(), vars(self.caps), self.opening.terms
+        spent, left = charges.find_epsilons(self.guarantee, caps, total)
         epsilon, delta = self.guarantee["epsilon"], self.guarantee["delta"]
-        share = self.guarantee["curves"] if total["divergence"] else 0.0
-        spent = solve_epsilon(math.sqrt(total["squares"]), (1 - share) * THETA * delta)
-        spent += epsilon * 1e-4 if total["values"] else 0.0
-        if share:
-            spent += total["divergence"] + add_divergence(caps["order"], share * THETA * delta)
-        room = caps["squares"] - total["squares"] if total["values"] < caps["values"] else 0.0
-        left = solve_epsilon(math.sqrt(max(0.0, room)), delta)
+        colluding = f" and {terms.colluders} colluding" if terms.observer == "sum" else ""
+        hidden = f"one {terms.unit} ({terms.relation}), from an observer of {terms.observer}"
         ends = Counter(run.status for run in self.runs.values())
         told = ("released", "failed", "opened", "reserved", "returned")
         return {
             "account": f"{self.opening.id[:12]}, opened {self.opening.when}",
-            "hidden": f"one {terms.unit} ({terms.relation}), from an observer of {terms.observer}",
+            "hidden": f"{hidden}{colluding}",
             "guarantee": f"epsilon {epsilon:g} at delta {delta:g}, of all runs together",
             "runs": ", ".join(f"{ends[end]} {end}" for end in told),
-            "spent": {
-                name: total[name] / cap for name, cap in caps.items() if cap and name in total
-            },
+            "spent": {name: total[name] / caps[name] for name in total if caps[name]},
             "epsilon_spent": spent,
             "epsilon_left": left,
             "entries": len(self.digests) - 1,
@@ -247,13 +233,10 @@ def read_rows(file: Path) -> list[tuple[int, bytes, bytes]]:
 
 def read_heads(file: Path, identity: str) -> list[tuple[int, str]]:
     """Return the heads in the state folder and beside the account; refuse another account."""
-    home, named = Path.home(), os.environ.get("TACITURN_STATE_DIR")
-    systems = {
-        "win32": os.environ.get("LOCALAPPDATA", home),
-        "darwin": home / "Library/Application Support",
-    }
-    usual = os.environ.get("XDG_STATE_HOME") or systems.get(sys.platform, home / ".local/state")
-    folder = (Path(named).expanduser() if named else Path(usual) / "taciturn") / "heads"
+    home = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/state"
+    usual = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or home
+    named = os.environ.get("TACITURN_STATE_DIR") or f"{usual}/taciturn"
+    folder = Path(named).expanduser() / "heads"
     place = folder / f"place-{sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.id"
     known = not place.exists() or place.read_text() == identity
     demand(known, "another account was opened under this name, or accepted")

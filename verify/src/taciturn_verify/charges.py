@@ -1,7 +1,7 @@
 """What the guarantee of an account has room for, and what the events of a charge cost."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -54,6 +54,20 @@ def find_caps(epsilon: float, delta: float, curves: float, order: int | None) ->
     chosen = max(rooms, key=lambda a: rooms[a] / a)
     demand(values and (rooms[chosen] > 0 or not curves), "a guarantee leaves no room")
     return Fields(squares=mu**2, divergence=rooms[chosen], values=values, order=chosen)
+
+
+def find_epsilons(
+    guarantee: Mapping[str, Any], caps: Mapping[str, Any], total: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Return the ε at δ that is spent, and the one that is left for one more Gaussian run."""
+    delta, share = guarantee["delta"], guarantee["curves"] if total["divergence"] else 0.0
+    spent = solve_epsilon(math.sqrt(total["squares"]), (1 - share) * THETA * delta)
+    if share:
+        spent += total["divergence"] + add_divergence(caps["order"], share * THETA * delta)
+    if total["values"]:
+        spent += (1 - THETA) * guarantee["epsilon"]
+    room = caps["squares"] - total["squares"] if total["values"] < caps["values"] else 0.0
+    return spent, solve_epsilon(math.sqrt(max(0.0, room)), delta)
 
 
 @cache

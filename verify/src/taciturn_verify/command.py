@@ -2,28 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from json import dumps, loads
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from taciturn_verify.account import verify_account
 from taciturn_verify.judging import verify
 from taciturn_verify.reading import demand, parse
-
-
-class Command(NamedTuple):
-    """A command of `taciturn`, by the entry point of its extensions."""
-
-    name: str = "verify"
-    summary: str = "Check a certificate or an account with no line of the library."
-
-    def load(self) -> Callable[[Path, bool], int]:
-        """Return what is called with a file, or the folder of it."""
-        return check
-
-
-COMMANDS = (Command(),)
 
 
 def find_file(path: Path) -> Path:
@@ -31,8 +17,8 @@ def find_file(path: Path) -> Path:
     if not path.is_dir():
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
-    numbers, accounts = [int(name) for name in names if name.isdecimal()], [*path.glob("*.account")]
-    if numbers:
+    accounts = [*path.glob("*.account")]
+    if numbers := [int(name) for name in names if name.isdecimal()]:
         return path / f"certificate-{max(numbers)}.json"
     demand(len(accounts) == 1, f"{path} holds {len(accounts)} accounts and no certificate-N.json")
     return accounts[0]
@@ -41,14 +27,13 @@ def find_file(path: Path) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the file that the command line names."""
     parser = argparse.ArgumentParser("taciturn-verify")
-    parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
+    parser.add_argument("path", metavar="FILE_OR_FOLDER", type=Path)
     parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
-    given = parser.parse_args(arguments)
-    return check(given.file, given.json)
+    return check(**vars(parser.parse_args(arguments)))
 
 
 def check(path: Path, json: bool = False) -> int:
-    """Print the verdict on a certificate or an account, or on the last one in a folder.
+    """Print the verdict on a certificate or an account, or on that in a folder.
 
     Return 0 if it follows, 1 if it does not, 2 if it cannot be read.
     """
@@ -68,3 +53,7 @@ def check(path: Path, json: bool = False) -> int:
         for name, figure in found.figures.items() if account else ():
             print(f"  {name}: {figure}")
     return 1 if found.verdict == "does not follow" else 0
+
+
+SUMMARY = "Check a certificate or an account with no line of the library."
+COMMANDS = (SimpleNamespace(name="verify", summary=SUMMARY, load=lambda: check),)  # of taciturn
