@@ -147,7 +147,9 @@ def test_an_account_of_the_library_follows(folder, name, monkeypatch):
     figures = verdict.figures
     assert figures["digest"] == state.last.digest
     assert figures["epsilon_left"] == pytest.approx(state.epsilon_left(), rel=1e-6, abs=1e-6)
-    assert figures["spent"]["squares"] == pytest.approx(state.total.squares / state.caps.squares)
+    assert figures["share_of_squares_spent"] == pytest.approx(
+        state.total.squares / state.caps.squares
+    )
     assert 0 < figures["epsilon_spent"] <= state.guarantee.epsilon * (1 + 1e-9)
 
 

@@ -163,7 +163,7 @@ class Account:
             "hidden": f"{hidden}{colluding}",
             "guarantee": f"epsilon {epsilon:g} at delta {delta:g}, of all runs together",
             "runs": ", ".join(f"{ends[end]} {end}" for end in told),
-            "spent": {name: total[name] / caps[name] for name in total if caps[name]},
+            **{f"share_of_{n}_spent": total[n] / caps[n] for n in total if caps[n]},
             "epsilon_spent": spent,
             "epsilon_left": left,
             "entries": len(self.digests) - 1,

@@ -45,13 +45,13 @@ def check(path: Path, json: bool = False) -> int:
         print(f"{path} cannot be read: {error}", file=sys.stderr)
         return 2
     if json:
-        text = dumps(found._asdict())
-        plain = loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
+        plain = loads(dumps(found._asdict()), parse_constant=lambda _: "infinity")  # in words
         print(dumps(plain, indent=1))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
         for name, figure in found.figures.items() if account else ():
-            print(f"  {name}: {figure}")
+            shown = figure if isinstance(figure, str) else f"{figure:.6g}"
+            print(f"  {name.replace('_', ' ')}: {shown}")
     return 1 if found.verdict == "does not follow" else 0
 
 
