@@ -335,6 +335,7 @@ def list_forgeries(contents):
             reserved, "charge", "messages", "lists", 0, 0, "multiplier", 1.0
         ),
         "a charge on a coarse lattice": changing(reserved, "charge", "least_scale", 2.0),
+        "a charge without a lattice": changing(reserved, "charge", "least_scale", 0.0),
         "a dealt division with a name": changing(reserved, "charge", "dealt", True),
         "another unit": changing(reserved, "charge", "unit", "agent"),
         "another relation": changing(reserved, "charge", "relation", "zero_out"),
@@ -369,7 +370,7 @@ def list_forgeries(contents):
     }
 
 
-KINDS_OF_FORGERY = 28
+KINDS_OF_FORGERY = 29
 
 
 @pytest.mark.parametrize("forgery", range(KINDS_OF_FORGERY))

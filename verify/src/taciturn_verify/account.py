@@ -4,7 +4,8 @@ import math
 import os
 import sqlite3
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from fractions import Fraction
 from hashlib import sha256
@@ -196,13 +197,15 @@ def verify_account(file: Path) -> Verdict:
     """
     account, figures, place = Account(), dict[str, Any](), ""
     try:
+        kept, opened = read_heads(file)  # first, since others may add entries meanwhile
         for row in read_rows(file):
             place = f"entry {len(account.digests)}: "
             account.follow(*row)
         place, digests = "", account.digests
         demand(len(digests) > 1, "the account has no entries")
         figures = account.summarise()
-        heads = read_heads(file, account.opening.id)
+        heads, alone = kept[account.opening.id], opened in (None, account.opening.id)
+        demand(alone, "another account was opened under this name, or accepted")
         known = all(number < len(digests) and digests[number] == head for number, head in heads)
         demand(known, "the head is none of the entries: these were cut or replaced")
         doubts = account.find_doubts(max(heads)[0]) if heads else ["no head is at hand"]
@@ -231,20 +234,16 @@ def read_rows(file: Path) -> list[tuple[int, bytes, bytes]]:
         return connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
 
 
-def read_heads(file: Path, identity: str) -> list[tuple[int, str]]:
-    """Return the heads in the state folder and beside the account; refuse another account."""
+def read_heads(file: Path) -> tuple[Mapping[str, list[tuple[int, str]]], str | None]:
+    """Return the heads here, by account, and which account was opened under this name."""
     home = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/state"
     usual = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or home
     named = os.environ.get("TACITURN_STATE_DIR") or f"{usual}/taciturn"
-    folder = Path(named).expanduser() / "heads"
+    folder, heads = Path(named).expanduser() / "heads", defaultdict[str, list[Any]](list)
+    for head in [*folder.glob("*.head"), *file.parent.glob("*.head")]:
+        content = head.read_bytes()
+        for number, *rest in filter(None, (content[:160].split(), content[160:].split())):
+            if [sha256(b" ".join([number, *rest[:1]])).hexdigest().encode()] == rest[1:]:
+                heads[head.stem].append((int(number), rest[0].decode()))
     place = folder / f"place-{sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.id"
-    known = not place.exists() or place.read_text() == identity
-    demand(known, "another account was opened under this name, or accepted")
-    heads = [folder / f"{identity}.head", file.with_name(f"{identity}.head")]
-    contents = [head.read_bytes() for head in heads if head.exists()]
-    slots = [content[at : at + 160].split() for content in contents for at in (0, 160)]
-    return [
-        (int(number), digest.decode())
-        for number, digest, check in (slot for slot in slots if len(slot) == 3)
-        if sha256(number + b" " + digest).hexdigest().encode() == check
-    ]
+    return heads, place.read_text() if place.exists() else None

@@ -107,7 +107,8 @@ def find_costs(charge: Fields, terms: Fields, order: int) -> list[Pair]:
     steps = 1 if relation == terms.relation else 2
     alike = steps == 1 or (relation, terms.relation) == ("zero_out", "replace_one")
     demand(alike and charge.unit == terms.unit, "a charge has another unit or relation")
-    demand((charge.least_scale or 2**24) >= 2**24, "the lattice of a charge is too coarse")
+    fine = charge.least_scale is None or charge.least_scale >= 2**24
+    demand(fine, "the lattice of a charge is too coarse")
     demand(charge.partition is None or not charge.dealt, "a division that was dealt has a name")
     summed = terms.observer == "sum" and charge.summed
     demand(not summed or charge.colluders >= terms.colluders, "a charge is against fewer colluders")
