@@ -142,7 +142,10 @@ def test_the_verifier_shares_no_line_with_the_library_and_is_read_in_an_evening(
     files = sorted(VERIFIER.glob("*.py"))
     names = [name for file in files for name in packages_of(file.read_text())]
     assert set(names) <= {"taciturn_verify", "mpmath", *sys.stdlib_module_names}
-    assert sum(len(file.read_text().splitlines()) for file in files) <= 850
+    lines = {file.name: len(file.read_text().splitlines()) for file in files}
+    assert lines.pop("account.py") <= 250
+    assert lines.pop("charges.py") <= 150  # of accounts, too: what a charge costs
+    assert sum(lines.values()) <= 800
 
 
 def packages_of(code):

@@ -1,13 +1,11 @@
 import math
 import random
-from collections import Counter
 
 import pytest
 from certificate_makers import curve_gaussian, epsilon_gaussian
 from mpmath import mp, mpf
 
 from taciturn_verify.gaussian import Lattice, choose_mu, solve_epsilon
-from taciturn_verify.judging import bound_events
 from taciturn_verify.losses import Event, bound_epsilon, convert, grow_batches, transform
 
 
@@ -183,9 +181,9 @@ def test_the_order_of_events_does_not_matter():
 
 
 def test_nothing_costs_nothing_and_no_noise_everything():
-    assert bound_events(Counter(), 1e-5) == (0, 0)
-    free = Counter([Event("gaussian", math.inf)])
-    assert bound_events(free, 1e-5) == (math.inf, math.inf)
+    assert bound_epsilon((), 1e-5) == (0, 0)
+    free = ((Event("gaussian", math.inf), 1),)
+    assert bound_epsilon(free, 1e-5) == (math.inf, math.inf)
 
 
 @pytest.mark.parametrize("zero_out", [False, True])

@@ -1,4 +1,4 @@
-"""Checks the privacy certificates of taciturn from their specification alone."""
+"""Checks the privacy certificates and accounts of taciturn from their specifications alone."""
 
 from taciturn_verify.judging import Verdict, verify
 

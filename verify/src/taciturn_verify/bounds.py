@@ -47,15 +47,11 @@ def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
     inside = kind != "perturbed" or (record and gaussian and not sampled and not answer.step)
     demand(inside, "perturbed needs the unit record, Gaussian noise, no batch and no step")
     mean = kind == "claimed" or (kind == "mean" and not answer.question.curvature)
-    demand(not sampled or (record and mean), "batches need the unit record and a plain mean")
-    drawn = (relation == "zero_out" and not answer.batch) or (
-        relation == "replace_one" and gaussian
-    )
-    demand(
-        drawn or not sampled, "batches need replace_one and Gaussian noise, or zero_out, no size"
-    )
+    drawn = {"zero_out": not answer.batch, "replace_one": gaussian}.get(relation, False)
+    ruled = not sampled or (record and mean and drawn)
+    demand(ruled, "batches need records, a plain mean, and replace_one or, without size, zero_out")
     demand(round(answer.batch / answer.rate) <= m, "batches need as many records")
-    needed, given = bound_sensitivity(leg, answer, terms, m), answer.sensitivity
+    given, needed = answer.sensitivity, bound_sensitivity(leg, answer, terms, m)
     agrees = math.isclose(given, needed, rel_tol=1e-9)
     demand(agrees, f"the sensitivity of {kind} is {needed:.12g}, not {given:.12g}")
 

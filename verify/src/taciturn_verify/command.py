@@ -2,64 +2,58 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from json import dumps, loads
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
+from taciturn_verify.account import verify_account
 from taciturn_verify.judging import verify
 from taciturn_verify.reading import demand, parse
 
 
-class Command(NamedTuple):
-    """A command of `taciturn`, by the entry point of its extensions."""
-
-    name: str = "verify"
-    summary: str = "Check a certificate from its specification, with no line of the library."
-
-    def load(self) -> Callable[[Path, bool], int]:
-        """Return what is called with a file, or the folder of a report."""
-        return check
-
-
-COMMANDS = (Command(),)
-
-
 def find_file(path: Path) -> Path:
-    """Return a file itself, or a folder's certificate of the highest number."""
+    """Return a file itself, or a folder's certificate of the highest number, or its account."""
     if not path.is_dir():
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
-    numbers = [int(name) for name in names if name.isdecimal()]
-    demand(numbers, f"{path} holds no certificate-N.json")
-    return path / f"certificate-{max(numbers)}.json"
+    accounts = [*path.glob("*.account")]
+    if numbers := [int(name) for name in names if name.isdecimal()]:
+        return path / f"certificate-{max(numbers)}.json"
+    demand(len(accounts) == 1, f"{path} holds {len(accounts)} accounts and no certificate-N.json")
+    return accounts[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the file that the command line names."""
     parser = argparse.ArgumentParser("taciturn-verify")
-    parser.add_argument("file", metavar="FILE_OR_FOLDER", type=Path)
+    parser.add_argument("path", metavar="FILE_OR_FOLDER", type=Path)
     parser.add_argument("--json", action="store_true", help="print the verdict and figures as JSON")
-    given = parser.parse_args(arguments)
-    return check(given.file, given.json)
+    return check(**vars(parser.parse_args(arguments)))
 
 
 def check(path: Path, json: bool = False) -> int:
-    """Print the verdict on a certificate-N.json, or on the last one in the folder of a report.
+    """Print the verdict on a certificate or an account, or on that in a folder.
 
     Return 0 if it follows, 1 if it does not, 2 if it cannot be read.
     """
     try:
         file = find_file(path)
-        document = parse(file.read_text(encoding="utf-8"))
+        account = file.suffix == ".account"
+        found = verify_account(file) if account else verify(parse(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         print(f"{path} cannot be read: {error}", file=sys.stderr)
         return 2
-    found = verify(document)
     if json:
-        text = dumps(found._asdict())
-        plain = loads(text, parse_constant=lambda _: "infinity")  # JSON has no number for it
+        plain = loads(dumps(found._asdict()), parse_constant=lambda _: "infinity")  # in words
         print(dumps(plain, indent=1))
     else:
         print(f"{file}: {found.verdict}: {found.reason}.")
+        for name, figure in found.figures.items() if account else ():
+            shown = figure if isinstance(figure, str) else f"{figure:.6g}"
+            print(f"  {name.replace('_', ' ')}: {shown}")
     return 1 if found.verdict == "does not follow" else 0
+
+
+SUMMARY = "Check a certificate or an account with no line of the library."
+COMMANDS = (SimpleNamespace(name="verify", summary=SUMMARY, load=lambda: check),)  # of taciturn

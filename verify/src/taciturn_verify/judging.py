@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from taciturn_verify.bounds import bound_movement, check_answer, find_ratio
 from taciturn_verify.gaussian import Lattice, find_lattice, find_mus, rate_epsilon, solve_epsilon
-from taciturn_verify.losses import Event, bound_epsilon, convert
+from taciturn_verify.losses import Event, bound_epsilon
 from taciturn_verify.reading import Fields, RefusedError, demand, read
 
 
@@ -49,16 +49,11 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     return Verdict("follows", "every figure follows from questions, noise and records", figures)
 
 
-def _is_gaussian(leg: Fields) -> bool:
-    plain = all(answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
-    return leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
-
-
 def _check_legs(certificate: Fields) -> None:
     terms, legs = certificate.terms, certificate.legs
     alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
     demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
-    demand(single or _is_gaussian(legs[0]), "at several agents, costs but Gaussian are unspecified")
+    demand(single or legs[0].gaussian, "at several agents, costs but Gaussian are unspecified")
     for leg in legs:
         for answer in leg.answers:
             sworn = answer.question.kind != "claimed" or certificate.claim.conditional
@@ -69,7 +64,7 @@ def _check_legs(certificate: Fields) -> None:
 
 def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     terms, claim = certificate.terms, certificate.claim
-    exact = [_is_gaussian(leg) for leg in certificate.legs]
+    exact = [leg.gaussian for leg in certificate.legs]
     owed = [[Price(0.0, 0.0, 0.0, 0.01, 0.01)] for _ in claim.per_agent_epsilon]
     for leg in certificate.legs:
         each, total = price_leg(leg, terms)
@@ -79,8 +74,7 @@ def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     dearest = Price(*map(max, zip(*agents, strict=True)))
     total = total if terms.agents_per_person > 1 else dearest
     agents = [dearest] * len(agents) if terms.dealt else agents
-    plain = (rate_epsilon(claim.epsilon, terms.delta),) * 2
-    rate = (total.low_rate, total.high_rate) if any(exact) else plain
+    rate = total[3:] if any(exact) else (rate_epsilon(claim.epsilon, terms.delta),) * 2
     figures |= {
         "epsilon": (total.low, total.high),
         "per_agent_epsilon": [(price.low, price.high) for price in agents],
@@ -88,12 +82,12 @@ def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
         "per_agent_mu": [(price.mu, price.mu) for price in agents] if all(exact) else None,
         "attacker_tpr": (1.0, 1.0) if claim.reproduction else rate,
     }
-    nulls, most = (claim.mu is None, claim.per_agent_mu is None), max(claim.per_agent_epsilon)
-    demand(nulls == (not all(exact),) * 2, "mu and per_agent_mu are null but for Gaussian legs")
+    most = max(claim.per_agent_epsilon)
     rows = [("epsilon", claim.epsilon, (most, most))] if terms.agents_per_person == 1 else []
     rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
     for name, needed in figures.items():
         claimed = getattr(claim, name)
+        demand((claimed is None) == (needed is None), f"{name} is null but for Gaussian legs")
         listed = zip(claimed, needed, strict=True) if isinstance(claimed, list) else None
         rows += [(name, *both) for both in listed or [(claimed, needed)] if needed]
     for name, figure, (low, high) in rows:
@@ -104,9 +98,8 @@ def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
 
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
     """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
-    delta, several = terms.delta, terms.agents_per_person
-    lattice = find_lattice(leg)
-    if _is_gaussian(leg):
+    delta, several, lattice = terms.delta, terms.agents_per_person, find_lattice(leg)
+    if leg.gaussian:
         mus, mu = find_mus(leg, several, terms.relation)
         together = _price_mus([mu], lattice._replace(n=several * lattice.n), delta)
         return _price_mus(mus, lattice, delta), together[0]
@@ -115,19 +108,18 @@ def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
         for agent in answer.agents:
             own = _make_events(leg, answer, terms, leg.records[agent])
             events[agent].update(dict.fromkeys(own, answer.times))
-    found = [bound_events(own, lattice.shrink(delta)) for own in events]
+    found = [bound_epsilon(tuple(sorted(own.items())), lattice.shrink(delta)) for own in events]
     lows, highs = (lattice.lift(ends, delta) for ends in zip(*found, strict=True))
-    each = []
-    for low, high in zip(lows, (1.01 * high for high in highs), strict=True):  # as claims may be
-        each.append(Price(0.0, low, high, rate_epsilon(low, delta), rate_epsilon(high, delta)))
+    ends = zip(lows, (1.01 * high for high in highs), strict=True)  # as high as claims may be
+    each = [Price(0.0, *pair, *(rate_epsilon(end, delta) for end in pair)) for pair in ends]
     return each, each[0]
 
 
 def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Price]:
     curve = {mu: solve_epsilon(mu, lattice.shrink(delta)) for mu in set(mus)}
-    rates = {mu: lattice.rate_mu(mu, delta) for mu in curve}
-    lifted = zip(mus, lattice.lift([curve[mu] for mu in mus], delta), strict=True)
-    return [Price(mu, epsilon, epsilon, rates[mu], rates[mu]) for mu, epsilon in lifted]
+    rates = {mu: (lattice.rate_mu(mu, delta),) * 2 for mu in curve}
+    lifted = lattice.lift([curve[mu] for mu in mus], delta)
+    return [Price(mu, end, end, *rates[mu]) for mu, end in zip(mus, lifted, strict=True)]
 
 
 def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
@@ -143,19 +135,3 @@ def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Eve
         n = round(answer.batch / answer.rate)
         return [Event("fixed" if answer.batch < n else "gaussian", ratio, answer.batch / n)]
     return [Event(leg.noise, ratio, answer.rate, two)]
-
-
-def bound_events(events: Counter[Event], delta: float) -> tuple[float, float]:
-    """Return bounds on ε(δ) of the events of one agent."""
-    largest = max((event.ratio for event in events), default=0.0)
-    if largest in (0, math.inf) or delta <= 0:
-        return largest, largest
-    fixed = [(event.ratio, event.rate, n) for event, n in events.items() if event.kind == "fixed"]
-    plain = [e.ratio**2 * n for e, n in events.items() if e.kind == "gaussian" and e.rate == 1]
-    if fixed:
-        demand(len(fixed) + len(plain) == len(events), "batches of a fixed size must stand alone")
-        epsilon = convert(fixed, math.fsum(plain), delta)
-        return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
-    low, high = bound_epsilon(tuple(sorted(events.items())), delta)
-    alone = all(event.kind == "laplace" and event.rate == 1 for event in events)
-    return low, min(high, math.fsum(e.ratio * n for e, n in events.items()) if alone else high)

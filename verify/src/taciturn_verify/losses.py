@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 from mpmath import mp, mpf
@@ -133,16 +134,15 @@ def transform(values: Sequence[complex]) -> Sequence[complex]:
     return [a + b for a, b in pairs] + [a - b for a, b in pairs]
 
 
-def _add_logs(terms: Sequence[float]) -> float:
+def add_logs(terms: Sequence[float]) -> float:
+    """Return log Σ e^term."""
     most = max(terms)
     return most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
 def grow(parts: Parts, step: float, s: float) -> float:
     """Return log E e^(s L) of the composition."""
-    return math.fsum(
-        n * _add_logs([p + s * k * step for k, p in logs.items()]) for logs, n in parts
-    )
+    return math.fsum(n * add_logs([p + s * k * step for k, p in logs.items()]) for logs, n in parts)
 
 
 def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float, float]:
@@ -187,14 +187,24 @@ def compose(parts: Parts, step: float, delta: float, lost: float) -> tuple[float
 @cache
 def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[float, float]:
     """Return bounds on the ε(δ) of a composition, or refuse what cannot be decided."""
+    largest = max((event.ratio for event, _ in events), default=0.0)
+    if largest in (0, math.inf) or delta <= 0:
+        return largest, largest
     rest = [(event, n) for event, n in events if event.kind != "gaussian" or event.rate < 1]
     plain = math.fsum(event.ratio**2 * n for event, n in events if (event, n) not in rest)
+    kinds = {event.kind for event, _ in rest}
+    if "fixed" in kinds:
+        demand(len(kinds) == 1, "batches of a fixed size must stand alone")
+        epsilon = convert([(event.ratio, event.rate, n) for event, n in rest], plain, delta)
+        return epsilon * (1 - 1e-5), epsilon  # the least order is found to less than this
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
     low, high = map(max, zip(*(refine(merged, delta, order) for order in orders), strict=True))
-    if any(event.kind == "inside" for event, _ in rest):  # at least the cost without the Jacobian
+    if "inside" in kinds:  # at least the cost without the Jacobian
         least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
         low = bound_epsilon(tuple(least), delta)[0]
+    if all(event.kind == "laplace" and event.rate == 1 for event, _ in events):
+        high = min(high, math.fsum(event.ratio * n for event, n in events))
     return low, high
 
 
@@ -222,13 +232,12 @@ def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
         while row:
             logs.append(float(mp.log(abs(row[0]))))  # log B(l)
             row = [a - b for a, b in pairwise(row)]
-    least = [0.0, 0.0, min(math.log(4 * math.expm1(2 * rho)), math.log(2) + 2 * rho)]
-    for j in range(3, limit + 1):
-        mixed = math.log(4) + (logs[2 * (j // 2)] + logs[2 * ((j + 1) // 2)]) / 2
-        least.append(min(mixed, math.log(2) + (j - 1) * j * rho))
+    mixed = [math.log(4) + (logs[j - j % 2] + logs[j + j % 2]) / 2 for j in range(3, limit + 1)]
+    mixed = [math.log(4 * math.expm1(2 * rho)), *mixed]
+    least = [min(one, math.log(2) + (j - 1) * j * rho) for j, one in enumerate(mixed, 2)]
     for a in range(2, limit + 1):
-        ways = [math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(a + 1)]
-        grown.append(_add_logs([0.0, *(ways[j] + least[j] for j in range(2, a + 1))]))
+        ways = (math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(2, a + 1))
+        grown.append(add_logs([0.0, *map(add, ways, least)]))
     return grown
 
 
@@ -238,15 +247,12 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
     for limit in (32, 128, 512, 1024):  # divergences grow with orders, and -log(δa)/(a-1) > -δ
         grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
         total = [math.fsum(logs) for logs in zip(*grown, strict=True)]
-
-        def diverge(a: float, total: Sequence[float] = total) -> float:
-            low = min(int(a), len(total) - 2)
-            chord = total[low] + (a - low) * (total[low + 1] - total[low])
-            return chord / (a - 1) + a * plain / 2
-
+        chords = [(low, high - low) for low, high in pairwise([*total, total[-1]])]
         steps = range(int(math.log(10 * limit - 10, 1.001)))
         orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
-        costs = [diverge(a) + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
-        if diverge(limit) + math.log1p(-1 / limit) - delta > min(costs):
+        logs = {a: chords[int(a)][0] + a % 1 * chords[int(a)][1] for a in orders}
+        rates = {a: log / (a - 1) + a * plain / 2 for a, log in logs.items()}
+        costs = [rates[a] + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
+        if rates[limit] + math.log1p(-1 / limit) - delta > min(costs):
             break
-    return 0.0 if delta**2 > -math.expm1(-diverge(1.1)) else float(max(0.0, min(costs)))
+    return 0.0 if delta**2 > -math.expm1(-rates[1.1]) else float(max(0.0, min(costs)))

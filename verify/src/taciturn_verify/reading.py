@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain, pairwise
 from types import SimpleNamespace
 from typing import Any
 
 Fields = SimpleNamespace  # of an object, as they are read
+Forms = Mapping[str, str]
 
 
 class RefusedError(ValueError):
@@ -16,7 +18,7 @@ class RefusedError(ValueError):
 
 
 def demand(holds: Any, sentence: str) -> None:
-    """Refuse a certificate for which something does not hold."""
+    """Refuse a file for which something does not hold."""
     if not holds:
         raise RefusedError(sentence)
 
@@ -28,10 +30,9 @@ def parse(text: str) -> Any:
         demand(len(dict(items)) == len(items), "an object has a key twice")
         return dict(items)
 
-    try:  # NaN and infinities are refused, too
+    document = None
+    with suppress(RecursionError):  # NaN and infinities are refused, too
         document = json.loads(text, object_pairs_hook=join, parse_constant=partial(demand, False))
-    except RecursionError:
-        document = None
     demand(isinstance(document, dict), "the file holds no JSON object")
     return document
 
@@ -48,21 +49,20 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda x: type(x) is str,
     "flag": lambda x: type(x) is bool,
     "format": lambda x: x == "taciturn certificate 1",
-    "noise": lambda x: x in ("gaussian", "laplace", "nonoise"),
     "word": lambda x: type(x) is str,
+    "object": lambda x: type(x) is dict,
+    "triple": lambda x: type(x) is list and len(x) == 3 and all(map(VALUES["number"], x)),
 }
 # the fields of objects, and those besides by their words: * is a list, ? may be left out
 OBJECTS = {
     "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
     "statement:text*",
     "terms": "relation:word unit:word delta:level dealt:flag",
-    "relation bounded_change": "beta:number",
-    "relation target_change": "beta:number",
     "unit person": "rows_per_person:count agents_per_person:count",
     "claim": "epsilon:figure mu:figure|null per_agent_epsilon:figure* per_agent_mu:figure*|null "
     "attacker_tpr:number reproduction:flag conditional:flag",
-    "leg": "part:text agents:natural*|all records:pair* observer:observer noise:noise "
-    "values:count questions:question* slots:slot*",
+    "leg": "part:text agents:natural*|all records:pair* observer:observer "
+    "noise:gaussian/laplace/nonoise values:count questions:question* slots:slot*",
     "choice": "part:text choice:rate",
     "rate": "rate:number",
     "observer": "name:word",
@@ -71,11 +71,7 @@ OBJECTS = {
     "kind mean": "coefficient:figure row:number curvature?:positive widened?:number",
     "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
     "residual:number output_noise:positive",
-    "kind moments": "row:number target:number",
-    "kind tally": "rows_per_person?:count",
-    "kind errors": "rows_per_person?:count",
     "kind targets": "steps:count targets:count",
-    "kind target sums": "row:number target:number",
     "kind claimed": "by:text*",
     "slot": "times:count answers:answer*",
     "answer": "agents:pair*|all question:natural sensitivity:figure scale:number step?:number "
@@ -83,33 +79,37 @@ OBJECTS = {
 }
 PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent", "name messages")
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
+OBJECTS |= dict.fromkeys(("relation bounded_change", "relation target_change"), "beta:number")
+OBJECTS |= dict.fromkeys(("kind moments", "kind target sums"), "row:number target:number")
+OBJECTS |= dict.fromkeys(("kind tally", "kind errors"), "rows_per_person?:count")
 
 
-def _read_as(form: str, given: Any, place: str) -> Any:
+def _read_as(form: str, given: Any, place: str, forms: Forms) -> Any:
     form, *words = form.split("|")
     if ("all" in words and given == "all") or ("null" in words and given is None):
         return given
     if form.endswith("*") and type(given) is list:
-        return [_read_as(form[:-1], item, f"{place}[{i}]") for i, item in enumerate(given)]
-    if form in OBJECTS and type(given) is dict:
-        return read_object("choice" if form == "leg" and "choice" in given else form, given, place)
-    holds = VALUES.get(form, lambda _: False)(given)
+        return [_read_as(form[:-1], x, f"{place}[{i}]", forms) for i, x in enumerate(given)]
+    if form in forms and type(given) is dict:
+        form = "choice" if form == "leg" and "choice" in given else form
+        return read_object(form, given, place, forms)
+    holds = VALUES.get(form, lambda x: "/" in form and x in form.split("/"))(given)
     demand(holds, f"{place} must be a {form}, not {given!r:.60}")
     return math.inf if given == "infinity" else given
 
 
-def read_object(form: str, given: dict[str, Any], place: str) -> Fields:
+def read_object(form: str, given: dict[str, Any], place: str, forms: Forms = OBJECTS) -> Fields:
     """Return the fields of an object, 0 where they may be left out."""
-    fields = OBJECTS[form].split()
+    fields = forms[form].split()
     for name in [field[:-5] for field in fields if field.endswith(":word")]:
         kind = f"{name} {given.get(name)}"
-        demand(kind in OBJECTS, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
-        fields += OBJECTS[kind].split()
+        demand(kind in forms, f"{place}.{name} is unknown: {given.get(name)!r:.60}")
+        fields += forms[kind].split()
     known = dict(field.replace("?", "").split(":") for field in fields)
     needed = {field.split(":")[0] for field in fields if "?" not in field}
     demand(needed <= given.keys(), f"{place} lacks {', '.join(needed - given.keys())}")
     demand(given.keys() <= known.keys(), f"{place} has more: {given.keys() - known.keys()}")
-    read = {name: _read_as(known[name], given[name], f"{place}.{name}") for name in given}
+    read = {name: _read_as(known[name], given[name], f"{place}.{name}", forms) for name in given}
     return Fields(**dict.fromkeys(known, 0) | read)
 
 
@@ -153,3 +153,5 @@ def complete(leg: Fields, count: int) -> None:
             if leg.noise == "nonoise":
                 answer.scale = answer.step = 0
         leg.answers += slot.answers
+    plain = all(answer.rate == 1 and answer.question.kind != "perturbed" for answer in leg.answers)
+    leg.gaussian = leg.noise == "nonoise" or (leg.noise == "gaussian" and plain)
