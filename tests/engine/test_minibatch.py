@@ -23,7 +23,6 @@ from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
-from taciturn.oracles.sampling import gathered
 from taciturn.privacy import (
     Adjacency,
     BoundedChange,
@@ -401,27 +400,3 @@ def test_a_name_stands_for_a_method_and_its_question():
     assert isinstance(oracle, MinibatchGradient)
     assert oracle.sampling.rate == 0.2
     assert [type(one) for (one,) in others] == [Gradient, ProximalStep, PerturbedStep]
-
-
-@pytest.mark.slow
-def test_a_batch_of_several_pieces_is_summed_whole():
-    rows, rate = 2_000, 0.01
-    shard = make_shards(agents=1, records=rows).shard(0)
-    question = MinibatchGradient(PROBLEM.loss, 1.0, rate)
-    query, count = Point(jnp.array([0.3, -0.2, 0.5])), jnp.asarray(float(rows))
-
-    def words_of(key):
-        return jax.random.bits(key, (question.sampling.words(rows),), jnp.uint64)
-
-    @jax.jit
-    def both(key):
-        drawn = question.sampling.draw(words_of(key), rows, count)
-        whole = question.exact(gathered(shard, drawn), count, query)
-        slots = jnp.max(jnp.where(drawn.taken, jnp.arange(1, len(drawn.places) + 1), 0))
-        return question.unnoised(shard, drawn, count, query), whole, slots
-
-    pieces, whole, slots = jax.vmap(both)(jax.random.split(jax.random.key(0), 300))
-    law = question.sampling
-    usual = law.piece_size(rows, law.slots(rows))
-    assert np.sum(slots > usual) > 10
-    np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)

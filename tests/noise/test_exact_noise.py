@@ -101,7 +101,7 @@ def test_the_last_bits_at_a_large_scale_are_uniform():
     assert stats.chisquare(np.bincount(drawn % 256, minlength=256)).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("z", [1e-9, 1e-4, 0.5, 1.0, 2.5, 3.0, 5.0, 7.5])
+@pytest.mark.parametrize("z", [1e-9, 1e-4, 0.5, 1.0, 2.5, 3.0, 5.0, 7.9])
 def test_the_quantile_function_is_as_exact_as_the_sampler_assumes(z):
     around = z * np.linspace(0.999, 1.001, 40)
     for tail in special.ndtr(-around):
@@ -113,58 +113,78 @@ def test_the_quantile_function_is_as_exact_as_the_sampler_assumes(z):
         assert error < gaussian_module._NDTRI / 16 * (1 + z)
 
 
+# a word that decides to keep a draw, and has the digits of the middle
+KEPT = (9 << 32) + 2**31
+
+
+def test_where_double_precision_decides_does_not_depend_on_how_large_the_noise_is():
+    """More digits take a hundred times as long: an observer of the time would know the size."""
+    scale, count, draw = 2.0**24, 2_000, np.random.default_rng(0)
+    for bits in range(18, 63):  # the largest of them lie 7.8 standard deviations out
+        tails = draw.integers(2 ** (bits - 1), 2**bits, count, np.uint64)
+        words = np.stack([tails << np.uint64(1), draw.integers(0, 2**64, count, np.uint64)], -1)
+        out = np.zeros((1, count), np.int64)
+        assert np.mean(gaussian_module._quick(words[None], scale, out=out)) < 1e-3
+        digits = draw.integers(0, 2**32, count, np.uint32)
+        assert np.mean(laplace_module._quick(tails[None], digits[None], scale)[1]) < 1e-3
+
+
 def words_that_give(magnitudes, scale):
-    """Words k so that s Q^-1(k / 2^64) is as near to n + 1/2 as a word can be, on both sides."""
+    """First digits K so that s Q^-1(K / 2^96) is as near to n + 1/2 as any, on both sides."""
     for n in magnitudes:
         with mp.workprec(300):
             tail = mp.erfc((mpf(n) + mpf(1) / 2) / mpf(scale) / mp.sqrt(2)) / 2
-            nearest = int(mp.floor(mp.ldexp(tail, 64)))
+            nearest = int(mp.floor(mp.ldexp(tail, 96)))
         for k in (nearest - 1, nearest, nearest + 1):
             yield n, k, nearest
+
+
+def pair_of(k, decision=9):
+    """The two words of a draw whose tail begins with the digits of k."""
+    return (k >> 32) << 1, (decision << 32) + k % 2**32
 
 
 @pytest.mark.parametrize("scale", [2.0**24, 1.37 * 2.0**28])
 def test_a_word_at_the_edge_of_two_integers_is_decided_by_further_digits(scale):
     sizes = [0, 1, 7, int(scale), int(3.3 * scale)]
     for n, k, nearest in words_that_give(sizes, scale):
-        word = np.array([[k << 1]], np.uint64)
-        out = np.zeros((1, 1), np.int64)
-        undecided = gaussian_module._quick(word, np.array([[9]], np.uint32), scale, out=out)
+        words = np.array([[pair_of(k)]], np.uint64)
+        undecided = gaussian_module._quick(words, scale, out=np.zeros((1, 1), np.int64))
         assert undecided[0, 0]
         if k != nearest:
-            further = gaussian_module._exact(k << 1, 9, scale, itertools.repeat(0))
+            further = gaussian_module._exact(*pair_of(k), scale, itertools.repeat(0))
             assert further == (n + 1 if k < nearest else n)
 
 
 def test_the_edge_itself_is_shared_in_proportion():
     scale, n = 2.0**24, 5
     with mp.workprec(300):
-        tail = mp.ldexp(mp.erfc((mpf(n) + mpf(1) / 2) / mpf(scale) / mp.sqrt(2)) / 2, 64)
+        tail = mp.ldexp(mp.erfc((mpf(n) + mpf(1) / 2) / mpf(scale) / mp.sqrt(2)) / 2, 96)
         k, rest = int(mp.floor(tail)), float(tail - mp.floor(tail))
     further = [int(x * 2**64) for x in (rest - 1e-9, rest + 1e-9)]
-    sizes = [gaussian_module._exact(k << 1, 9, scale, itertools.repeat(x)) for x in further]
+    sizes = [gaussian_module._exact(*pair_of(k), scale, itertools.repeat(x)) for x in further]
     assert sizes == [n + 1, n]
 
 
 def test_what_double_precision_decides_more_digits_decide_alike():
     scale, count = 2.0**25, 300
     words = Stream(KEY).words(HERE, Use.NOISE, count)
+    second = np.full_like(words, KEPT)
     out = np.zeros((1, count), np.int64)
-    gaussian_module._quick(words, np.full((1, count), 9, np.uint32), scale, out=out)
-    slow = [gaussian_module._exact(int(w), 9, scale, itertools.repeat(0)) for w in words[0]]
+    gaussian_module._quick(np.stack([words, second], -1), scale, out=out)
+    slow = [gaussian_module._exact(int(w), KEPT, scale, itertools.repeat(0)) for w in words[0]]
     np.testing.assert_array_equal(out[0], slow)
-    quick, _ = laplace_module._quick(words, scale)
-    slow = [
-        laplace_module._exact(Uniform(int(w), 64, itertools.repeat(0)), scale) for w in words[0]
-    ]
+    quick, _ = laplace_module._quick(words, np.full((1, count), 2**31, np.uint32), scale)
+    numbers = [(int(w) << 32) + 2**31 for w in words[0]]
+    slow = [laplace_module._exact(Uniform(n, 96, itertools.repeat(0)), scale) for n in numbers]
     np.testing.assert_array_equal(quick[0], slow)
 
 
 def test_tails_beyond_the_first_digits_are_reached():
-    deep = gaussian_module._exact(0, 9, 2.0**24, itertools.repeat(2**63))
-    assert abs(deep - 2.0**24 * -special.ndtri(2.0**-65)) < 1
-    deep = laplace_module._exact(Uniform(0, 64, itertools.repeat(2**63)), 2.0**24)
-    assert deep == pytest.approx(2.0**24 * 65 * math.log(2), rel=1e-6)
+    deep = gaussian_module._exact(*pair_of(0), 2.0**24, itertools.repeat(2**63))
+    assert abs(deep - 2.0**24 * -special.ndtri(2.0**-97)) < 1
+    deep = laplace_module._exact(Uniform(0, 96, itertools.repeat(2**63)), 2.0**24)
+    assert deep == pytest.approx(2.0**24 * 97 * math.log(2), rel=1e-6)
 
 
 def test_the_same_key_gives_the_same_draws_and_labels_give_others():

@@ -98,6 +98,23 @@ def test_a_plain_cast_would_exceed_the_bound():
         check_norms(Shard(jnp.asarray(cast), jnp.zeros(6000), jnp.ones(6000)), 0.1)
 
 
+def test_one_row_beyond_the_norm_does_not_have_the_others_looked_at_again(monkeypatch):
+    """The time of another look at all of them would tell that there is one."""
+    looked, norms = [], shards_module._upper_norms
+    monkeypatch.setattr(
+        shards_module, "_upper_norms", lambda rows: looked.append(len(rows)) or norms(rows)
+    )
+    draw = np.random.default_rng(0)
+    inside = draw.standard_normal((200, 5)) / 100
+    for _ in range(20):  # some are still beyond it once they are rounded
+        looked.clear()
+        within_norm(np.concatenate([inside, 50 * draw.standard_normal((1, 5))]), 1.0, "float32")
+        assert sum(looked) <= 201 + 8
+        if len(looked) > 1:
+            return
+    pytest.fail("no row was beyond the norm after rounding")
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_enforcing_twice_changes_nothing_and_axis_rows_are_exact(precision):
     once = within_norm(adversarial_rows(1.0), 1.0, precision)

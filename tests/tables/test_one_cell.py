@@ -2,15 +2,18 @@
 
 import math
 import random
+import sys
 import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from taciturn.errors import InputError
 from taciturn.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
 from taciturn.tables.form import read_number, read_numbers
+from taciturn.tables.pieces import _as_numbers
 
 ILL = Categories(("no", "yes"))
 ODD = ["", " 7 ", "1_000", "x", "\u0663", "nan", "1" * 1001, "\u00a01", "0x1", "\x1c1", "1e400"]
@@ -108,3 +111,29 @@ def test_an_agent_with_a_long_name_costs_memory_once_and_a_zero_byte_is_part_of_
     tracemalloc.stop()
     assert [len(rows) for rows in files.owners] == [4_000, 1, 1]
     assert peak < 50e6
+
+
+def test_one_cell_does_not_send_the_others_another_way():
+    """Its own time is its own; that of 8,000 others, read again, would tell that it is there."""
+    texts = [f"{k / 7:.6f}" for k in range(100)]
+    read = []
+
+    class Counted(str):
+        def strip(self):
+            read.append(self)
+            return str(self)
+
+    for odd in ("NA", "", "1_0", "\u2212", "x", "-", "nan", "+-1", "9" * 2_000):
+        read.clear()
+        read_numbers([*map(Counted, texts), Counted(odd), *map(Counted, texts)])
+        assert len(read) <= 1, odd
+
+
+def test_blanks_around_a_number_do_not_send_a_piece_the_slow_way():
+    plain = pa.array(["1", "-2.5", "3e4"])
+    np.testing.assert_array_equal(_as_numbers(plain), [1.0, -2.5, 3e4])
+    for code in range(sys.maxunicode + 1):
+        blank = chr(code)
+        if blank.isspace():
+            np.testing.assert_array_equal(_as_numbers(pa.array([blank + "1" + blank, "7"])), [1, 7])
+    assert _as_numbers(pa.array(["1 2", "7"])) is None

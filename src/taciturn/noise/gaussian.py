@@ -17,13 +17,17 @@ exactly the discrete Gaussian. Since cosh(t) <= exp(t^2 / 2) and |u| <= 1/2,
 
 one draw in 2^44 is rejected at s = 2^24.
 
-**Exactness.** U has 63 binary digits at first and V, the number that decides acceptance, 32.
+**Exactness.** U has 95 binary digits at first and V, the number that decides acceptance, 32.
 Double precision decides a draw where a bound on its own error shows that no further digit could
 change it; any other draw, one in 2^20 at s = 2^24, is decided with as many more digits and as high
 a precision as it takes (`taciturn.noise.gaussian`). So the law is exact but for the words, which
 come from a cipher (`Stream`), and one assumption on numerical software: `scipy.special.ndtri` is
 within 2^-47 (1 + |z|) of the truth, thirty times what tests measure, and mpmath's
 `erfc` has the precision that it is asked for.
+
+**Time.** More digits take a hundred times as long, so whoever times a draw knows whether it was
+undecided. That must not tell how large the noise is: undecided are draws next to a half-integer,
+from one in 2^21 at x = 0 to one in 2^18 at |x| = 8 s, and one in 2^47 because it lies farther out.
 
 Source of the law and its use: Canonne, Kamath and Steinke 2020.
 """
@@ -37,7 +41,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt32, UInt64
+from jaxtyping import Bool, Int64, UInt64
 from mpmath import MPContext
 from scipy.special import ndtri
 
@@ -113,8 +117,9 @@ class Uniform:
 Real = TypeVar("Real", float, HostArray)
 
 _NDTRI = 2.0**-47  # times (1 + |z|): what ndtri is trusted with
-_LEAST_TAIL = 2**48  # below so many units of 2^-64 more digits are drawn at once
-_ROUNDING = 2.0**-48  # above 1.26 (2^-53 + 1 / (2 _LEAST_TAIL)): see `_quick`
+_LEAST_TAIL = 2**48  # below so many units of 2^-96 more digits are drawn at once
+_ROUNDING = 2.0**-48  # above 1.26 (2^-52 + 1 / (2 _LEAST_TAIL)): see `_quick`
+_DIGITS = np.uint64(2**32 - 1)  # of a word: further digits of U
 _SURE = 2.0**20  # from this scale on only V < 2^-32 can reject
 _MOST = 2.0**40
 _CHUNK = 2**15  # draws at once: what stays in the cache
@@ -153,49 +158,46 @@ def _fill(
 ) -> None:
     """Write the draws of some answers into `drawn`."""
     count = drawn.shape[1]
-    words = stream.words(labels, Use.NOISE, count + -(-count // 2))
-    tails = words[:, :count]
-    decisions = np.ascontiguousarray(words[:, count:]).view(np.uint32)[:, :count]
+    words = stream.words(labels, Use.NOISE, 2 * count).reshape(len(labels), count, 2)
     further = [stream.further(label) for label in labels]
     for start in range(0, count, _CHUNK):
         part = slice(start, start + _CHUNK)
         some = drawn[:, part]
-        undecided = _quick(tails[:, part], decisions[:, part], scale, out=some)
-        places = np.argwhere(undecided)
+        places = np.argwhere(_quick(words[:, part], scale, out=some))
         if len(places):
             with LOCK:
                 for row, column in places:
                     at = (row, start + column)
-                    drawn[at] = _exact(int(tails[at]), int(decisions[at]), scale, further[row])
+                    first, second = words[at].tolist()
+                    drawn[at] = _exact(first, second, scale, further[row])
 
 
 def _quick(
-    words: UInt64[HostArray, "n c"],
-    decisions: UInt32[HostArray, "n c"],
-    scale: float,
-    *,
-    out: Int64[HostArray, "n c"],
+    words: UInt64[HostArray, "n c 2"], scale: float, *, out: Int64[HostArray, "n c"]
 ) -> Bool[HostArray, "n c"]:
     """Write what double precision makes of the words into `out`; return where it cannot decide.
 
-    A word is a sign, its last bit, and k, the first 63 digits of U = (k + e) / 2^64 with e in
-    (0, 1). The float of k + 1/2 is within 1/2 + k 2^-53 of k + e, and z = Q^-1(U) has
+    Of a pair of words the first is k, the first 63 digits of U, and a sign, its last bit; the other
+    is V and 32 further digits of U. Those make U = (K + e) / 2^96 with e in (0, 1). The sum of
+    floats that stands for K + 1/2 is within 1/2 + K 2^-52 of K + e, and z = Q^-1(U) has
     |dz/dU| = 1 / phi(z) <= 1.26 / U for U < 1/2 (Q / phi falls in z), so that s z moves by at most
-    1.26 s (1 / (2 k) + 2^-53), with k >= 2^48. Together with the error of `ndtri` and the rounding
+    1.26 s (1 / (2 K) + 2^-52), with K >= 2^48. Together with the error of `ndtri` and the rounding
     of the product this is `error`.
     """
-    tails = words >> np.uint64(1)
-    z = -ndtri((tails.astype(np.float64) + 0.5) * 2.0**-64)
+    first, second = words[..., 0], words[..., 1]
+    tails = (first >> np.uint64(1)) + ((second & _DIGITS) + 0.5) * 2.0**-32
+    z = -ndtri(tails * 2.0**-64)
     size = scale * z
     whole = np.rint(size)
     error = scale * (_ROUNDING + _NDTRI) + (_NDTRI + 2.0**-51) * size
     undecided = np.abs(size - whole) > 0.5 - error
-    undecided |= tails < _LEAST_TAIL
+    undecided |= tails < _LEAST_TAIL * 2.0**-32
+    decisions = second >> np.uint64(32)
     if scale >= _SURE:
         undecided |= decisions == 0
     else:
         undecided |= decisions < _doubtful(whole, scale)
-    out[...] = np.where(words & np.uint64(1), -whole, whole)
+    out[...] = np.where(first & np.uint64(1), -whole, whole)
     return undecided
 
 
@@ -204,10 +206,11 @@ def _doubtful(size: Real, scale: float) -> Real:
     return (1 + 2.0**-40) * 2.0**29 * size**2 / scale**4 + 1
 
 
-def _exact(word: int, decision: int, scale: float, further: Iterator[int]) -> int:
+def _exact(first: int, second: int, scale: float, further: Iterator[int]) -> int:
     """Return the draw that these words begin, with as many further ones as it takes."""
     while True:
-        tail = Uniform(word >> 1, 64, further)
+        decision, digits = divmod(second, 2**32)
+        tail = Uniform((first >> 1 << 32) + digits, 96, further)
         while tail.number < _LEAST_TAIL:
             tail.extend()
         guess = round(-scale * float(ndtri(tail.middle())))
@@ -218,8 +221,8 @@ def _exact(word: int, decision: int, scale: float, further: Iterator[int]) -> in
             or size == 0
             or not Uniform(decision, 32, further).below(partial(_rejection, size, scale))
         ):
-            return -size if word & 1 else size
-        word, decision = next(further), next(further) >> 32
+            return -size if first & 1 else size
+        first, second = next(further), next(further)
 
 
 def _upper(distance: float, scale: float) -> Number:

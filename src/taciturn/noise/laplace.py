@@ -3,7 +3,7 @@ r"""The discrete Laplace law, drawn exactly.
     P(x) = (e^(1/t) - 1) / (e^(1/t) + 1) exp(-|x| / t),   x a whole number.
 
 **Method.** It is the law of G - H with independent geometric numbers, P(G >= n) = exp(-n / t), and
-G = floor(-t ln U) is one of them for U uniform on (0, 1). U has 64 binary digits at first; double
+G = floor(-t ln U) is one of them for U uniform on (0, 1). U has 96 binary digits at first; double
 precision decides where a bound on its error shows that no further digit could change the result,
 and more digits in higher precision decide the rest (`taciturn.noise.gaussian`). NumPy's logarithm
 is taken to be within 2^-44 (1 + |ln U|) of the truth.
@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt64
+from jaxtyping import Bool, Int64, UInt32, UInt64
 
 from taciturn.noise.gaussian import Uniform, drawn_by_label, mp
 from taciturn.noise.stream import Label, Stream, Use
 from taciturn.typing import HostArray
 
 _LOG = 2.0**-44  # times (1 + |ln U|)
-_LEAST = 2**44  # below so many units of 2^-64 more digits are drawn at once
+_LEAST = 2**44  # below so many units of 2^-96 more digits are drawn at once
 
 
 def discrete_laplace(
@@ -44,25 +44,30 @@ def _fill(
 ) -> None:
     """Write differences of two geometric numbers for some answers into `drawn`."""
     count = drawn.shape[1]
-    words = stream.words(labels, Use.NOISE, 2 * count)
+    words = stream.words(labels, Use.NOISE, 3 * count)
+    # of the two numbers of a draw, 32 digits each
+    digits = np.ascontiguousarray(words[:, 2 * count :]).view(np.uint32)
     further = [stream.further(label) for label in labels]
-    both, undecided = _quick(words, scale)
+    both, undecided = _quick(words[:, : 2 * count], digits, scale)
     for row, column in np.argwhere(undecided):
-        both[row, column] = _exact(Uniform(int(words[row, column]), 64, further[row]), scale)
+        number = (int(words[row, column]) << 32) + int(digits[row, column])
+        both[row, column] = _exact(Uniform(number, 96, further[row]), scale)
     drawn[...] = both[:, :count] - both[:, count:]
 
 
 def _quick(
-    words: UInt64[HostArray, "n c"], scale: float
+    words: UInt64[HostArray, "n c"], digits: UInt32[HostArray, "n c"], scale: float
 ) -> tuple[Int64[HostArray, "n c"], Bool[HostArray, "n c"]]:
-    """Return what double precision makes of the words, and where it cannot decide.
+    """Return what double precision makes of U = (K + e) / 2^96, and where it cannot decide.
 
-    The float of k + 1/2 is within 1/2 + k 2^-53 of k + e, so that ln U is known to within
-    1 / (2 k) + 2^-52 with k >= 2^44, before the error of the logarithm.
+    K is made of the words, its first 64 digits, and the others. The sum of floats that stands for
+    K + 1/2 is within 1/2 + K 2^-52 of K + e, so that ln U is known to within 1 / (2 K) + 2^-51 with
+    K >= 2^44, before the error of the logarithm.
     """
-    size = -scale * np.log((words.astype(np.float64) + 0.5) * 2.0**-64)
+    numbers = words + (digits + 0.5) * 2.0**-32
+    size = -scale * np.log(numbers * 2.0**-64)
     error = scale * (2.0**-44 + _LOG) + (_LOG + 2.0**-51) * np.abs(size)
-    undecided = (np.abs(size - np.rint(size)) <= error) | (words < _LEAST)
+    undecided = (np.abs(size - np.rint(size)) <= error) | (numbers < _LEAST * 2.0**-32)
     return np.floor(size).astype(np.int64), undecided
 
 

@@ -36,18 +36,15 @@ class Drawn(NamedTuple):
         The row of every slot; None if there is a slot for every row, in order.
     taken
         Which slots are in use.
-    used
-        The number of slots up to the last one in use; None where it was not looked for.
     """
 
     places: Int[Array, "K"] | None
     taken: Bool[Array, "K"]
-    used: Int[Array, ""] | None = None
 
 
 def gathered(shard: Shard, drawn: Drawn) -> Shard:
     """Return the rows of a batch, those of slots not in use masked; gathered rows are widened."""
-    places, taken, _ = drawn
+    places, taken = drawn
     if places is None:
         return dataclasses.replace(shard, mask=shard.mask * taken)
 
@@ -57,15 +54,6 @@ def gathered(shard: Shard, drawn: Drawn) -> Shard:
     mask = at_places(shard.mask) * taken
     features, targets = at_places(shard.features), at_places(shard.targets)
     return dataclasses.replace(shard, features=features, targets=targets, mask=mask).widened()
-
-
-def filled_up(drawn: Drawn, size: int) -> Drawn:
-    """Return the batch with so many slots that they can be read `size` at a time."""
-    spare = -len(drawn.taken) % size
-    if drawn.places is None or not spare:
-        return drawn
-    more = (0, spare)
-    return Drawn(jnp.pad(drawn.places, more), jnp.pad(drawn.taken, more), drawn.used)
 
 
 # the chance that a batch does not fit, at most; see `poisson_draw`
@@ -105,8 +93,7 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     taken = passed < _longest(rate, rows)
     after = jnp.cumsum((passed + taken).astype(jnp.int32))
     taken &= after <= rows
-    used = jnp.max(jnp.where(taken, jnp.arange(1, len(taken) + 1, dtype=jnp.int32), 0))
-    return Drawn(jnp.minimum(after - 1, rows - 1), taken, used)
+    return Drawn(jnp.minimum(after - 1, rows - 1), taken)
 
 
 def poisson_slots(rate: float, rows: int) -> int:
@@ -197,8 +184,6 @@ def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Ar
     return chosen.astype(jnp.int32)
 
 
-# slots per expected record of a Poisson batch: about a twentieth of the slots stay empty
-_SLOTS = 1.06
 # counts up to here are whole numbers in single precision
 _MOST_RECORDS = 2**24
 
@@ -280,43 +265,20 @@ class Sampling(eqx.Module):
         drawn = self.draw(words, rows, jnp.sum(shard.mask))
         return shard if drawn is None else gathered(shard, drawn)
 
-    def piece_size(self, rows: int, slots: int) -> int:
-        """Return how many slots of a batch are read at a time."""
-        expected = self.rate * rows
-        return min(slots, math.ceil(_SLOTS * expected + math.sqrt(expected)))
-
     def answer(
         self, exact: Exact, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
     ) -> Float[Array, "..."]:
         """Return `exact` on the batch, a sum over its records.
 
-        Rows are read in pieces of about the expected size of a batch, until all of it is read: the
-        capacity of a Poisson batch is several times that size.
+        **Guarantee.** All slots are read, in use or not, so that the work does not depend on the
+        size of the batch: the accountant takes that to be hidden, and an answer can be timed.
         """
         if drawn is None:
             return exact(shard, count, query)
-        if drawn.places is None:
-            return exact(gathered(shard, drawn), count, query)
-        rows = shard.mask.shape[-1]
-        if shard.grid is not None:
-            terms = self.slots(rows) or len(drawn.places)
+        if drawn.places is not None and shard.grid is not None:
+            terms = self.slots(shard.mask.shape[-1]) or len(drawn.places)
             shard = dataclasses.replace(shard, grid=shard.grid.of_terms(terms))
-        size = self.piece_size(rows, len(drawn.places))
-        drawn = filled_up(drawn, size)
-        slots: list[Any] = [drawn.places, drawn.taken]
-
-        def piece(start: Array) -> Array:
-            parts = [jax.lax.dynamic_slice_in_dim(part, start, size) for part in slots]
-            return exact(gathered(shard, Drawn(*parts)), count, query)
-
-        def more(at: tuple[Array, Array]) -> tuple[Array, Array]:
-            return at[0] + size, at[1] + piece(at[0])
-
-        start = jnp.zeros((), jnp.int32)
-        last = len(drawn.taken) if drawn.used is None else drawn.used
-        like = jax.eval_shape(piece, start)
-        nothing = jnp.zeros(like.shape, like.dtype)
-        return jax.lax.while_loop(lambda at: at[0] < last, more, (start, nothing))[1]
+        return exact(gathered(shard, drawn), count, query)
 
 
 class AllRecords(Sampling):
@@ -351,11 +313,7 @@ class PoissonBatches(Sampling):
 
     @override
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        drawn = poisson_draw(words, self.probability, rows)
-        if drawn.places is None:
-            return drawn
-        # here, and not for every answer: batches are drawn for many rounds at once
-        return filled_up(drawn, self.piece_size(rows, self.slots(rows)))
+        return poisson_draw(words, self.probability, rows)
 
     @override
     def expected_size(self, count: float | Array | HostArray) -> Any:
@@ -417,10 +375,6 @@ class FixedSizeBatches(Sampling):
     def expected_size(self, count: float | Array | HostArray) -> Any:
         """Return b, or m_i where nothing is drawn."""
         return 1.0 * count if self.size is None else self.batch_size + 0 * count
-
-    @override
-    def piece_size(self, rows: int, slots: int) -> int:
-        return slots
 
     @override
     def check(self, spec: Spec, adjacency: Adjacency) -> None:

@@ -93,10 +93,13 @@ class Piece(NamedTuple):
 
 
 def _as_numbers(cells: pa.Array) -> HostArray | None:
-    """Return texts as numbers; None unless all are finite decimals without blanks.
+    """Return texts as numbers; None unless all are finite decimals between blanks.
 
-    Both pyarrow and Python round correctly, so these are the numbers that Python reads.
+    Both pyarrow and Python round correctly, so these are the numbers that Python reads. Blanks are
+    taken away here: one cell that has them would send all the others the slow way, in a time that
+    tells of it.
     """
+    cells = compute.utf8_trim_whitespace(cells)
     if (compute.max(compute.binary_length(cells)).as_py() or 0) > LONGEST_NUMBER:
         return None
     try:
