@@ -12,6 +12,7 @@ import pytest
 
 from taciturn.algorithms import DPADMM, NoisyGradient
 from taciturn.datasets import load
+from taciturn.engine import Live, compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError
 from taciturn.oracles import Gradient
@@ -89,6 +90,17 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 LATTICE = 1e-6
 # what rounding adds to the bound of a proximal or projected step (taciturn.oracles.sums)
 ROUNDED = 1 + 2.0**-9
+
+
+def drawn(program, private, seed=0):
+    """Return the random numbers of a whole reproduction."""
+    return reproduction(program, private, seed)[1].block(0, program.rounds)
+
+
+def computed(program, private, *, seed=0, keep=frozenset(), door=Live):
+    """Return model and trace of a reproduction, behind a door of that class."""
+    behind = door(program.oracles, program.mechanism, private)
+    return compute(program, behind, drawn(program, private, seed), keep=keep)
 
 
 def just_below(value, limit):
