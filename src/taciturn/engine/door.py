@@ -165,15 +165,15 @@ def _of_agents(
     """Return `answer(shard, records, *given)` of the agents that are asked: of all, or of one."""
     shard, records = private
     if not isinstance(shard, tuple) and len(agents) == len(records):
-        return over_agents(answer, len(agents), *(0 for _ in range(2 + len(given))))(
-            shard, records, *given
-        )
+        axes = [0] * (2 + len(given))
+        answers: Array = over_agents(answer, len(agents), *axes)(shard, records, *given)
+        return answers
     asked, first = agents[0], at(given, 0)
-    if isinstance(shard, tuple):
-        branches = [partial(answer, one) for one in shard]
-        answered: Array = jax.lax.switch(asked, branches, records[asked], *first)
-        return answered[None]
-    return answer(at(shard, asked), records[asked], *first)[None]
+    if not isinstance(shard, tuple):
+        return answer(at(shard, asked), records[asked], *first)[None]
+    branches = [partial(answer, each) for each in shard]
+    one: Array = jax.lax.switch(asked, branches, records[asked], *first)
+    return one[None]
 
 
 def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:

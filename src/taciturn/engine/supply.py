@@ -104,9 +104,7 @@ class Supply:
         question = self._at(self._turns.question, first, last)
         # round, slot, question within it; agents side by side, whose words are drawn together
         places = np.argwhere(question >= 0)[:, [0, 2, 1]]
-        scale = self._at(self._turns.scale, first, last).astype(np.float64)
-        steps = scale / np.ldexp(1.0, self._at(self._turns.exponent, first, last))
-        scales = steps[places[:, 0], places[:, 2], places[:, 1]]
+        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
@@ -115,6 +113,12 @@ class Supply:
                 drawn_at = float(scales[part[0]])
                 tasks.append(partial(self._fill, raw, places[part], first, drawn_at))
         return tasks
+
+    def _scales(self, first: int, last: int) -> HostArray:
+        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
+        scale = self._at(self._turns.scale, first, last).astype(np.float64)
+        scales: HostArray = scale / np.ldexp(1.0, self._at(self._turns.exponent, first, last))
+        return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
         rounds, slots, local = places.T
