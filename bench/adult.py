@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from taciturn.algorithms import DPADMM
 from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door
-from taciturn.engine.door import Live, Private
+from taciturn.engine.door import Private
 from taciturn.engine.planning import Plan
 from taciturn.problems import (
     L2,
@@ -35,7 +34,6 @@ class Bench:
     plan: Plan
     shards: Shards
     private: Private
-    door: Live
 
 
 def adult(name: str, precision: Precision, *, epsilon: float = 1.0) -> Bench:
@@ -66,8 +64,7 @@ def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float)
         epsilon=epsilon, delta=1e-5, algorithm=name, clip=CLIP, rounds=ROUNDS, precision=precision
     )
     made = propose(facts, shards.counts, request).plan()
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
-    return Bench(made, shards, behind_the_door(made, shards), door)
+    return Bench(made, shards, behind_the_door(made, shards))
 
 
 def numpy_loop(bench: Bench) -> np.ndarray:

@@ -34,7 +34,7 @@ import jax
 import numpy as np
 
 from taciturn.datasets import load, split
-from taciturn.engine import Live, behind_the_door, simulate
+from taciturn.engine import behind_the_door, reproduction, simulate
 from taciturn.problems import Shards, contiguous_partition, pack
 from taciturn.proposal import DataFacts, NetworkRequest, Request, propose
 
@@ -119,12 +119,13 @@ def _ours(shards: Shards, name: str, epsilon: float) -> tuple[np.ndarray, float]
         network=network,
     )  # fmt: skip
     plan = propose(facts, shards.counts, request).plan()
-    door = Live(plan.program.oracles, plan.program.mechanism, jax.random.key(0))
-    private = behind_the_door(plan, shards)
-    models = simulate(plan.program, door, private, keep=frozenset({"models"}))[1].models
+    program, private = plan.program, behind_the_door(plan, shards)
+    drawn = reproduction(program, private, 0)
+    models = simulate(program, *drawn, keep=frozenset({"models"}))[1].models
 
     def run() -> None:
-        simulate(plan.program, door, private, keep=frozenset())[0].block_until_ready()
+        drawn = reproduction(program, private, 0)
+        simulate(program, *drawn, keep=frozenset())[0].block_until_ready()
 
     return np.asarray(models), _median(run) / ROUNDS
 

@@ -11,13 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 import clarabel
-import jax
 import numpy as np
 
 import taciturn_power as power
 from bench.clock import fresh_process
-from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, reproduction, simulate
 
 NOTHING: frozenset[str] = frozenset()
 LARGE = "power/matpower/case1354pegase.m"
@@ -52,12 +50,12 @@ def rounds_of(case: str, rounds: int) -> dict[str, float]:
         made = power.grid(power.relax(net), power.chosen_zones(net, None))
     settings = power.Settings("demand", rounds, updates=1)
     plan = power.plan_grid(made, settings, beta=0.01, epsilon=1.0, delta=0.01)
-    door = Live(plan.program.oracles, plan.program.mechanism, jax.random.key(0))
     private = behind_the_door(plan, made.shards)
     seconds, inside = [], []
     for _ in range(6):
         _Timed.seconds, started = 0.0, time.perf_counter()
-        simulate(plan.program, door, private, keep=NOTHING)[0].block_until_ready()
+        drawn = reproduction(plan.program, private, 0)
+        simulate(plan.program, *drawn, keep=NOTHING)[0].block_until_ready()
         seconds.append(time.perf_counter() - started)
         inside.append(_Timed.seconds)
         if len(seconds) == 1:

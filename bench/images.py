@@ -5,15 +5,12 @@ Records are drawn at random, since speed does not depend on what they hold.
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
 from bench.clock import alternating, matrix_rate, read_bandwidth
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import behind_the_door, simulate, sweep
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
-from taciturn.engine.program import stack
 from taciturn.oracles import Gradient
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
@@ -41,16 +38,15 @@ def gradient_rounds() -> dict[str, float]:
     """
     shards = _shards()
     plans = [_plan(shards, epsilon) for epsilon in (0.1, 0.5, 1.0, 5.0)]
-    programs, first = stack([one.program for one in plans]), plans[2].program
-    door = Live(first.oracles, first.mechanism, jax.random.key(0))
-    doors = Live(first.oracles, first.mechanism, jax.random.split(jax.random.key(0), 5))
+    programs, first = [one.program for one in plans], plans[2].program
     private = behind_the_door(plans[0], shards)
 
     def alone() -> None:
-        simulate(first, door, private, keep=NOTHING)[0].block_until_ready()
+        drawn = reproduction(first, private, 0)
+        simulate(first, *drawn, keep=NOTHING)[0].block_until_ready()
 
     def together() -> None:
-        sweep(programs, doors, private, keep=NOTHING)[0].block_until_ready()
+        sweep(programs, private, seeds=range(5), keep=NOTHING)[0].block_until_ready()
 
     one, twenty = alternating([alone, together], repeats=5)
     features = shards.stacked.features

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from bench.clock import alternating, read_bandwidth
 from taciturn.algorithms import NIDS, RECAL, Algorithm
 from taciturn.datasets import load, split
-from taciturn.engine import Network, behind_the_door, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import Network, behind_the_door, reproduction, simulate
 from taciturn.engine.planning import plan
 from taciturn.network import metropolis, random_regular, ring, uniform_walk
 from taciturn.oracles import Gradient
@@ -76,11 +74,11 @@ def _runner(
         Terms(1.0, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
         rounds=rounds, precision="float32", network=network,
     )  # fmt: skip
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     private = behind_the_door(made, shards)
 
     def run() -> None:
-        model, _ = simulate(made.program, door, private, keep=frozenset())
+        drawn = reproduction(made.program, private, 0)
+        model, _ = simulate(made.program, *drawn, keep=frozenset())
         model.block_until_ready()
 
     return run

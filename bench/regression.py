@@ -16,9 +16,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 from taciturn.engine import behind_the_door, sweep
-from taciturn.engine.door import Live
 from taciturn.engine.planning import Plan
-from taciturn.engine.program import stack
 from taciturn.privacy import Messages, Observer, Sum
 from taciturn.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack
 from taciturn.proposal import DataFacts, Request, propose
@@ -172,11 +170,9 @@ def _plan(name: str, shards: Shards, observer: Observer, epsilon: float) -> Plan
 
 def _excess(plans: list[Plan], shards: Shards, seed: int) -> np.ndarray:
     """Return the objective of every plan at every draw of the noise, `(plans, noises)`."""
-    program = stack([one.program for one in plans])
-    keys = jax.random.split(jax.random.key(seed), NOISES)
-    first = plans[0].program
-    doors = Live(first.oracles, first.mechanism, keys)
-    models, _ = sweep(program, doors, behind_the_door(plans[0], shards), keep=frozenset())
+    programs, private = [one.program for one in plans], behind_the_door(plans[0], shards)
+    seeds = range(seed * NOISES, (seed + 1) * NOISES)
+    models, _ = sweep(programs, private, seeds=seeds, keep=frozenset())
     flat = models.reshape(-1, models.shape[-1])
     values = jax.lax.map(lambda w: PROBLEM.objective(w, shards), flat)
     return np.asarray(values).reshape(models.shape[:2])

@@ -10,9 +10,10 @@ import numpy as np
 
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
-from taciturn.engine import simulate, sweep
-from taciturn.engine.door import Live, Private
-from taciturn.engine.program import Program, stack
+from taciturn.engine import reproduction, simulate, sweep
+from taciturn.engine.door import Live
+from taciturn.engine.program import Program
+from taciturn.engine.supply import Supply
 from taciturn.privacy import compose, epsilon_of
 
 NOTHING: frozenset[str] = frozenset()
@@ -44,13 +45,11 @@ def forty_runs(name: str) -> dict[str, float]:
     """Return the figures of 10 seeds x 4 budgets as one program, in double precision."""
     first = adult(name, "float64")
     budgets = [bench_of(name, first.shards, "float64", epsilon=e) for e in (0.1, 0.5, 1.0, 5.0)]
-    programs = stack([bench.plan.program for bench in budgets])
-    keys = jax.random.split(jax.random.key(0), 10)
-    doors = Live(first.door.oracles, first.door.mechanism, keys)
+    programs = [bench.plan.program for bench in budgets]
     one, forty = alternating(
         [
             lambda: _wait(simulate(*_parts(first), keep=NOTHING)),
-            lambda: _wait(sweep(programs, doors, first.private, keep=NOTHING)),
+            lambda: _wait(sweep(programs, first.private, seeds=range(10), keep=NOTHING)),
         ],
         repeats=5,
     )
@@ -85,5 +84,5 @@ def _wait(result: tuple[jax.Array, object]) -> None:
     result[0].block_until_ready()
 
 
-def _parts(bench: Bench) -> tuple[Program, Live, Private]:
-    return bench.plan.program, bench.door, bench.private
+def _parts(bench: Bench) -> tuple[Program, Live, Supply]:
+    return bench.plan.program, *reproduction(bench.plan.program, bench.private, 0)

@@ -15,10 +15,9 @@ import numpy as np
 from bench.clock import alternating, median_seconds, read_bandwidth
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load, split
-from taciturn.engine import behind_the_door, simulate, sweep
-from taciturn.engine.door import Live, Private
+from taciturn.engine import behind_the_door, reproduction, simulate, sweep
+from taciturn.engine.door import Private
 from taciturn.engine.planning import Plan, plan
-from taciturn.engine.program import stack
 from taciturn.oracles import MinibatchGradient
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
@@ -50,8 +49,8 @@ class Case:
     def run(self) -> None:
         """Carry it out, and wait."""
         program = self.plan.program
-        door = Live(program.oracles, program.mechanism, jax.random.key(0))
-        simulate(program, door, self.private, keep=NOTHING)[0].block_until_ready()
+        drawn = reproduction(program, self.private, 0)
+        simulate(program, *drawn, keep=NOTHING)[0].block_until_ready()
 
 
 def sadmm_epoch() -> dict[str, float]:
@@ -127,12 +126,10 @@ def made(
 def all_budgets(shards: Shards) -> Callable[[], None]:
     """Return the sweep over seeds and budgets, as one program."""
     cases = [made(shards, epsilon=epsilon) for epsilon in BUDGETS]
-    first, programs = cases[0], stack([case.plan.program for case in cases])
-    keys = jax.random.split(jax.random.key(0), SEEDS)
-    doors = Live(first.plan.program.oracles, first.plan.program.mechanism, keys)
+    first, programs = cases[0], [case.plan.program for case in cases]
 
     def all_of_them() -> None:
-        sweep(programs, doors, first.private, keep=NOTHING)[0].block_until_ready()
+        sweep(programs, first.private, seeds=range(SEEDS), keep=NOTHING)[0].block_until_ready()
 
     return all_of_them
 

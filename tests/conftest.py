@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from taciturn.algorithms import DPADMM, NoisyGradient
+from taciturn.audit.epsilon import log_likelihood_ratio, lower_bound
 from taciturn.datasets import load
+from taciturn.engine import Live, Rival, compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError
 from taciturn.oracles import Gradient
@@ -89,6 +91,36 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 LATTICE = 1e-6
 # what rounding adds to the bound of a proximal or projected step (taciturn.oracles.sums)
 ROUNDED = 1 + 2.0**-9
+
+
+def drawn(program, private, seed=0):
+    """Return the random numbers of a whole reproduction."""
+    return reproduction(program, private, seed)[1].block(0, program.rounds)
+
+
+def computed(program, private, *, seed=0, keep=frozenset(), door=Live):
+    """Return model and trace of a reproduction, behind a door of that class."""
+    behind = door(program.oracles, program.mechanism, private)
+    return compute(program, behind, drawn(program, private, seed), keep=keep)
+
+
+def attacked_mu(program, first, second, *, runs=400):
+    """Return the lower bound on mu that likelihood ratios of runs on either data set prove."""
+
+    @jax.jit
+    def ratios(door, raw):
+        def one(raw):
+            records = compute(program, door, raw, keep=frozenset())[1].records
+            return log_likelihood_ratio(records, program.mechanism, Messages())
+
+        return jax.vmap(one)(raw)
+
+    sides = []
+    for seed, actual in ((1, first), (2, second)):
+        live, supply = reproduction(program, actual, seed)
+        door = Rival(live, program.oracles, first, second)
+        sides.append(np.asarray(ratios(door, supply.repeated(runs))))
+    return lower_bound(*sides, confidence=0.95).mu
 
 
 def just_below(value, limit):

@@ -1,14 +1,12 @@
 """Laws 2, 5 and 6 for the arms of the linearised ADMM."""
 
-import jax
 import numpy as np
 import pytest
 
-from conftest import ROUNDED, just_below, make_terms
+from conftest import ROUNDED, computed, just_below, make_terms
 from taciturn.algorithms import Composition, LinearisedADMM
 from taciturn.audit import audit, canary, replay, residual_report
-from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door
 from taciturn.engine.planning import plan
 from taciturn.oracles import Gradient, ProjectedStep
 from taciturn.privacy import Laplace
@@ -67,9 +65,8 @@ def test_laplace_arms_replay_within_their_bound_and_noise(arm):
         pair.spec, algorithm, (question,), make_terms(8.0),
         rounds=10, precision="float64", mechanism=Laplace(),
     )  # fmt: skip
-    live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
+    _, trace = computed(made.program, behind_the_door(made, pair.first), keep=keep)
     seen = replay(
         made,
         made.program.oracles,

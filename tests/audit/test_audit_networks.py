@@ -2,17 +2,16 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
-from conftest import just_below
+from conftest import computed, just_below
 from taciturn.algorithms import EXTRA, NIDS, RECAL, Composition, Walkman
 from taciturn.audit import audit, canary, replay
 from taciturn.audit.auditing import DELTA
 from taciturn.audit.subject import AGENTS, Setup, planned
-from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live, exact_answer
+from taciturn.engine import behind_the_door
+from taciturn.engine.door import Live, exact_answers
 from taciturn.errors import InputError
 from taciturn.network import complete, metropolis, path, ring, uniform_walk
 from taciturn.privacy import epsilon_of
@@ -64,9 +63,9 @@ def test_each_fault_is_seen_on_networks_by_the_layers_that_should_see_it(method,
 class Clear(Live):
     """Tells the algorithm the exact answer, and records the noised one."""
 
-    def __call__(self, private, query, turn):
-        _, record = super().__call__(private, query, turn)
-        return exact_answer(self.oracles, private, query, turn, self.key), record
+    def __call__(self, queries, turn, chance):
+        _, record = super().__call__(queries, turn, chance)
+        return exact_answers(self.oracles, self.private, queries, turn, chance), record
 
 
 @pytest.mark.slow
@@ -79,8 +78,8 @@ def test_messages_made_from_exact_answers_are_seen_by_message_replay(method):
     keep = frozenset({"answers", "messages"})
     gaps = []
     for door in (Live, Clear):
-        live = door(made.program.oracles, made.program.mechanism, jax.random.key(0))
-        _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
+        private = behind_the_door(made, pair.first)
+        _, trace = computed(made.program, private, keep=keep, door=door)
         seen = replay(
             made,
             made.program.oracles,
@@ -96,9 +95,8 @@ def test_an_answer_without_a_planned_question_is_a_violation_in_the_replay():
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
     composition = Composition(RECAL(pair.problem), (pair.oracle,))
     made = planned(lambda problem: composition, case_on(NETWORKS[RECAL]))
-    live = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(made.program, live, behind_the_door(made, pair.first), keep=keep)
+    _, trace = computed(made.program, behind_the_door(made, pair.first), keep=keep)
     silent = dataclasses.replace(
         made, ledger=dataclasses.replace(made.ledger, kind=np.full_like(made.ledger.kind, -1))
     )

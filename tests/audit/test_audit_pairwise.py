@@ -16,14 +16,14 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import EXTRA, NIDS, RECAL
 from taciturn.audit import pairwise_mu
 from taciturn.audit.pairwise import rounds_that_reach
-from taciturn.engine import simulate
+from taciturn.engine import compute
 from taciturn.engine.door import Door, Live
 from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door
 from taciturn.errors import InputError
 from taciturn.network import Graph, Walk, cyclic_walk, metropolis, path, ring
 from taciturn.oracles import Gradient, TargetGradient
-from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.privacy import Adjacency, Messages, NoNoise, TargetChange, Terms
 from taciturn.problems import (
     L2,
     Logistic,
@@ -49,20 +49,20 @@ class Nudged(Door):
     at: jax.Array
     by: float = eqx.field(static=True, default=1.0)
 
-    def __call__(self, private, query, turn):
-        answer, record = self.live(private, query, turn)
+    def __call__(self, queries, turn, chance):
+        answer, record = self.live(queries, turn, chance)
         here = (turn.agent == self.at[0]) & (turn.round == self.at[1]) & (turn.question >= 0)
-        return jnp.where(here, answer + self.by, answer), record
+        return jnp.where(here[:, None], answer + self.by, answer), record
 
 
 def run_of(made, shards):
     """Return the messages and the model of the noiseless run, with one answer nudged."""
-    quiet = dataclasses.replace(made.program, scales=0 * made.program.scales)
-    live = Live(quiet.oracles, quiet.mechanism, jax.random.key(0))
+    quiet = dataclasses.replace(made.program, mechanism=NoNoise())
 
     @jax.jit
     def sent(private, at):
-        model, trace = simulate(quiet, Nudged(live, at), private, keep=frozenset({"messages"}))
+        door = Nudged(Live(quiet.oracles, quiet.mechanism, private), at)
+        model, trace = compute(quiet, door, keep=frozenset({"messages"}))
         leaves = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(trace.messages)]
         return jnp.concatenate(leaves, axis=-1), model
 

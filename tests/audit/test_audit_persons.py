@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import pytest
 
 from taciturn.audit import audit, check_oracle
@@ -46,8 +45,7 @@ def test_an_attack_on_a_person_sees_a_plan_that_was_made_for_rows():
     # a run refuses such records: here they say that they are of rows
     first, second = (dataclasses.replace(one, origin=Origin()) for one in (pair.first, pair.second))
     pair = dataclasses.replace(pair, first=first, second=second)
-    keys = jax.random.split(jax.random.key(0), 2)
-    assert _attack(of_rows, pair, keys, 500, None).mu > 1.5
+    assert _attack(of_rows, pair, [0, 1], 500, None).mu > 1.5
 
 
 def test_the_kit_measures_persons_too():

@@ -8,9 +8,9 @@ from scipy import stats
 
 from taciturn.audit.epsilon import lower_bound
 from taciturn.audit.subject import Setup, canary, planned
-from taciturn.engine.door import exact_answer
+from taciturn.engine.agents import at
+from taciturn.engine.door import exact_answers
 from taciturn.engine.program import agent_turns, server_turns
-from taciturn.engine.protocol import at
 from taciturn.engine.running import opened as behind_the_door
 from taciturn.privacy import Sum, epsilon_of
 from taciturn_federation.coordinator import _delivered
@@ -52,7 +52,7 @@ class Deployed:
         honest = agents - colluders
         both = [[self._of(data, a) for a in range(honest)] for data in (pair.first, pair.second)]
         public, views, moved = network.first_inboxes(algorithm, program.template), [], []
-        exact = jax.jit(lambda private, query, turn: exact_answer(
+        exact = jax.jit(lambda private, query, turn: exact_answers(
             program.oracles, private, query, turn, None))  # fmt: skip
         for turn in range(ROUNDS):
             messages = [
@@ -65,7 +65,9 @@ class Deployed:
             left = opened(sent, agents) - sum(messages[honest:], np.zeros(5, np.int64))
             now = at(jax.tree.map(lambda leaf: leaf[:, 0, 0], turns), turn)
             query = algorithm.ask(answering[0].first_state(), public, now)
-            truth = [[np.asarray(exact(p, query, now)) for p in data] for data in both]
+            asked = at((query, now), None)
+            asked = asked[0], asked[1]._replace(question=now.question)
+            truth = [[np.asarray(exact(p, *asked))[0] for p in data] for data in both]
             value = left * 2.0 ** float(now.exponent)
             views.append([value - np.sum(one, axis=0) for one in truth])
             moved.append(np.linalg.norm(truth[0][0] - truth[1][0]))
@@ -77,7 +79,9 @@ class Deployed:
 
     def _of(self, shards, agent):
         program = self.plan.program
-        return at(behind_the_door(program.oracles, program.mechanism, shards), agent)
+        return at(
+            behind_the_door(program.oracles, program.mechanism, shards), slice(agent, agent + 1)
+        )
 
     @property
     def ratios(self):

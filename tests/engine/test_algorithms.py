@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_plan, make_shards, make_terms
+from conftest import computed, make_plan, make_shards, make_terms
 from taciturn.algorithms import DPADMM, Noise, NoisyGradient
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, compute, run
+from taciturn.engine.door import Replay
 from taciturn.engine.planning import plan
 from taciturn.oracles import Gradient
 from taciturn.problems import (
@@ -165,8 +165,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
     np.testing.assert_allclose(made.schedules["step_size"], np.tile(step, (3, 1)), rtol=1e-10)
 
     keep = frozenset({"answers"})
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(4))
-    model, trace = simulate(made.program, door, behind_the_door(made, shards), keep=keep)
+    model, trace = computed(made.program, behind_the_door(made, shards), keep=keep)
     exact = exact_answers(made, shards, trace)
     noise = -(np.asarray(trace.records.answer) - exact)[:, 0]
     x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
@@ -177,10 +176,8 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
 
 
 def exact_answers(made, shards, trace):
-    from taciturn.engine.door import Recorded, Replay
-
-    private = Recorded(behind_the_door(made, shards), jnp.moveaxis(trace.records.answer, 2, 0))
-    _, replayed = simulate(made.program, Replay(made.program.oracles), private, keep=frozenset())
+    door = Replay(made.program.oracles, behind_the_door(made, shards), trace.records.answer)
+    _, replayed = compute(made.program, door, keep=frozenset())
     return np.asarray(replayed.records.exact)
 
 

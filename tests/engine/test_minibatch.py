@@ -13,13 +13,12 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from conftest import make_shards, make_terms
+from conftest import computed, drawn, make_shards, make_terms
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
 from taciturn.audit import replay
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live, Rival, batch_key, exact_answer, noise_key
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.door import Live, Rival
 from taciturn.engine.planning import plan
-from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
@@ -204,15 +203,6 @@ def test_padding_is_never_drawn():
     assert np.all(np.asarray(batch.mask[3:]) == 0)
 
 
-def test_no_batch_key_is_a_noise_key_or_another_batchs(shards):
-    turns = agent_turns(planned(shards, rounds=5).program)
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1), turns)
-    run_key = jax.random.key(0)
-    keys = [jax.vmap(lambda turn, f=f: f(run_key, turn))(flat) for f in (noise_key, batch_key)]
-    words = np.concatenate([np.asarray(jax.random.key_data(k)) for k in keys])
-    assert len(np.unique(words, axis=0)) == 2 * 5 * shards.agents
-
-
 @pytest.mark.slow
 def test_the_two_runtimes_agree_to_1e_10_on_batches(shards):
     made = planned(shards)
@@ -234,29 +224,29 @@ def test_dp_sgd_in_float32_stays_in_float32():
     assert {x.dtype for x in floating} == {jnp.dtype("float32")}
 
 
-def recorded(shards, key):
+def recorded(shards, seed):
     made = planned(shards)
-    door = Live(made.program.oracles, made.program.mechanism, key)
     private = behind_the_door(made, shards)
-    _, trace = simulate(made.program, door, private, keep=frozenset({"answers", "messages"}))
+    keep = frozenset({"answers", "messages"})
+    _, trace = computed(made.program, private, seed=seed, keep=keep)
     return made, private, trace
 
 
 @pytest.mark.slow
 def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
-    key = jax.random.key(7)
-    made, private, trace = recorded(shards, key)
+    made, private, trace = recorded(shards, 7)
+    raw = drawn(made.program, private, 7)
     other = behind_the_door(made, replace_record(shards, 0, 0, np.array([0.6, 0.0, -0.8]), 1.0))
-    seen = replay(made, made.program.oracles, trace, private, other, key=key)
+    seen = replay(made, made.program.oracles, trace, private, other, raw=raw)
     assert seen.bounds_hold
     assert seen.messages_hold
     residual = np.asarray(trace.records.answer) - seen.exact
-    draws = jax.tree.map(lambda leaf: leaf[2, 0, 1], agent_turns(made.program))
-    noise = made.program.mechanism.sample(noise_key(key, draws), jnp.zeros(3), draws.scale)
-    np.testing.assert_allclose(residual[2, 0, 1], noise, atol=1e-12)
-    wrong = replay(made, made.program.oracles, trace, private, other, key=jax.random.key(8))
+    noise = raw.steps[2, 1, 0] * made.ledger.steps[1, 2, 0]
+    np.testing.assert_allclose(residual[2, 0, 1], noise, atol=1e-6)  # the lattice rounds answers
+    others = drawn(made.program, private, 8)
+    wrong = replay(made, made.program.oracles, trace, private, other, raw=others)
     assert np.max(np.abs(wrong.exact - seen.exact)) > 1e-3  # other batches, other answers
-    with pytest.raises(InputError, match="key of the run"):
+    with pytest.raises(InputError, match="numbers of the run"):
         replay(made, made.program.oracles, trace, private, other)
 
 
@@ -352,15 +342,11 @@ def test_questions_of_one_plan_may_sample_at_different_rates(shards):
     np.testing.assert_array_equal(done.ledger.rates, made.ledger.rates)
 
 
-def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batch(shards):
+def test_a_sampled_answer_has_no_likelihood_ratio_given_its_batch(shards):
     made = planned(shards)
-    private = jax.tree.map(lambda leaf: leaf[0], behind_the_door(made, shards))
-    turn = jax.tree.map(lambda leaf: leaf[0, 0, 0], agent_turns(made.program))
-    oracles = made.program.oracles
-    with pytest.raises(InputError, match="key of the run"):
-        exact_answer(oracles, private, Point(jnp.zeros(3)), turn, None)
+    private, oracles = behind_the_door(made, shards), made.program.oracles
     with pytest.raises(InputError, match="audit_sampled"):
-        Rival(Live(oracles, made.program.mechanism, jax.random.key(0)), oracles)
+        Rival(Live(oracles, made.program.mechanism, private), oracles, private, private)
 
 
 @pytest.mark.slow

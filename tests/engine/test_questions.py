@@ -8,9 +8,9 @@ import pytest
 
 from conftest import make_shards, make_terms, on_lattice
 from taciturn.algorithms import NoisyGradient
-from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine import behind_the_door, compute, run
 from taciturn.engine.credit import credits_summation
-from taciturn.engine.door import Recorded, Replay
+from taciturn.engine.door import Replay
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
@@ -91,8 +91,8 @@ def test_every_kind_is_answered_by_its_own_oracle():
     made, _ = planned(KINDS)
     private = behind_the_door(made, shards)
     oracles = (Gradient(PROBLEM.loss, 1.0), Gradient(PROBLEM.loss, 1e-9))
-    answers = jnp.zeros((3, 4, 2, 3))
-    _, trace = simulate(made.program, Replay(oracles), Recorded(private, answers), keep=frozenset())
+    answers = jnp.zeros((4, 2, 3, 3))
+    _, trace = compute(made.program, Replay(oracles, private, answers), keep=frozenset())
     large = np.all(np.abs(np.asarray(trace.records.exact)) > 1e-8, axis=(2, 3))
     np.testing.assert_array_equal(large, KINDS == 0)
 

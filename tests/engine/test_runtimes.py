@@ -8,10 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import floating_types, make_plan, make_shards, make_terms
-from taciturn.engine import behind_the_door, run, serial, simulate, sweep
-from taciturn.engine.door import Live, noise_key
-from taciturn.engine.program import agent_turns, stack
+from conftest import computed, drawn, floating_types, make_plan, make_shards, make_terms
+from taciturn.engine import (
+    Live,
+    behind_the_door,
+    compute,
+    reproduction,
+    run,
+    runtimes,
+    serial,
+    simulate,
+    sweep,
+)
+from taciturn.engine.program import stack
 from taciturn.engine.protocol import KEPT, observed_ledger
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Adjacency, Ledger, ReplaceOne, Sum
@@ -67,7 +76,7 @@ FRESH = itertools.count()
 
 
 def test_a_door_with_hidden_state_is_told_apart(shards):
-    """Law 9's fault: a door that draws its key afresh does not repeat its bits."""
+    """Law 9's fault: a door with a state of its own does not repeat its bits."""
     made = make_plan("noisy-gradient", shards)
     private = behind_the_door(made, shards)
 
@@ -75,13 +84,10 @@ def test_a_door_with_hidden_state_is_told_apart(shards):
     for _ in range(2):
 
         class Hidden(Live):  # a new class each time, so that it is traced again
-            def __call__(self, private, query, turn):
-                return Live(self.oracles, self.mechanism, jax.random.key(next(FRESH)))(
-                    private, query, turn
-                )
+            def realised(self, turns, raw):
+                return super().realised(turns, raw._replace(steps=raw.steps + next(FRESH) * 2**20))
 
-        door = Hidden(made.program.oracles, made.program.mechanism, jax.random.key(0))
-        runs.append(np.asarray(simulate(made.program, door, private, keep=frozenset())[0]))
+        runs.append(np.asarray(computed(made.program, private, door=Hidden)[0]))
     assert not np.array_equal(*runs)
 
 
@@ -104,57 +110,45 @@ def test_permuted_agents_give_the_permuted_run(name):
     shards = make_shards(agents=3)
     made = make_plan(name, shards)
     order = jnp.array([2, 0, 1])
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
-    private = behind_the_door(made, shards)
-    keep = frozenset({"answers"})
-    model, trace = simulate(made.program, door, private, keep=keep)
-
-    permuted = dataclasses.replace(made.program, algorithm=made.program.algorithm)
+    program, private = made.program, behind_the_door(made, shards)
+    raw, keep = drawn(program, private), frozenset({"answers"})
+    parts = (program.oracles, program.mechanism)
+    model, trace = compute(program, Live(*parts, private), raw, keep=keep)
     moved = jax.tree.map(lambda leaf: leaf[order], private)
-
-    class Renamed(type(door)):
-        def __call__(self, private, query, turn):
-            return super().__call__(private, query, turn._replace(agent=order[turn.agent]))
-
-    other_model, other = simulate(
-        permuted, Renamed(door.oracles, door.mechanism, door.key), moved, keep=keep
-    )
+    theirs = jax.tree.map(lambda leaf: leaf[:, order], raw)
+    other_model, other = compute(program, Live(*parts, moved), theirs, keep=keep)
     np.testing.assert_allclose(other.records.answer, trace.records.answer[:, :, order], atol=1e-12)
     np.testing.assert_allclose(other_model, model, atol=1e-12)
 
 
-def test_a_runtime_with_other_noise_keys_is_told_apart(shards):
-    """Law 10's fault: keys that do not depend on the round agree in the first round only."""
-
-    class Forgets(Live):
-        def __call__(self, private, query, turn):
-            return super().__call__(
-                private, query, turn._replace(participation=turn.participation * 0)
-            )
+def test_a_runtime_with_other_noise_is_told_apart(shards):
+    """Law 10's fault: draws that do not depend on the round agree in the first round only."""
 
     made = make_plan("dp-admm", shards)
-    private, parts = behind_the_door(made, shards), (made.program.oracles, made.program.mechanism)
-    key, keep = jax.random.key(0), frozenset({"models"})
-    _, ours = simulate(made.program, Live(*parts, key), private, keep=keep)
-    _, theirs = serial(made.program, Forgets(*parts, key), private, keep=keep)
+    program, private = made.program, behind_the_door(made, shards)
+    keep, raw = frozenset({"models"}), drawn(program, private)
+    repeated = jax.tree.map(lambda leaf: np.broadcast_to(leaf[:1], leaf.shape), raw)
+    door = Live(program.oracles, program.mechanism, private)
+    _, ours = serial(program, *reproduction(program, private, 0), keep=keep)
+    _, theirs = compute(program, door, repeated, keep=keep)
     gap = np.max(np.abs(np.asarray(ours.models) - np.asarray(theirs.models)), axis=1)
     assert gap[0] < 1e-10
     assert gap[-1] > 1e-3
 
 
 @pytest.mark.slow
-def test_a_sweep_equals_its_single_runs(shards):
+def test_a_sweep_equals_its_single_runs(shards, monkeypatch):
     plans = [make_plan("dp-admm", shards, terms=make_terms(epsilon)) for epsilon in (0.5, 2.0)]
-    program = plans[0].program
-    keys = jax.random.split(jax.random.key(7), 3)
-    doors = Live(program.oracles, program.mechanism, keys)
     private = behind_the_door(plans[0], shards)
-    models, _ = sweep(stack([p.program for p in plans]), doors, private, keep=frozenset())
+    programs = [made.program for made in plans]
+    models, _ = sweep(programs, private, seeds=(5, 6, 7), keep=frozenset())
+    monkeypatch.setattr(runtimes, "_TOGETHER", 1)  # a seed at a time
+    again, _ = sweep(programs, private, seeds=(5, 6, 7), keep=frozenset())
     assert models.shape == (2, 3, 3)
+    np.testing.assert_allclose(models, again, atol=1e-12)
     for b, made in enumerate(plans):
-        for s in range(3):
-            door = Live(program.oracles, program.mechanism, keys[s])
-            alone, _ = simulate(made.program, door, private, keep=frozenset())
+        for s, seed in enumerate((5, 6, 7)):
+            alone = run(made, shards, runtime="simulate", seed=seed).model
             np.testing.assert_allclose(models[b, s], alone, atol=1e-12)
 
 
@@ -169,10 +163,9 @@ def test_sweeping_over_different_structures_is_refused(shards):
 def test_a_float32_plan_stays_in_float32(name):
     shards = make_shards(precision="float32")
     made = make_plan(name, shards, precision="float32")
-    keys = jax.random.split(jax.random.key(0), 2)
-    doors = Live(made.program.oracles, made.program.mechanism, keys)
     private = behind_the_door(made, shards)
-    models, trace = sweep(stack([made.program]), doors, private, keep=frozenset(KEPT))
+    models, trace = sweep([made.program], private, seeds=(0, 1), keep=frozenset(KEPT))
+    trace = trace._replace(records=trace.records._replace(drawn=None))  # which no run returns
     assert floating_types((models, trace)) == {np.dtype("float32")}
 
 
@@ -182,19 +175,6 @@ def test_noise_scales_are_never_rounded_down():
     used = np.moveaxis(np.asarray(made.program.scales, np.float64), -1, 0)
     assert np.all(used >= made.ledger.scale)
     assert np.max(used / made.ledger.scale) < 1 + 2e-7
-
-
-def keys_of(program):
-    turns = jax.tree.map(jnp.ravel, agent_turns(program))
-    keys = jax.vmap(noise_key, in_axes=(None, 0))(jax.random.key(0), turns)
-    return np.asarray(jax.random.key_data(keys))
-
-
-def test_no_two_answers_share_a_noise_key(shards):
-    program = make_plan("noisy-gradient", shards, rounds=50).program
-    keys = keys_of(program)
-    assert len(keys) == 50 * 4
-    assert len(np.unique(keys, axis=0)) == len(keys)
 
 
 @pytest.mark.parametrize(
@@ -234,13 +214,12 @@ def test_a_door_that_forgets_an_answer_is_caught(shards):
     private = behind_the_door(made, shards)
 
     class Forgetful(Live):
-        def __call__(self, private, query, turn):
-            answer, record = super().__call__(private, query, turn)
+        def __call__(self, queries, turn, chance):
+            answers, record = super().__call__(queries, turn, chance)
             kind = jnp.where(turn.round == 2, -1, record.kind)
-            return answer, record._replace(kind=kind)
+            return answers, record._replace(kind=kind)
 
-    door = Forgetful(made.program.oracles, made.program.mechanism, jax.random.key(0))
-    _, trace = simulate(made.program, door, private, keep=frozenset())
+    _, trace = computed(made.program, private, door=Forgetful)
     observed = observed_ledger(made.ledger, trace.records)
     with pytest.raises(PrivacyError):
         made.ledger.same_as(observed)
@@ -314,10 +293,10 @@ def test_what_cannot_be_kept_is_named(shards):
 @pytest.mark.parametrize("runtime", [simulate, serial])
 def test_progress_counts_every_round(runtime, shards):
     made = make_plan("noisy-gradient", shards, rounds=4)
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(0))
+    given = reproduction(made.program, behind_the_door(made, shards), 0)
     seen = []
     report = lambda done: seen.append(int(done))  # noqa: E731
-    runtime(made.program, door, behind_the_door(made, shards), keep=frozenset(), report=report)
+    runtime(made.program, *given, keep=frozenset(), report=report)
     jax.effects_barrier()
     assert sorted(seen) == [1, 2, 3, 4]
 

@@ -14,7 +14,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from conftest import make_shards, make_terms
+from conftest import computed, drawn, make_shards, make_terms
 from taciturn.algorithms import (
     SADMM,
     VRADMM,
@@ -24,8 +24,7 @@ from taciturn.algorithms import (
     variance_reduction,
 )
 from taciturn.audit import audit, replay
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
@@ -234,11 +233,9 @@ def test_sampled_runs_replay_within_their_bounds(smoothing):
     row = np.asarray(shards.shard(0).features[0])
     other = replace_record(shards, 0, 0, -row, float(shards.shard(0).targets[0]))
     made = planned(shards, rate=0.5, smoothing=smoothing)
-    key = jax.random.key(4)
-    door = Live(made.program.oracles, made.program.mechanism, key)
     sides = [behind_the_door(made, one) for one in (shards, other)]
-    _, trace = simulate(made.program, door, sides[0], keep=frozenset({"answers", "messages"}))
-    seen = replay(made, made.program.oracles, trace, *sides, key=key)
+    _, trace = computed(made.program, sides[0], seed=4, keep=frozenset({"answers", "messages"}))
+    seen = replay(made, made.program.oracles, trace, *sides, raw=drawn(made.program, sides[0], 4))
     assert seen.bounds_hold
     assert seen.messages_hold
     assert seen.worst_ratio > 0.01

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from jax.experimental import io_callback
 
-from conftest import make_plan, make_shards, make_terms
+from conftest import computed, make_plan, make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
-from taciturn.engine import simulate
 from taciturn.engine.credit import certificate_of, credits_summation
-from taciturn.engine.door import Live
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
 from taciturn.engine.running import behind_the_door, run
@@ -36,18 +34,13 @@ def test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding(precision, to
     shards = make_shards(precision=precision)
     made = planned(shards, precision=precision)
     assert made.program.summed
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(3))
     private = behind_the_door(made, shards)
     models = [
-        simulate(dataclasses.replace(made.program, summed=summed), door, private, keep=frozenset())[
-            0
-        ]
+        computed(dataclasses.replace(made.program, summed=summed), private)[0]
         for summed in (True, False)
     ]
     assert models[0].dtype == jnp.dtype(precision)
-    # in single precision the two draw their quick noise in other precisions
-    if precision == "float64":
-        np.testing.assert_allclose(models[0], models[1], rtol=tol, atol=tol)
+    np.testing.assert_allclose(models[0], models[1], rtol=tol, atol=tol)
 
 
 def test_both_runtimes_add_up_the_same_whole_steps():

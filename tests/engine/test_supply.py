@@ -11,12 +11,11 @@ import pytest
 
 from conftest import make_shards, make_terms
 from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
-from taciturn.engine import behind_the_door, run, serial
+from taciturn.engine import behind_the_door, run, serial, simulate
 from taciturn.engine import supply as supply_module
 from taciturn.engine.door import Live
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT, observed_ledger
-from taciturn.engine.runtimes import streamed
 from taciturn.engine.supply import Supply
 from taciturn.network import metropolis, ring, uniform_walk
 from taciturn.noise import Stream
@@ -61,16 +60,13 @@ def case(network, batches, mechanism=None):
     return made, behind_the_door(made, shards)
 
 
-def door_of(made):
-    return Live(made.program.oracles, made.program.mechanism, None)
-
-
 def supply_of(made, private, stream=None):
-    return Supply(made.program, stream or Stream(KEY), private.shard.mask.shape[-1])
+    return Supply(made.program, stream or Stream(KEY), private.rows)
 
 
 def ran(runtime, made, private, supply):
-    model, trace = runtime(made.program, door_of(made), private, keep=ALL, supply=supply)
+    door = Live(made.program.oracles, made.program.mechanism, private)
+    model, trace = runtime(made.program, door, supply, keep=ALL)
     # as a run returns them: what was seen of the noise is a sum, whose last bit is the compiler's
     return model, trace._replace(records=trace.records._replace(drawn=None))
 
@@ -84,13 +80,13 @@ def gaps(ours, theirs):
 def test_both_runtimes_draw_the_same_from_a_stream(network, batches):
     made, private = case(network, batches)
     ours, theirs = (
-        ran(runtime, made, private, supply_of(made, private)) for runtime in (streamed, serial)
+        ran(runtime, made, private, supply_of(made, private)) for runtime in (simulate, serial)
     )
     assert max(gaps(ours, theirs)) < 1e-10
     for trace in (ours[1], theirs[1]):
         made.ledger.same_as(observed_ledger(made.ledger, trace.records))
     # the planted fault: another key gives other noise, which the comparison sees
-    other = ran(streamed, made, private, supply_of(made, private, Stream(b"l" * 32)))
+    other = ran(simulate, made, private, supply_of(made, private, Stream(b"l" * 32)))
     assert max(gaps(ours, other)) > 1e-3
 
 
@@ -105,7 +101,7 @@ def test_a_runtime_with_other_batches_is_told_apart(batches):
 
     made, private = case("star", batches)
     ours, theirs = (
-        ran(streamed, made, private, supply_of(made, private, kind(KEY)))
+        ran(simulate, made, private, supply_of(made, private, kind(KEY)))
         for kind in (Stream, OtherBatches)
     )
     assert max(gaps(ours, theirs)) > 1e-4
@@ -120,13 +116,13 @@ def in_blocks_of(rounds, made, monkeypatch, private):
 @pytest.mark.parametrize(("network", "batches"), CASES)
 def test_several_blocks_give_the_bits_of_one(network, batches, monkeypatch):
     made, private = case(network, batches)
-    whole = ran(streamed, made, private, supply_of(made, private))
+    whole = ran(simulate, made, private, supply_of(made, private))
     assert supply_of(made, private).length() == made.rounds
     in_blocks_of(3, made, monkeypatch, private)
     parts = supply_of(made, private)
     assert parts.length() in {2, 3}
     assert made.rounds / parts.length() >= 2
-    assert max(gaps(whole, ran(streamed, made, private, parts))) == 0
+    assert max(gaps(whole, ran(simulate, made, private, parts))) == 0
 
 
 class FirstAgain(Supply):
@@ -140,10 +136,10 @@ class FirstAgain(Supply):
 
 def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
     made, private = case("star", "full")
-    whole = ran(streamed, made, private, supply_of(made, private))
+    whole = ran(simulate, made, private, supply_of(made, private))
     in_blocks_of(3, made, monkeypatch, private)
-    again = FirstAgain(made.program, Stream(KEY), private.shard.mask.shape[-1])
-    assert max(gaps(whole, ran(streamed, made, private, again))) > 1e-3
+    again = FirstAgain(made.program, Stream(KEY), private.rows)
+    assert max(gaps(whole, ran(simulate, made, private, again))) > 1e-3
 
 
 class Watched(Stream):
@@ -200,7 +196,7 @@ def test_every_value_of_an_answer_is_drawn_and_none_of_what_is_not_asked(network
     supply = supply_of(made, private)
     raw = supply.block(0, made.rounds)
     answers = np.moveaxis(np.asarray(supply.turns.question), 1, 2) >= 0
-    for leaf in (raw.steps, *raw.words):
+    for leaf in jax.tree.leaves((raw.steps, raw.words)):
         # a number that is drawn is 0 once in 2^25 draws, and the key is fixed
         assert np.all(leaf[answers] != 0)
         assert np.all(leaf[~answers] == 0)
@@ -227,8 +223,8 @@ def test_a_number_that_is_left_out_is_seen():
 def finest_of(made, exponents):
     """Scale over step of every answer that is asked, from the program as it runs."""
     program = dataclasses.replace(made.program, exponents=exponents)
-    supply = Supply(program, Stream(KEY), 12)
-    return supply._scales(0, len(supply.turns.question))[np.asarray(supply.turns.question) >= 0]
+    raw = Supply(program, Stream(KEY), 12).block(0, program.rounds)
+    return raw.scale[raw.scale > 0]
 
 
 @pytest.mark.parametrize("mechanism", [None, Laplace()])
@@ -249,7 +245,7 @@ def test_the_scale_of_every_answer_is_at_least_2_to_the_24_steps(network, mechan
 
 def test_answers_stand_on_the_lattice_of_the_plan():
     made, private = case("star", "full")
-    _, trace = ran(streamed, made, private, supply_of(made, private))
+    _, trace = ran(simulate, made, private, supply_of(made, private))
     answers = np.asarray(trace.records.answer)
     steps = np.moveaxis(made.ledger.steps, 0, -1)[..., None]
     assert np.all(answers == np.rint(answers / steps) * steps)
@@ -267,7 +263,7 @@ def test_batches_are_drawn_afresh_where_there_is_no_noise(batches):
     )  # fmt: skip
     private = behind_the_door(made, shards)
     raw = supply_of(made, private).block(0, ROUNDS)
-    assert np.all(raw.steps == 0)
+    assert raw.steps is None
     assert len(np.unique(raw.words[0])) == raw.words[0].size
     first, second = (run(made, shards, runtime="simulate").model for _ in range(2))
     assert np.max(np.abs(first - second)) > 1e-6

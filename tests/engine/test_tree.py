@@ -3,18 +3,17 @@
 import dataclasses
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 
-from conftest import make_algorithm, make_shards, make_terms
+from conftest import computed, make_algorithm, make_shards, make_terms
 from taciturn.algorithms import METHODS
 from taciturn.audit import audit, canary, replay
 from taciturn.audit.subject import AGENTS, Setup, proposal_of
-from taciturn.engine import behind_the_door, run, simulate, traffic_of
-from taciturn.engine.door import Live, exact_answer
+from taciturn.engine import behind_the_door, run, traffic_of
+from taciturn.engine.door import Live, exact_answers
 from taciturn.engine.network import OnTree, Star
 from taciturn.engine.planning import plan
 from taciturn.engine.summed import Summed
@@ -118,9 +117,8 @@ def test_a_sum_in_whole_steps_is_that_of_the_star_to_the_bit():
     assert isinstance(on_star.program.executed, Summed)
     tree = connected(spanning_tree(ring(5)))
     on_tree = dataclasses.replace(on_star.program, network=tree)
-    door = Live(on_star.program.oracles, on_star.program.mechanism, jax.random.key(3))
     private = behind_the_door(on_star, shards)
-    models = [simulate(p, door, private, keep=frozenset())[0] for p in (on_star.program, on_tree)]
+    models = [computed(program, private)[0] for program in (on_star.program, on_tree)]
     np.testing.assert_array_equal(*models)
 
 
@@ -199,10 +197,10 @@ class LeavesOut(OnTree):
 class Clear(Live):
     """Tells agent 2 its exact answer, and records the noised one."""
 
-    def __call__(self, private, query, turn):
-        answer, record = super().__call__(private, query, turn)
-        exact = exact_answer(self.oracles, private, query, turn, self.key)
-        return jnp.where(turn.agent == 2, exact, answer), record
+    def __call__(self, queries, turn, chance):
+        answer, record = super().__call__(queries, turn, chance)
+        exact = exact_answers(self.oracles, self.private, queries, turn, chance)
+        return jnp.where((turn.agent == 2)[:, None], exact, answer), record
 
 
 def on_tree_of_audit():
@@ -230,10 +228,9 @@ def test_the_replay_sees_what_travels_on_every_edge(network, door, sound):
     pair, made = on_tree_of_audit()
     as_run = network.connect(made.network, AGENTS, made.rounds)
     program = dataclasses.replace(made.program, network=as_run)
-    live = door(program.oracles, program.mechanism, jax.random.key(0))
     first, second = (behind_the_door(made, one) for one in (pair.first, pair.second))
     keep = frozenset({"answers", "messages"})
-    _, trace = simulate(program, live, first, keep=keep)
+    _, trace = computed(program, first, keep=keep, door=door)
     seen = replay(made, made.program.oracles, trace, first, second)
     assert seen.bounds_hold
     assert seen.messages_hold is sound
@@ -246,9 +243,8 @@ def test_a_wrong_sum_is_not_the_stars(network):
     program = dataclasses.replace(
         on_tree.program, network=network.connect(on_tree.network, 6, on_tree.rounds)
     )
-    door = Live(program.oracles, program.mechanism, jax.random.key(3))
     private = behind_the_door(on_tree, shards)
-    models = [simulate(p, door, private, keep=frozenset())[0] for p in (on_star.program, program)]
+    models = [computed(one, private)[0] for one in (on_star.program, program)]
     assert np.max(np.abs(models[0] - models[1])) > 1e-3
 
 

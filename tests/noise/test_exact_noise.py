@@ -223,7 +223,7 @@ def test_streams_of_different_labels_and_uses_have_no_block_in_common():
     assert len(np.unique(words)) == np.size(words)
 
 
-@pytest.mark.parametrize("label", [Label(-1, 0, 0), Label(2**32, 0, 0), Label(0, 0, 2**24)])
+@pytest.mark.parametrize("label", [Label(-1, 0, 0), Label(2**32, 0, 0), Label(0, 0, 2**32)])
 def test_a_label_out_of_range_is_refused_since_it_would_repeat_a_stream(label):
     with pytest.raises(InputError, match="out of range"):
         Stream(KEY).words([label], Use.NOISE, 1)

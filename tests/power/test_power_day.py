@@ -4,17 +4,16 @@ import dataclasses
 import math
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from taciturn.audit import log_likelihood_ratio, lower_bound, replay
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live, Pair, Private, Rival
+from conftest import attacked_mu
+from taciturn.audit import replay
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.door import Private
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import TargetsAt
-from taciturn.privacy import Messages
 from taciturn_power import bundled_case, chosen_zones, network
 from taciturn_power.delivery import folder_texts
 from taciturn_power.dispatch import asking as asking_room
@@ -224,29 +223,12 @@ def test_the_likelihood_attack_on_a_day_stays_below_the_certificate_and_comes_cl
         ),
     )
     second = moved(first, net, zones, "bus")
-    assert _found(program, first, second) > 0.75 * planned.certificate.mu
-    assert _found(program, first, second) <= planned.certificate.mu
+    assert attacked_mu(program, first, second) > 0.75 * planned.certificate.mu
+    assert attacked_mu(program, first, second) <= planned.certificate.mu
     # one step alone tells its share
     alone = moved(first, net, zones, "bus", times=[1])
     share = math.sqrt(WEIGHTS[1] / WEIGHTS.sum())
-    assert _found(program, first, alone) <= share * planned.certificate.mu * (1 + 1e-6)
-
-
-def _found(program, first, second):
-    @jax.jit
-    def ratios(keys, actual):
-        def one(key):
-            door = Rival(Live(program.oracles, program.mechanism, key), program.oracles)
-            _, trace = simulate(program, door, Pair(actual, first, second), keep=frozenset())
-            return log_likelihood_ratio(trace.records, program.mechanism, Messages())
-
-        return jax.vmap(one)(keys)
-
-    sides = [
-        np.asarray(ratios(jax.random.split(jax.random.key(seed), 400), actual))
-        for seed, actual in ((1, first), (2, second))
-    ]
-    return lower_bound(*sides, confidence=0.95).mu
+    assert attacked_mu(program, first, alone) <= share * planned.certificate.mu * (1 + 1e-6)
 
 
 def test_without_noise_the_answers_are_the_demands_and_are_not_smoothed(fourteen, series):

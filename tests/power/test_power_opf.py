@@ -6,14 +6,14 @@ import math
 from pathlib import Path
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taciturn.audit import log_likelihood_ratio, lower_bound, replay
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live, Pair, Private, Rival
+from conftest import attacked_mu, computed
+from taciturn.audit import replay
+from taciturn.engine import behind_the_door, run
+from taciturn.engine.door import Private
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError, InputError
 from taciturn.oracles import Targets
@@ -132,8 +132,7 @@ def test_a_message_of_more_than_the_answer_is_seen(fourteen):
         ),
     )
     leaking = eqx.tree_at(lambda p: p.algorithm, program, Clear(program.algorithm.sharing))
-    live = Live(program.oracles, program.mechanism, jax.random.key(5))
-    _, trace = simulate(leaking, live, private, keep=frozenset({"answers", "messages"}))
+    _, trace = computed(leaking, private, seed=5, keep=frozenset({"answers", "messages"}))
     other = moved(private, net, zones, "demand")
     assert not replay(planned, program.oracles, trace, private, other).messages_hold
 
@@ -156,20 +155,7 @@ def test_the_likelihood_attack_on_a_bus_stays_below_the_certificate_and_comes_cl
     )
     second = moved(first, net, zones, "bus")
 
-    @jax.jit
-    def ratios(keys, actual):
-        def one(key):
-            door = Rival(Live(program.oracles, program.mechanism, key), program.oracles)
-            _, trace = simulate(program, door, Pair(actual, first, second), keep=frozenset())
-            return log_likelihood_ratio(trace.records, program.mechanism, Messages())
-
-        return jax.vmap(one)(keys)
-
-    sides = [
-        np.asarray(ratios(jax.random.split(jax.random.key(seed), 400), actual))
-        for seed, actual in ((1, first), (2, second))
-    ]
-    found = lower_bound(*sides, confidence=0.95).mu
+    found = attacked_mu(program, first, second)
     assert 0.75 * planned.certificate.mu < found <= planned.certificate.mu
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from conftest import make_plan, make_shards, make_terms
 from taciturn.algorithms import AnswerMessages, NoisyGradient
-from taciturn.engine import simulate
-from taciturn.engine.door import Live
+from taciturn.engine import compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door, run
 from taciturn.errors import InputError, PrivacyError
@@ -307,11 +306,12 @@ def sums_of(summed, world):
     program = dataclasses.replace(planned.program, summed=summed)
     private = behind_the_door(planned, shards)
 
-    def messages(key):
-        door = Live(program.oracles, program.mechanism, key)
-        return simulate(program, door, private, keep=frozenset({"messages"}))[1].messages
+    door, supply = reproduction(program, private, world)
 
-    sent = jax.vmap(messages)(jax.random.split(jax.random.key(world), runs))
+    def messages(raw):
+        return compute(program, door, raw, keep=frozenset({"messages"}))[1].messages
+
+    sent = jax.vmap(messages)(supply.repeated(runs))
     return planned, np.asarray(sent, np.float64)[:, 0, :, 0].sum(axis=1)
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ import pytest
 from conftest import just_above, just_below
 from taciturn.cli.main import main
 from taciturn.engine import behind_the_door, sweep
-from taciturn.engine.door import Live
-from taciturn.engine.program import stack
 from taciturn.errors import InputError
 from taciturn.oracles import Gradient, Point
 from taciturn.privacy import mu_of
@@ -117,10 +114,8 @@ def data(seed=0, features=3, noise=0.2):
 
 def mean_excess(made, shards, best, runs=20):
     program = made.program
-    keys = jax.random.split(jax.random.key(0), runs)
-    doors = Live(program.oracles, program.mechanism, keys)
     behind = behind_the_door(made, shards["float32"])
-    models, _ = sweep(stack([program]), doors, behind, keep=frozenset())
+    models, _ = sweep([program], behind, seeds=range(runs), keep=frozenset())
     values = [LOGISTIC.objective(jnp.asarray(w, jnp.float64), shards["float64"]) for w in models[0]]
     return float(np.mean(values)) - best
 

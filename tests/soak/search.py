@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +24,7 @@ from taciturn.algorithms import (
     Walkman,
 )
 from taciturn.audit import replay
-from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, compute, reproduction, run
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
@@ -180,12 +180,12 @@ def close(one: Any, other: Any) -> bool:
 
 def replay_holds(one: Case) -> bool:
     """Whether no answer moves beyond its bound, and messages are functions of recorded answers."""
-    program, key = one.plan.program, jax.random.key(one.seed)
-    door = Live(program.oracles, program.mechanism, key)
-    keep = frozenset({"answers", "messages"})
-    _, trace = simulate(program, door, behind_the_door(one.plan, one.shards), keep=keep)
-    pair = (behind_the_door(one.plan, one.shards), behind_the_door(one.plan, one.neighbour))
-    seen = replay(one.plan, program.oracles, trace, *pair, key=key)
+    program, keep = one.plan.program, frozenset({"answers", "messages"})
+    pair = [behind_the_door(one.plan, data) for data in (one.shards, one.neighbour)]
+    door, supply = reproduction(program, pair[0], one.seed)
+    raw = supply.block(0, program.rounds)
+    _, trace = compute(program, door, raw, keep=keep)
+    seen = replay(one.plan, program.oracles, trace, *pair, raw=raw)
     return seen.bounds_hold and seen.messages_hold
 
 
@@ -195,16 +195,13 @@ def permutation_holds(one: Case) -> bool:
     if one.plan.network is not None:
         return True
     order = jnp.asarray(np.random.default_rng(one.seed).permutation(len(one.shards.counts)))
-
-    class Renamed(Live):
-        def __call__(self, private: Any, query: Any, turn: Any) -> Any:
-            return super().__call__(private, query, turn._replace(agent=order[turn.agent]))
-
-    parts = (program.oracles, program.mechanism, jax.random.key(one.seed))
     private = behind_the_door(one.plan, one.shards)
-    moved = jax.tree.map(lambda leaf: leaf[order], private)
-    model, _ = simulate(program, Live(*parts), private, keep=frozenset())
-    other, _ = simulate(program, Renamed(*parts), moved, keep=frozenset())
+    door, supply = reproduction(program, private, one.seed)
+    raw = supply.block(0, program.rounds)
+    moved = dataclasses.replace(door, private=jax.tree.map(lambda leaf: leaf[order], private))
+    theirs = jax.tree.map(lambda leaf: leaf[:, order], raw)
+    model, _ = compute(program, door, raw, keep=frozenset())
+    other, _ = compute(program, moved, theirs, keep=frozenset())
     return bool(np.allclose(model, other, rtol=1e-10, atol=1e-10))
 
 

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Method
+from taciturn.engine.agents import at
 from taciturn.engine.program import server_turns
-from taciturn.engine.protocol import at
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Certificate, Ledger
 from taciturn.typing import PyTree

@@ -26,16 +26,16 @@ from jaxtyping import Float
 from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
 from taciturn.engine import Live, Plan, Private, Record, charge_of, shapes_of
+from taciturn.engine.agents import at
 from taciturn.engine.credit import alone_among, with_claims
-from taciturn.engine.program import Program, agent_turns
-from taciturn.engine.protocol import agent_round, at
+from taciturn.engine.program import Program
+from taciturn.engine.protocol import agent_round
 from taciturn.engine.running import (
     check_bounds,
     check_certificate,
     check_machine,
     check_shards,
     check_targets,
-    is_quick,
     opened,
 )
 from taciturn.engine.supply import Supply
@@ -89,19 +89,14 @@ class Answering:
 
     def __init__(self, plan: Plan, agent: int, private: Private, *, seed: int | None) -> None:
         program = plan.program
-        self.plan, self.agent, self._private = plan, agent, private
-        turns = jax.jit(agent_turns)(program)
-        slot = 0 if turns.agent.shape[-1] == 1 else agent
-        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., slot], turns)
+        self.plan, self.agent = plan, agent
+        slot = 0 if program.scales.shape[-1] == 1 else agent
+        stream = Stream.fresh() if seed is None else Stream.seeded(seed)
+        self._supply = Supply(program, stream, private.rows, slot=slot)
+        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., 0], self._supply.turns)
         self._holder = np.asarray(self._turns.agent[:, 0])
-        self._supply: Supply | None = None
-        self._block: tuple[int, Any] = (0, None)
-        quick = is_quick(program, seed)
-        key = jax.random.key(seed or 0) if quick else None
-        self._door = Live(program.oracles, program.mechanism, key)
-        if not quick:
-            rows = private.shard.mask.shape[-1]
-            self._supply = Supply(program, Stream.fresh(), rows, slot=slot)
+        self._block: tuple[int, int, Any] = (0, 0, None)
+        self._door = Live(program.oracles, program.mechanism, private)
         self._planned = _planned(self._turns, plan.ledger, agent)
         certificate = plan.certificate
         self._test = noise_test(plan.ledger, epsilon=certificate.epsilon, delta=certificate.delta)
@@ -145,7 +140,7 @@ class Answering:
         network = self.plan.program.network
         new, message, records = _step(
             self.plan.program.executed, self._door, state, inbox, self._turns, turn,
-            self._private, self.drawn(turn),
+            self.drawn(turn),
         )  # fmt: skip
         new, message = network.if_taking_part(turn, (new, message), (state, inbox))
         records = jax.device_get(records._replace(answer=None))
@@ -172,16 +167,13 @@ class Answering:
 
     def drawn(self, turn: int) -> Any:
         """Return the random numbers of a round, from a block that is drawn ahead."""
-        if self._supply is None:
-            return None
-        first, block = self._block
-        if block is None or not first <= turn < first + len(block.steps):
-            last = min(turn + self._ahead(), self.plan.rounds)
-            self._block = first, block = turn, self._supply.block(turn, last)
-        return at(at(block, turn - first), 0)
+        first, last, _ = self._block
+        if not first <= turn < last:
+            first, last = turn, min(turn + self._ahead(), self.plan.rounds)
+            self._block = first, last, self._supply.block(first, last)
+        return at(at(self._block[2], turn - first), 0)
 
     def _ahead(self) -> int:
-        assert self._supply is not None
         most = _AHEAD if len(self.turns) == self.plan.rounds else _AHEAD_OF_TOKEN
         leaves = jax.tree.leaves(self._supply.shapes(1))
         size = sum(int(np.prod(leaf.shape)) for leaf in leaves)
@@ -231,20 +223,10 @@ def _step(  # noqa: PLR0913, PLR0917 - a round's parts beside the program's
     inbox: PyTree,
     turns: Turn,
     turn: int | Array,
-    private: Private,
     raw: Any,
 ) -> tuple[PyTree, PyTree, Any]:
-    """Return `agent_round` in one round, with the draws that were handed in."""
-    now = at(turns, turn)
-    if raw is None:
-        return agent_round(algorithm, door, state, inbox, now, private)
-    rows = private.shard.mask.shape[-1]
-
-    def one(question: Turn, numbers: Any) -> PyTree:
-        return door.realised(rows, private.records, question, numbers)
-
-    private = private._replace(chances=jax.vmap(one)(now, raw))
-    return agent_round(algorithm, door, state, inbox, now, private)
+    """Return `agent_round` in one round, with the random numbers that were drawn for it."""
+    return agent_round(algorithm, door, state, inbox, at(turns, turn), raw)
 
 
 def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...], ...]:
@@ -285,9 +267,7 @@ def private_of(shards: Shards, plan: Plan) -> Private:
 
     stacked: Shard = jax.tree.map(padded, shards.stacked)
     shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)
-    both = opened(plan.program.oracles, plan.program.mechanism, shards)
-    one: Private = at(both, 0)
-    return one
+    return opened(plan.program.oracles, plan.program.mechanism, shards)
 
 
 # intervals are roots of polynomials in fourth powers of totals

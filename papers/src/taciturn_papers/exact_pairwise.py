@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ from typing_extensions import override
 
 from taciturn.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, Turn, Walkman
 from taciturn.audit import Pairwise, pairwise_mu
-from taciturn.engine import Door, Plan, Program, cast, simulate
+from taciturn.engine import Chance, Door, Plan, Program, cast, compute
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Walk
 from taciturn.oracles import Point, TargetGradient
@@ -29,20 +28,20 @@ AFFINE = (
 _METHODS = (NIDS, EXTRA, LinearisedGossipADMM, RECAL, Walkman)
 
 
-class Behind(eqx.Module):
-    """The agents' public slopes, and the noise of their answers."""
-
-    slope: Float[Array, "*A D D"]
-    noise: Float[Array, "*A T E D"]
-
-
 class Affine(Door):
-    """Answers slope x + noise: the private constants of a run are taken as 0."""
+    """Answers slope x + noise: the private constants of a run are taken as 0.
+
+    `slope`, `noise`: of all agents.
+    """
+
+    slope: Float[Array, "A D D"]
+    noise: Float[Array, "A T E D"]
 
     @override
-    def __call__(self, private: Behind, query: Point, turn: Turn) -> tuple[Array, None]:
-        answer = private.slope @ query.x + private.noise[turn.round, turn.local]
-        return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer)), None
+    def __call__(self, queries: Point, turn: Turn, chance: Chance | None) -> tuple[Array, None]:
+        answers = jnp.einsum("sij,sj->si", self.slope[turn.agent], queries.x)
+        answers += self.noise[turn.agent, turn.round, turn.local]
+        return jnp.where(turn.question >= 0, answers, jnp.zeros_like(answers)), None
 
 
 def pairwise_mu_affine(
@@ -153,9 +152,7 @@ def unit_answers(
 
     def one(place: Array) -> tuple[Array, Any]:
         noise = jnp.zeros((agents, rounds, questions, dimension)).at[tuple(place)].set(1.0)
-        model, trace = simulate(
-            program, Affine(), Behind(given, noise), keep=frozenset({"messages"})
-        )
+        model, trace = compute(program, Affine(given, noise), keep=frozenset({"messages"}))
         return model, trace.messages
 
     numbers = np.arange(len(slots) * dimension)

@@ -2,13 +2,12 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import Live, Private, Recorded, Replay, plan, simulate
+from taciturn.engine import Private, Replay, compute, plan, reproduction, simulate
 from taciturn.errors import InputError
 from taciturn.oracles import Gradient, ProjectedStep
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
@@ -78,11 +77,10 @@ def test_it_is_algorithm_3_1_as_printed(arm, rule):
         rounds=rounds,
         precision="float64",
     )
-    door = Live(made.program.oracles, made.program.mechanism, jax.random.key(4))
     keep = frozenset({"answers", "messages", "publics"})
     # with all their digits: on the grid of exact sums a run differs from what is printed by 1e-8
     private = Private(shards.stacked, jnp.asarray(shards.counts, float))
-    model, trace = simulate(made.program, door, private, keep=keep)
+    model, trace = simulate(made.program, *reproduction(made.program, private, 4), keep=keep)
 
     t = np.arange(1, rounds + 1)
     rho = np.minimum(1e9, 2 * 1.2 ** np.floor(t / 4) + 5 / per_update)  # (E.1)
@@ -92,8 +90,8 @@ def test_it_is_algorithm_3_1_as_printed(arm, rule):
         "nonsmooth": np.sqrt(t),
         "strongly-convex": alpha * (t + 2) / 2,
     }[rule]
-    replayed = Recorded(private, jnp.moveaxis(trace.records.answer, 2, 0))
-    _, exact = simulate(made.program, Replay(made.program.oracles), replayed, keep=frozenset())
+    replayed = Replay(made.program.oracles, private, trace.records.answer)
+    _, exact = compute(made.program, replayed, keep=frozenset())
     xi = np.asarray(trace.records.answer) - np.asarray(exact.records.exact)
     xi *= np.array([3, 9, 8])[:, None, None] / 20  # on f_p, whose records weigh 1/I
     if arm == "output":  # (3.4): on the solution

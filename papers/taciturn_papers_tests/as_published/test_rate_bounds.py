@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import Live, behind_the_door, plan, simulate
+from taciturn.engine import behind_the_door, plan, sweep
 from taciturn.errors import InputError
 from taciturn.oracles import Gradient
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
@@ -73,13 +73,9 @@ def planned(rule, per_update):
 def histories(made, shards):
     """Messages and public values of many runs, runs on the first axis."""
     private = behind_the_door(made, shards)
-
-    def one(key):
-        door = Live(made.program.oracles, made.program.mechanism, key)
-        _, trace = simulate(made.program, door, private, keep=frozenset({"messages", "publics"}))
-        return trace.messages, trace.publics
-
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), RUNS))
+    keep = frozenset({"messages", "publics"})
+    _, trace = sweep([made.program], private, seeds=range(RUNS), keep=keep)
+    return jax.tree.map(lambda leaf: leaf[0], (trace.messages, trace.publics))
 
 
 def largest_dual(made, optimal, messages, publics):

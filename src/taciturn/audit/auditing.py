@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
-
 from taciturn import checks
 from taciturn.algorithms import Value
-from taciturn.audit.epsilon import CONFIDENCE, LowerBound, checked_seed, lower_bound, ratios
+from taciturn.audit.epsilon import (
+    CONFIDENCE,
+    LowerBound,
+    checked_seed,
+    lower_bound,
+    ratios,
+    seeds_from,
+)
 from taciturn.audit.pairwise import DataPair
 from taciturn.audit.recorded import (
     LONG,
@@ -37,13 +42,13 @@ from taciturn.audit.subject import (
     plant,
     saturated,
 )
-from taciturn.engine import behind_the_door, simulate
+from taciturn.engine import Supply, behind_the_door, compute
 from taciturn.engine.door import Live
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.network import Network
+from taciturn.noise import Stream
 from taciturn.privacy import Messages, Observer, epsilon_of
-from taciturn.typing import Key
 
 # false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
@@ -194,13 +199,13 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         )
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    keys = jax.random.split(jax.random.key(seed), 3)
+    one, *sides = seeds_from(seed, 3)
     return AuditReport(
         name_of(algorithm),
         fault,
         plan.certificate.mu,
-        _attack(plan, attacked, keys[1:], runs, fault),
-        *recorded(plan, attacked, keys[0], fault),
+        _attack(plan, attacked, sides, runs, fault),
+        *recorded(plan, attacked, one, fault),
         _drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
 
@@ -266,24 +271,28 @@ def refuse_without_mu(subject: str | Maker) -> None:
 
 
 def recorded(
-    plan: Plan, pair: Canary, key: Key, fault: Fault | None
+    plan: Plan, pair: Canary, seed: int, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
     """Replay and residuals of one run on the first data set."""
     program = plan.program
-    subject = plant(fault, program.algorithm, Live(program.oracles, program.mechanism, key))
+    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
+    live = Live(program.oracles, program.mechanism, first)
+    subject = plant(fault, program.algorithm, live)
     # a fault of the method is in its messages, which are not sent where whole steps are added
     summed = program.summed and subject.algorithm is program.algorithm
     program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
-    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
-    _, trace = simulate(program, subject.door, first, keep=frozenset({"answers", "messages"}))
+    raw = Supply(program, Stream.seeded(seed), first.rows).block(0, program.rounds)
+    _, trace = compute(program, subject.door, raw, keep=frozenset({"answers", "messages"}))
     plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
-    seen = replay(plan, subject.oracles, trace, first, second)
+    seen = replay(plan, subject.oracles, trace, first, second, raw=raw)
     return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
 
 
-def _attack(plan: Plan, pair: Canary, keys: Key, runs: int, fault: Fault | None) -> LowerBound:
+def _attack(
+    plan: Plan, pair: Canary, seeds: list[int], runs: int, fault: Fault | None
+) -> LowerBound:
     sides = [
-        ratios(plan, pair, actual, jax.random.split(key, runs), fault)
-        for actual, key in zip((pair.first, pair.second), keys, strict=True)
+        ratios(plan, pair, actual, fault, runs=runs, seed=seed)
+        for actual, seed in zip((pair.first, pair.second), seeds, strict=True)
     ]
     return lower_bound(*sides, confidence=CONFIDENCE)

@@ -38,8 +38,9 @@ from taciturn.audit.subject import (
     planned,
     saturated,
 )
-from taciturn.engine import Live, Plan, behind_the_door, run, simulate
+from taciturn.engine import Live, Plan, Supply, behind_the_door, compute, run
 from taciturn.errors import InputError, PrivacyError
+from taciturn.noise import Stream
 from taciturn.oracles import Oracle
 from taciturn.privacy import Relation, ReplaceOne, Unit, ZeroOut
 from taciturn.problems import Shards, minimise, pack
@@ -256,14 +257,15 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run whose batches are drawn again."""
-    plan, key = planned(subject, setup), jax.random.key(seed)
+    plan = planned(subject, setup)
     known = saturated(composition_of(subject).oracles)  # else the gradient's pair
     records, features = setup.records, setup.features
     pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
-    door = Live(plan.program.oracles, plan.program.mechanism, key)
-    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
-    _, trace = simulate(plan.program, door, sides[0], keep=frozenset({"answers", "messages"}))
-    seen = replay(plan, plan.program.oracles, trace, *sides, key=key)
+    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    raw = Supply(program, Stream.seeded(seed), sides[0].rows).block(0, program.rounds)
+    door = Live(program.oracles, program.mechanism, sides[0])
+    _, trace = compute(program, door, raw, keep=frozenset({"answers", "messages"}))
+    seen = replay(plan, program.oracles, trace, *sides, raw=raw)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(

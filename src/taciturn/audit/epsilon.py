@@ -19,16 +19,24 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import ADMM
 from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
-from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live, Pair, Private, Rival, RivalRecord
+from taciturn.engine import Supply, behind_the_door, compute
+from taciturn.engine.door import Live, Private, Raw, Rival, RivalRecord
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
-from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
+from taciturn.noise import Stream
+from taciturn.oracles import (
+    Drawn,
+    MinibatchGradient,
+    PerturbedStep,
+    PoissonBatches,
+    ProximalStep,
+    Words,
+)
 from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
 from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
 from taciturn.proposal import NONE, Request, propose
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Array, HostArray
 
 
 @dataclass(frozen=True)
@@ -72,34 +80,44 @@ def log_likelihood_ratio(
     return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
 
 
-def ratios(
-    plan: Plan, pair: Canary, actual: Shards, keys: Key, fault: Fault | None, spread: float = 1.0
+def ratios(  # noqa: PLR0913 - what is attacked, and how often
+    plan: Plan,
+    pair: Canary,
+    actual: Shards,
+    fault: Fault | None,
+    *,
+    runs: int,
+    seed: int,
+    spread: float = 1.0,
 ) -> HostArray:
-    """Return the log likelihood ratio of one run on `actual` for every key.
+    """Return the log likelihood ratio of each of some runs on `actual`.
 
     `spread` is the standard deviation of what an answer shows over the scale in its record.
     """
     program = plan.program
-    live = Live(program.oracles, program.mechanism, keys)
+    behind, first, second = (
+        behind_the_door(plan, one) for one in (actual, pair.first, pair.second)
+    )
+    live = Live(program.oracles, program.mechanism, behind)
     subject = plant(fault, program.algorithm, live)
     # message replay covers what is sent: here the algorithm runs as planned
     door = live if isinstance(subject.door, BothAnswers) else subject.door
-    behind = Pair(*(behind_the_door(plan, one) for one in (actual, pair.first, pair.second)))
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
-    rival = Rival(door, subject.oracles)
-    return np.asarray(_many_runs(program, rival, behind, jnp.asarray(spread), observer))
+    rival = Rival(door, subject.oracles, first, second)
+    raw = Supply(program, Stream.seeded(seed), behind.rows).repeated(runs)
+    return np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer))
 
 
 @partial(jax.jit, static_argnames=("observer",))
 def _many_runs(
-    program: Program, doors: Rival, behind: Pair, spread: Array, observer: Observer
+    program: Program, door: Rival, raw: Raw, spread: Array, observer: Observer
 ) -> Float[Array, "N"]:
-    def one(door: Rival) -> Float[Array, ""]:
-        _, trace = simulate(program, door, behind, keep=frozenset())
+    def one(raw: Raw) -> Float[Array, ""]:
+        _, trace = compute(program, door, raw, keep=frozenset())
         records = trace.records._replace(scale=trace.records.scale * spread)
         return log_likelihood_ratio(records, program.mechanism, observer)
 
-    return jax.vmap(one)(doors)
+    return jax.vmap(one)(raw)
 
 
 def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
@@ -130,6 +148,12 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
     a, b = (upper_rate(k, runs, 1 - confidence) for k in (false_positives, false_negatives))
     mu = max(0.0, float(ndtri(1 - a) - ndtri(b)))
     return LowerBound(mu, confidence, false_positives, false_negatives, runs)
+
+
+def seeds_from(seed: int, count: int) -> list[int]:
+    """Return different seeds that follow from one."""
+    found: list[int] = np.random.SeedSequence(seed).generate_state(count, np.uint64).tolist()
+    return found
 
 
 def checked_seed(runs: int, seed: int | None) -> int:
@@ -186,7 +210,7 @@ class NoBatches(PoissonBatches):
     """Planted fault: names a rate and takes all records."""
 
     @override
-    def draw(self, key: Key, rows: int, count: Float[Array, ""]) -> Drawn:
+    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn:
         return Drawn(None, jnp.ones(rows, bool))
 
 
@@ -253,7 +277,7 @@ def audit_sampled(
     `runs` are on each of the two data sets. The fault "full-batch" claims the amplification of a
     batch and answers on all records.
     """
-    keys = jax.random.split(jax.random.key(checked_seed(runs, seed)), (2, runs))
+    seeds = seeds_from(checked_seed(runs, seed), 2)
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
     targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
@@ -275,7 +299,8 @@ def audit_sampled(
     jump = 1 / (rate * RECORDS)
     mixture = partial(_log_mixture, scale=plan.ledger.scale[0, 0, 0], rate=rate)
     sides = [
-        _answers(plan, data, key, fault) for data, key in zip((first, second), keys, strict=True)
+        _answers(plan, data, fault, runs=runs, seed=one)
+        for data, one in zip((first, second), seeds, strict=True)
     ]
     scores = [
         np.sum(mixture(side, jump) - mixture(side, -jump if replaced else 0.0), axis=-1)
@@ -287,22 +312,23 @@ def audit_sampled(
     return EpsilonBound(bound, plan.certificate.epsilon, plan.terms.delta, CONFIDENCE, runs)
 
 
-def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostArray:
+def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: int) -> HostArray:
     """Return the first coordinate of every answer, `(runs, T)`."""
     program, oracles = plan.program, plan.program.oracles
     if fault is not None:
         oracles = (FullBatch(Squared(), 1.0, oracles[0].sampling.rate),)
         program = dataclasses.replace(program, oracles=oracles)
+    private = behind_the_door(plan, shards)
+    raw = Supply(program, Stream.seeded(seed), private.rows).repeated(runs)
 
     # records are an argument: a program that is kept may hold none
-    def one(key: Key, private: Private) -> Float[Array, "T"]:
-        door = Live(oracles, program.mechanism, key)
-        _, trace = simulate(program, door, private, keep=frozenset({"answers"}))
+    def one(raw: Raw, private: Private) -> Float[Array, "T"]:
+        door = Live(oracles, program.mechanism, private)
+        _, trace = compute(program, door, raw, keep=frozenset({"answers"}))
         answers: Array = trace.records.answer[:, 0, 0, 0]
         return answers
 
-    runs = jax.jit(jax.vmap(one, in_axes=(0, None)))
-    return np.asarray(runs(keys, behind_the_door(plan, shards)))
+    return np.asarray(jax.jit(jax.vmap(one, in_axes=(0, None)))(raw, private))
 
 
 def _log_mixture(values: HostArray, mean: float, scale: float, rate: float) -> HostArray:
@@ -344,11 +370,10 @@ def audit_perturbed(
         rounds=ROUNDS,
         precision="float64",
     )
-    keys = jax.random.split(jax.random.key(seed), (2, runs))
     spread = float(np.hypot(1, question.output_noise)) / RHO
     scores = [
-        ratios(audited, pair, actual, key, fault, spread)
-        for actual, key in zip((pair.first, pair.second), keys, strict=True)
+        ratios(audited, pair, actual, fault, runs=runs, seed=one, spread=spread)
+        for actual, one in zip((pair.first, pair.second), seeds_from(seed, 2), strict=True)
     ]
     claimed = certify(
         audited.ledger, delta=DELTA, adjacency=audited.terms.adjacency, observer=Messages()

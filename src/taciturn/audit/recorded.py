@@ -20,17 +20,16 @@ from scipy.special import gammainc, gammaincc, ndtr, pdtrc
 from typing_extensions import override
 
 from taciturn.audit.subject import Canary, Fault
-from taciturn.engine import behind_the_door, simulate
-from taciturn.engine.door import Live, Private, Recorded, Replay
+from taciturn.engine import behind_the_door, compute, simulate
+from taciturn.engine.door import Live, Private, Raw, Replay
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
-from taciturn.engine.runtimes import streamed
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError
 from taciturn.noise import Stream
 from taciturn.oracles import Oracle
 from taciturn.privacy import Gaussian, Laplace, Mechanism
-from taciturn.typing import HostArray, Key, PyTree
+from taciturn.typing import HostArray, PyTree
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,17 @@ def replay(
     first: Private,
     second: Private,
     *,
-    key: Key | None = None,
+    raw: Raw | None = None,
 ) -> ReplayReport:
     """Return the replay of a run on `first` that kept its answers and messages.
 
     The oracles are the questions as they were really answered (a broken one, if that is what is
-    audited), the key that of the run, if an oracle samples: its batches are then drawn again.
+    audited); `raw` are the random numbers of the run, which its batches follow from, if an oracle
+    samples.
     """
-    ledger, recorded = plan.ledger, jnp.moveaxis(trace.records.answer, 2, 0)
+    ledger, recorded = plan.ledger, trace.records.answer
     (exact, messages), (other, _) = (
-        _exact(plan, Replay(oracles, key), Recorded(private, recorded))
-        for private in (first, second)
+        _exact(plan, Replay(oracles, private, recorded), raw) for private in (first, second)
     )
     flat = (exact - other).reshape(*exact.shape[:3], -1)
     change = np.linalg.norm(flat, ord=1 if ledger.mechanism.norm == "l1" else 2, axis=-1)
@@ -102,8 +101,8 @@ def replay(
     )
 
 
-def _exact(plan: Plan, door: Replay, recorded: Recorded) -> tuple[HostArray, PyTree]:
-    _, trace = simulate(plan.program, door, recorded, keep=frozenset({"messages"}))
+def _exact(plan: Plan, door: Replay, raw: Raw | None) -> tuple[HostArray, PyTree]:
+    _, trace = compute(plan.program, door, raw, keep=frozenset({"messages"}))
     return np.asarray(trace.records.exact), trace.messages
 
 
@@ -279,10 +278,9 @@ def randomness_report(
     fresh = _short_stream if fault == "short-key" else Stream.fresh
     program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
     kind = {"repeated-noise": _Repeated, "part-noise": _Part}.get(fault or "", _InBlocks)
-    supply = kind(program, fresh(), sides[0].shard.mask.shape[-1])
-    door = Live(program.oracles, program.mechanism, None)
-    keep = frozenset({"answers", "messages"})
-    _, trace = streamed(program, door, sides[0], supply, keep=keep)
+    supply = kind(program, fresh(), sides[0].rows)
+    door = Live(program.oracles, program.mechanism, sides[0])
+    _, trace = simulate(program, door, supply, keep=frozenset({"answers", "messages"}))
     exact = replay(plan, program.oracles, trace, *sides).exact
     residuals = run_residuals(plan, trace, exact, level=level)
     return ResidualReport(residuals.p_values | key_tests(fresh), level)

@@ -30,7 +30,7 @@ from taciturn.algorithms import (
 )
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.engine import Plan, plan
-from taciturn.engine.door import Door, Live, Private, Record, exact_answer, noise_key
+from taciturn.engine.door import Chance, Door, Live, Raw, Record, exact_answers
 from taciturn.errors import InputError
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.oracles import (
@@ -333,7 +333,7 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
         return Subject(algorithm, live.oracles, door)
     if fault == "no-clipping":
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
-        return Subject(algorithm, oracles, Live(oracles, live.mechanism, live.key))
+        return Subject(algorithm, oracles, dataclasses.replace(live, oracles=oracles))
     if fault == "clear-restart":
         if not isinstance(algorithm, VRADMM):
             raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
@@ -353,42 +353,46 @@ def _unclipped(oracle: Oracle) -> Oracle:
     return dataclasses.replace(oracle, clip=_FAR)
 
 
-class HalvedNoise(Door):
+class _Behind(Door):
+    """A door in front of another one."""
+
+    live: Live
+
+    @override
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Any, Record]:
+        return self.live(queries, turn, chance)
+
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        return self.live.realised(turns, raw)
+
+
+class HalvedNoise(_Behind):
     """Adds half the noise that it records."""
 
-    live: Live
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        chance = self.live.realised(turns, raw)
+        return chance if chance.noise is None else chance._replace(noise=chance.noise / 2)
+
+
+class ReusedNoise(_Behind):
+    """Adds the noise of the first round again in every round."""
 
     @override
-    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        answer, record = self.live(private, query, turn._replace(scale=turn.scale / 2))
-        return answer, record._replace(scale=turn.scale)
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        if raw.steps is not None:
+            raw = raw._replace(steps=jnp.broadcast_to(raw.steps[:1], raw.steps.shape))
+        return self.live.realised(turns, raw)
 
 
-class ReusedNoise(Door):
-    """Draws the noise of the first round again in every round."""
-
-    live: Live
-
-    @override
-    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        live = self.live
-        exact = exact_answer(live.oracles, private, query, turn, live.key)
-        assert live.key is not None
-        key = noise_key(live.key, turn._replace(participation=turn.participation * 0))
-        answer = exact + live.mechanism.sample(key, exact, turn.scale)
-        return answer, Record(turn.question, turn.scale, turn.exponent, answer)
-
-
-class BothAnswers(Door):
+class BothAnswers(_Behind):
     """Hands the algorithm the noised and the exact answer."""
 
-    live: Live
-
     @override
-    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Any, Record]:
-        answer, record = self.live(private, query, turn)
-        live = self.live
-        return (answer, exact_answer(live.oracles, private, query, turn, live.key)), record
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Any, Record]:
+        (answer, record), live = self.live(queries, turn, chance), self.live
+        return (answer, exact_answers(live.oracles, live.private, queries, turn, chance)), record
 
 
 class _Twin(NamedTuple):

@@ -9,16 +9,18 @@ from taciturn.engine.charging import (
     reserve,
     returned_on_error,
 )
-from taciturn.engine.door import Door, Live, Private, Record, Recorded, Replay, Rival
+from taciturn.engine.door import Chance, Door, Live, Private, Record, Replay, Rival
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.processes import versions
 from taciturn.engine.program import Program, cast, shapes_of, stack, traffic_of
 from taciturn.engine.protocol import Trace, observed_ledger
 from taciturn.engine.running import Run, behind_the_door, run
-from taciturn.engine.runtimes import serial, simulate, sweep
+from taciturn.engine.runtimes import compute, reproduction, serial, simulate, sweep
+from taciturn.engine.supply import Supply
 from taciturn.network import Network
 
 __all__ = [
+    "Chance",
     "Charged",
     "ChargedTo",
     "Door",
@@ -28,18 +30,20 @@ __all__ = [
     "Private",
     "Program",
     "Record",
-    "Recorded",
     "Replay",
     "Rival",
     "Run",
+    "Supply",
     "Trace",
     "behind_the_door",
     "cast",
     "charge_of",
     "charge_of_ledger",
     "check_chargeable",
+    "compute",
     "observed_ledger",
     "plan",
+    "reproduction",
     "reserve",
     "returned_on_error",
     "run",

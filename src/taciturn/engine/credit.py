@@ -30,10 +30,11 @@ import numpy as np
 from jax.extend import core as jex
 
 from taciturn.algorithms import StarAlgorithm, Turn
-from taciturn.engine.door import Live, Private
+from taciturn.engine.door import Live, Private, Raw
 from taciturn.engine.network import NetworkKind
 from taciturn.engine.program import Program
-from taciturn.engine.runtimes import simulate
+from taciturn.engine.runtimes import compute
+from taciturn.engine.supply import raw_shapes
 from taciturn.errors import InputError, TaciturnError
 from taciturn.oracles import Oracle
 from taciturn.privacy import Certificate, Ledger, Leg, NoNoise, Observer, Sum, Terms, certify
@@ -269,14 +270,16 @@ def check_traces(program: Program, spec: Spec) -> None:
     is compiled. Targets are tried as numbers and as labels, as records may have either.
     """
 
-    def whole(program: Program, private: Any) -> Any:
-        door = Live(program.oracles, program.mechanism, jax.random.key(0))
-        return simulate(program, door, private, keep=frozenset({"models"}))
+    def whole(program: Program, private: Private, raw: Raw) -> Any:
+        door = Live(program.oracles, program.mechanism, private)
+        return compute(program, door, raw, keep=frozenset({"models"}))
+
+    raw = raw_shapes(program, max(spec.counts), program.rounds, program.scales.shape[-1])
 
     first: Exception | None = None
     for kind in (program.template.dtype, jnp.dtype(np.int32)):
         try:
-            jax.eval_shape(whole, program, _records(spec, program.template.dtype, kind))
+            jax.eval_shape(whole, program, _records(spec, program.template.dtype, kind), raw)
         except TaciturnError:
             raise
         except Exception as error:

@@ -1,7 +1,8 @@
 """The only code that sees a shard: it answers a question, with noise, and keeps a record.
 
-    door(private, query, turn) -> (answer, record)
+    door(queries, turn, chance) -> (answers, records)                          S agents at once
 
+A door holds the agents' records; methods and networks hand it queries and see noised answers.
 `Live` is the door of a run. `Replay` and `Rival` belong to the data custodian's audit: they are
 used on shards that their caller owns, and what they return is not a release.
 """
@@ -16,38 +17,55 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Float, Int, Int64, UInt64
 from typing_extensions import override
 
 from taciturn.algorithms import Turn
+from taciturn.engine.agents import at, over_agents
 from taciturn.errors import InputError
-from taciturn.oracles import Drawn, OnLattice, Oracle, Words
+from taciturn.oracles import Drawn, OnLattice, Oracle
 from taciturn.privacy import Mechanism, NoNoise
 from taciturn.problems import Shard
-from taciturn.typing import Array, Key, PyTree
+from taciturn.typing import Array, PyTree
 
-
-class Chance(NamedTuple):
-    """The random draws of one answer: its noise, and each oracle's batch; None: not drawn.
-
-    `scale` is that at which the noise was drawn; None for the turn's.
-    """
-
-    noise: Float[Array, "*s_shape"] | None
-    batches: tuple[Drawn | None, ...]
-    scale: Float[Array, "*s"] | None = None
+# branches of a switch: above this many, compiling them costs more than copying one shard a hop
+_MOST_BRANCHES = 64
 
 
 class Private(NamedTuple):
-    """An agent's shard, the public number of its records, and what was drawn for a round.
+    """All agents' shards, agents on the first axis, and the public numbers of their records.
 
-    `chances` holds the draws for the E questions of the round, leaves `(E, ...)`; None where the
-    door draws for each question.
+    As a tuple of shards where one agent is asked at a time (`apart`).
     """
 
-    shard: Shard
-    records: Float[Array, "*a"]
-    chances: Chance | None = None
+    shard: Shard | tuple[Shard, ...]
+    records: Float[Array, " A"]
+
+    @property
+    def rows(self) -> int:
+        """The padded number of records of an agent."""
+        shard = self.shard[0] if isinstance(self.shard, tuple) else self.shard
+        return int(shard.mask.shape[-1])
+
+
+class Raw(NamedTuple):
+    """The random numbers of some answers, as they come from a stream; None for what has none.
+
+    `steps` is their noise and `scale` that of the sampler, both in steps of the lattice; `words`
+    are, for each oracle, those that its batches are drawn from.
+    """
+
+    steps: Int64[Array, "*s_shape"] | None
+    words: tuple[UInt64[Array, "*s W"] | None, ...]
+    scale: Float[Array, "*s"] | None
+
+
+class Chance(NamedTuple):
+    """Noise and batches of some answers, leaves `(..., S, E, ...)`, realised from a `Raw`."""
+
+    noise: Float[Array, "*s_shape"] | None
+    batches: tuple[Drawn | None, ...]
+    scale: Float[Array, "*s"] | None
 
 
 class Record(NamedTuple):
@@ -82,42 +100,25 @@ class RivalRecord(NamedTuple):
     scale: Float[Array, "*s"]
 
 
-class Raw(NamedTuple):
-    """The random numbers of one answer, as they come from a stream.
-
-    `steps` is its noise and `scale` that of the sampler, both in steps of the lattice, 0 where
-    nothing is drawn; `words` are, for each oracle, those that its batch is drawn from.
-    """
-
-    steps: Int64[Array, "*s_shape"]
-    words: tuple[Words, ...]
-    scale: Float[Array, "*s"]
-
-
 class Door(eqx.Module):
-    """A way to ask private data one question."""
+    """A way to ask private data a question."""
 
     @abstractmethod
-    def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
-        """Return the answer that the algorithm is told, and the record of it."""
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Array, Any]:
+        """Return the answers that the algorithm receives, and the records of them.
 
-    def ahead(self, private: Any, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
-        """Return what can be drawn before the question, for a model of that shape; here nothing."""
-        del private, turn, shape
+        Leaves of queries, turn, answers and records have an axis of the S agents that are asked;
+        the question alone is one for all. `chance` is that of the round, leaves `(S, E, ...)`.
+        """
+
+    def realised(self, turns: Turn, raw: Raw) -> Chance | None:
+        """Return noise and batches of some rounds, leaves `(B, S, E, ...)`; here none.
+
+        `turns` has leaves `(B, E, S)`, `raw` such as a supply gives. They depend on neither records
+        nor queries.
+        """
+        del turns, raw
         return None
-
-
-def noise_key(key: Key, turn: Turn) -> Key:
-    """Return the key of one answer; the same in every runtime."""
-    for part in (turn.agent, turn.participation, turn.local):
-        key = jax.random.fold_in(key, part)
-    return key
-
-
-def batch_key(key: Key, turn: Turn) -> Key:
-    """Return the key of one answer's batch; independent of every noise key."""
-    # a separate branch at the root, beside the agents: no key is both drawn from and folded
-    return noise_key(jax.random.fold_in(key, jnp.uint32(2**32 - 1)), turn)
 
 
 def two_to(exponent: Int[Array, "*s"]) -> Float[Array, "*s"]:
@@ -131,40 +132,116 @@ def samples(oracles: tuple[Oracle, ...]) -> bool:
     return any(oracle.sampling.rate < 1 for oracle in oracles)
 
 
-def exact_answer(
-    oracles: tuple[Oracle, ...], private: Private, query: PyTree, turn: Turn, key: Key | None
-) -> Array:
-    """Return the un-noised answer of oracle number `turn.question`; zeros for -1, no question.
+def apart(door: Door) -> Door:
+    """Return the door with a shard of its own for every agent, where one is asked at a time.
 
-    `key`: the run's key, from which the batch of a sampled answer follows; None if no oracle
-    samples.
+    A shard that is selected by its index would be copied at every hop, which costs more than a
+    gradient.
+    """
+
+    def split(part: Any) -> Any:
+        agents = len(part.records) if isinstance(part, Private) else 0
+        if not agents or agents > _MOST_BRANCHES:
+            return part
+        return part._replace(shard=tuple(at(part.shard, agent) for agent in range(agents)))
+
+    separate: Door = jax.tree.map(split, door, is_leaf=lambda part: isinstance(part, Private))
+    return separate
+
+
+def of_agent(door: Door, agent: int) -> Door:
+    """Return the door to one agent's records alone."""
+
+    def one(part: Any) -> Any:
+        return at(part, slice(agent, agent + 1)) if isinstance(part, Private) else part
+
+    alone: Door = jax.tree.map(one, door, is_leaf=lambda part: isinstance(part, Private))
+    return alone
+
+
+def _of_agents(
+    private: Private, agents: Int[Array, " S"], answer: Callable[..., Array], *given: PyTree
+) -> Array:
+    """Return `answer(shard, records, *given)` of the agents that are asked: of all, or of one."""
+    shard, records = private
+    if not isinstance(shard, tuple) and len(agents) == len(records):
+        axes = [0] * (2 + len(given))
+        answers: Array = over_agents(answer, len(agents), *axes)(shard, records, *given)
+        return answers
+    asked, first = agents[0], at(given, 0)
+    if not isinstance(shard, tuple):
+        return answer(at(shard, asked), records[asked], *first)[None]
+    branches = [partial(answer, each) for each in shard]
+    one: Array = jax.lax.switch(asked, branches, records[asked], *first)
+    return one[None]
+
+
+def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+    """Return the answers of oracle number `turn.question`; zeros for -1.
 
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
     not depend on the shard: it is a constant.
     """
-
-    def exact(oracle: Oracle) -> Array:
-        drawn = _draw(oracle, private, turn, key)
-        return oracle.unnoised(private.shard, drawn, private.records, query)
-
-    return _chosen(turn, [partial(exact, oracle) for oracle in oracles])
-
-
-def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
-    """Return the answer of oracle number `turn.question`; zeros for -1."""
     answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.question, branches)
     return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
 
 
-def _draw(oracle: Oracle, private: Private, turn: Turn, key: Key | None) -> Drawn | None:
-    """Return the oracle's batch for a turn; None if it does not sample."""
-    if oracle.sampling.rate == 1:
-        return None
-    if key is None:
-        raise InputError("an oracle samples its batches; give the key of the run")
-    rows = private.shard.mask.shape[-1]
-    words = jax.random.bits(batch_key(key, turn), (oracle.sampling.words(rows),), jnp.uint64)
-    return oracle.sampling.draw(words, rows, private.records)
+def _now(turn: Turn, chance: PyTree) -> PyTree:
+    """Return what was realised for a question of the round, leaves `(S, ...)`."""
+    return jax.tree.map(
+        lambda leaf: leaf[:, 0] if leaf.shape[1] == 1 else leaf[:, turn.local[0]], chance
+    )
+
+
+def _batches(chance: Chance | None, oracles: tuple[Oracle, ...]) -> tuple[Drawn | None, ...]:
+    if chance is None and samples(oracles):
+        raise InputError("an oracle samples its batches; give the random numbers of the run")
+    return (None,) * len(oracles) if chance is None else chance.batches
+
+
+def exact_answers(
+    oracles: tuple[Oracle, ...],
+    private: Private,
+    queries: PyTree,
+    turn: Turn,
+    chance: Chance | None,
+) -> Array:
+    """Return the un-noised answers of oracle number `turn.question`; zeros for -1, no question."""
+
+    def exact(oracle: Oracle, batches: Drawn | None) -> Array:
+        def one(shard: Shard, count: Array, query: PyTree, drawn: Drawn | None) -> Array:
+            return oracle.unnoised(shard, drawn, count, query)
+
+        return _of_agents(private, turn.agent, one, queries, batches)
+
+    batches = _now(turn, _batches(chance, oracles))
+    pairs = zip(oracles, batches, strict=True)
+    return _chosen(turn, [partial(exact, *pair) for pair in pairs])
+
+
+def realise(oracles: tuple[Oracle, ...], private: Private, turns: Turn, raw: Raw) -> Chance:
+    """Return noise and batches of some rounds, leaves `(B, S, E, ...)`, from random numbers."""
+    records, rows = private.records, private.rows
+    agents = jnp.moveaxis(turns.agent, -1, 1)
+    if agents.shape[1] == len(records):
+        counts = jnp.broadcast_to(records[:, None], agents.shape)
+    else:
+        counts = records[agents]
+
+    def drawn(oracle: Oracle, words: UInt64[Array, "*s W"] | None) -> Drawn | None:
+        if words is None:
+            return None
+        draw: Any = partial(oracle.sampling.draw, rows=rows)
+        each: Any = jax.vmap(jax.vmap(jax.vmap(lambda some, count: draw(some, count=count))))
+        batches: Drawn = each(words, counts)
+        return batches
+
+    batches = tuple(drawn(*pair) for pair in zip(oracles, raw.words, strict=True))
+    if raw.steps is None:
+        return Chance(None, batches, None)
+    step = two_to(jnp.moveaxis(turns.exponent, -1, 1))
+    wide = step.reshape(step.shape + (1,) * (raw.steps.ndim - step.ndim))
+    return Chance(raw.steps.astype(jnp.float64) * wide, batches, raw.scale)
 
 
 class Live(Door):
@@ -172,133 +249,98 @@ class Live(Door):
 
     **Guarantee.** Every answer is `oracle.answer(...)`: the exact answer on a batch of
     `oracle.sampling`, with its noise where `oracle.noise` puts it, on the lattice of the turn, and
-    only then in the precision of the run. Noise and batch are drawn afresh for every answer: handed
-    in from a stream (`realised`), or in a reproduction each with a separate key that is used once.
-    Every answer leaves one record, which the run compares with the plan: the scale in it is the one
-    that the noise was drawn at, and the size of that noise is tested (`taciturn.privacy.drawn`).
-
-    `key`: that of a reproduction; None where every draw is handed in.
+    only then in the precision of the run. Noise and batch come from a stream, drawn afresh for
+    every answer (`taciturn.engine.supply`). Every answer leaves one record, which the run compares
+    with the plan: the scale in it is the one that the noise was drawn at, and the size of that
+    noise is tested (`taciturn.privacy.drawn`).
     """
 
     oracles: tuple[Oracle, ...]
     mechanism: Mechanism
-    key: Key | None
+    private: Private
 
     @override
-    def __call__(self, private: Private, query: PyTree, turn: Turn) -> tuple[Array, Record]:
-        if private.chances is None:
-            chance = Chance(None, self._batches(private, turn))
-        else:
-            chance = jax.tree.map(
-                lambda leaf: leaf[0] if leaf.shape[0] == 1 else leaf[turn.local], private.chances
-            )
-        noise, scale = chance.noise, turn.scale
-        if noise is None:
-            first = self.oracles[0]
-            answer = jax.eval_shape(first.exact, private.shard, private.records, query)
-            noise = self._noise(first.noise.shape(tuple(answer.shape)), turn)
-        if chance.scale is not None:
-            scale = (chance.scale * two_to(turn.exponent)).astype(turn.scale.dtype)
-        step = None if isinstance(self.mechanism, NoNoise) else two_to(turn.exponent)
-        on_lattice = OnLattice(noise, step)
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Array, Record]:
+        batches = _now(turn, _batches(chance, self.oracles))
+        noise, scale, step = None, turn.scale, None
+        if not isinstance(self.mechanism, NoNoise):
+            if chance is None or chance.noise is None or chance.scale is None:
+                raise InputError("this door has no noise to add; give the random numbers of a run")
+            noise, drawn_at = _now(turn, (chance.noise, chance.scale))
+            step = two_to(turn.exponent)
+            scale = (drawn_at * step).astype(turn.scale.dtype)
 
         def respond(oracle: Oracle, drawn: Drawn | None) -> Array:
-            return oracle.answer(private.shard, drawn, private.records, query, on_lattice)
+            def one(
+                shard: Shard, count: Array, query: PyTree, given: OnLattice, batch: Drawn | None
+            ) -> Array:
+                if given.step is None:
+                    shape = jax.eval_shape(oracle.exact, shard, count, query).shape
+                    given = OnLattice(jnp.zeros(oracle.noise.shape(shape)), None)
+                return oracle.answer(shard, batch, count, query, given)
 
-        pairs = zip(self.oracles, chance.batches, strict=True)
+            given = OnLattice(noise, step)  # type: ignore[arg-type]
+            return _of_agents(self.private, turn.agent, one, queries, given, drawn)
+
+        pairs = zip(self.oracles, batches, strict=True)
         noised = _chosen(turn, [partial(respond, *pair) for pair in pairs])
-        answered, drawn = noised.astype(turn.scale.dtype), self.mechanism.size(noise)
-        sampling = self._sampling(turn)
-        return answered, Record(turn.question, scale, turn.exponent, answered, *sampling, drawn)
+        answers = noised.astype(turn.scale.dtype)
+        kind = jnp.broadcast_to(turn.question, turn.agent.shape)
+        size = jnp.zeros(kind.shape) if noise is None else jax.vmap(self.mechanism.size)(noise)
+        sampling = self._sampling(kind, turn.scale.dtype)
+        return answers, Record(kind, scale, turn.exponent, answers, *sampling, size)
 
     @override
-    def ahead(self, private: Private, turn: Turn, shape: tuple[int, ...]) -> Chance | None:
-        """Return noise and batches of a turn, which depend on neither records nor queries."""
-        if type(self).__call__ is not Live.__call__ or self.key is None:
-            return None  # another door, which may draw otherwise, or nothing to draw from
-        first = self.oracles[0]  # the noise has one shape for all questions of a plan
-        noise = self._noise(first.noise.shape(first.answer_shape(shape)), turn)
-        return Chance(noise, self._batches(private, turn))
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        return realise(self.oracles, self.private, turns, raw)
 
-    def realised(self, rows: int, count: Array, turn: Turn, raw: Raw) -> Chance:
-        """Return noise and batches of a turn from the random numbers of a stream.
-
-        The agent has so many padded rows, of which `count` are records.
-        """
-        batches = tuple(
-            oracle.sampling.draw(words, rows, count) if words.size else None
-            for oracle, words in zip(self.oracles, raw.words, strict=True)
-        )
-        noise = raw.steps.astype(jnp.float64) * two_to(turn.exponent)
-        return Chance(noise, batches, raw.scale)
-
-    def _batches(self, private: Private, turn: Turn) -> tuple[Drawn | None, ...]:
-        return tuple(_draw(oracle, private, turn, self.key) for oracle in self.oracles)
-
-    def _noise(self, shape: tuple[int, ...], turn: Turn) -> Array:
-        """Return the noise of a reproduction, rounded to the lattice where there is one."""
-        if self.key is None:
-            raise InputError("this door has no key to draw noise from; hand in the draws")
-        like = jnp.zeros(shape, turn.scale.dtype)
-        noise = self.mechanism.sample(noise_key(self.key, turn), like, turn.scale)
-        if isinstance(self.mechanism, NoNoise) or not self.oracles[0].noise.adds:
-            return noise
-        step = two_to(turn.exponent)
-        return jnp.rint(noise.astype(jnp.float64) / step) * step
-
-    def _sampling(self, turn: Turn) -> tuple[Array | None, Array | None]:
-        """Return the rate and the fixed size of a turn's batch; None if nothing is sampled."""
+    def _sampling(self, kind: Array, dtype: Any) -> tuple[Array | None, Array | None]:
+        """Return the rates and the fixed sizes of batches; None if nothing is sampled."""
         if not samples(self.oracles):
             return None, None
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
-        rate = jnp.asarray(rates, turn.scale.dtype)[turn.question]
-        return rate, jnp.asarray(sizes, jnp.int32)[turn.question]
-
-
-class Recorded(NamedTuple):
-    """For a replay: the shard to ask, and the answers that were recorded, `(T, E, *shape)`."""
-
-    private: Private
-    answers: Float[Array, "T E *shape"]
+        return jnp.asarray(rates, dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
 
 
 class Replay(Door):
-    """Tells the algorithm the recorded answer and records what a shard would have said exactly.
+    """Gives the algorithm the recorded answers and records what shards would have said exactly.
 
-    With the shard of the run this recomputes the un-noised answers; with a neighbouring shard, the
+    With the shards of the run this recomputes the un-noised answers; with neighbouring ones, the
     answers that the neighbour would have given on the same public history and, where an oracle
-    samples, on the same batches: `key` must then be that of the run.
+    samples, on the same batches: the random numbers must then be those of the run.
+
+    `answers`: as they were recorded, `(T, E, A, *shape)`.
     """
 
     oracles: tuple[Oracle, ...]
-    key: Key | None = None
+    private: Private
+    answers: Float[Array, "T E A *shape"]
 
     @override
-    def __call__(self, private: Recorded, query: PyTree, turn: Turn) -> tuple[Array, ReplayRecord]:
-        exact = exact_answer(self.oracles, private.private, query, turn, self.key)
-        return private.answers[turn.round, turn.local], ReplayRecord(exact)
+    def __call__(
+        self, queries: PyTree, turn: Turn, chance: Chance | None
+    ) -> tuple[Array, ReplayRecord]:
+        exact = exact_answers(self.oracles, self.private, queries, turn, chance)
+        return self.answers[turn.round, turn.local, turn.agent], ReplayRecord(exact)
 
-
-class Pair(NamedTuple):
-    """For a likelihood ratio: the shard that answers, and the two data sets that are compared."""
-
-    actual: Private
-    first: Private
-    second: Private
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        return realise(self.oracles, self.private, turns, raw._replace(steps=None))
 
 
 class Rival(Door):
     """A live door that also asks two data sets what they would have answered exactly.
 
-    The record holds answer - exact(first) and answer - exact(second). `live` may be any live door,
-    a faulty one too; `oracles` are the questions as they are really answered. None may
-    sample: given the batches this would be the ratio of an attacker who knows them, which nothing
-    certifies.
+    The record holds answer - exact(first) and answer - exact(second). `live` may be any door, a
+    faulty one too; `oracles` are the questions as they are really answered. None may sample: given
+    the batches this would be the ratio of an attacker who knows them, which nothing certifies.
     """
 
     live: Door
     oracles: tuple[Oracle, ...]
+    first: Private
+    second: Private
 
     def __check_init__(self) -> None:
         if samples(self.oracles):
@@ -308,8 +350,16 @@ class Rival(Door):
             )
 
     @override
-    def __call__(self, private: Pair, query: PyTree, turn: Turn) -> tuple[Array, RivalRecord]:
-        answer, _ = self.live(private.actual, query, turn)
-        first = exact_answer(self.oracles, private.first, query, turn, None)
-        second = exact_answer(self.oracles, private.second, query, turn, None)
+    def __call__(
+        self, queries: PyTree, turn: Turn, chance: Chance | None
+    ) -> tuple[Array, RivalRecord]:
+        answer, _ = self.live(queries, turn, chance)
+        first, second = (
+            exact_answers(self.oracles, data, queries, turn, None)
+            for data in (self.first, self.second)
+        )
         return answer, RivalRecord(answer - first, answer - second, turn.scale)
+
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance | None:
+        return self.live.realised(turns, raw)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -19,18 +18,16 @@ from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
 from taciturn.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, StarAlgorithm, Turn
-from taciturn.engine.door import Door, Private, Record
-from taciturn.engine.protocol import agent_round, at
+from taciturn.engine.agents import at
+from taciturn.engine.door import Record
+from taciturn.engine.protocol import Ask, agents_round
 from taciturn.engine.summed import mean_of
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Tree, Walk
 from taciturn.privacy import NO_QUESTION, Observer, Sum
 from taciturn.typing import Array, HostArray, PyTree
 
-# branches of a switch: above this many, compiling them costs more than copying one shard a hop
-_MOST_BRANCHES = 64
 _FEW = 8  # neighbours: each is a separate gather in the compiled program
-_AGENTS_LAST: Any = Turn(-1, -1, -1, None, -1, -1, -1, -1)  # type: ignore[arg-type]
 
 
 class Traffic(NamedTuple):
@@ -54,7 +51,6 @@ class NetworkKind(eqx.Module):
     data: ClassVar[str]  # what a user passes for it, as error messages name it
     aggregates: ClassVar[bool] = False  # whether summation in an aggregator can hide messages
     inbox_axis: ClassVar[int | None] = None  # that of agents in inboxes; None: all hear the same
-    draws_ahead: ClassVar[bool] = True  # whether draws of many rounds may be made at once
     together: ClassVar[bool] = False  # whether all answer in a round, so that devices can share
     written: ClassVar[bool] = True  # whether a plan names it; a star is what no name means
 
@@ -120,13 +116,9 @@ class NetworkKind(eqx.Module):
 
     @abstractmethod
     def round(
-        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
+        self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        """Return the next carry (states, inboxes), and the round's (records, messages).
-
-        `behind` is what that method returned, and `chances` what was drawn for this round, leaves
-        `(S, E, ...)`; None where the door draws.
-        """
+        """Return the next carry (states, inboxes), and the round's (records, messages)."""
 
     def trust(self, observer: Observer) -> str | None:
         """Return what a certificate takes on trust; None for the observer's own words."""
@@ -151,10 +143,6 @@ class NetworkKind(eqx.Module):
     @abstractmethod
     def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
         """Return the model that would be released now."""
-
-    def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
-        """Return door and data as `round` takes them: here as they are."""
-        return door, private
 
     def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
         """Return `new`, or `old` where the participant of a round takes no part."""
@@ -184,25 +172,12 @@ class Together(NetworkKind):
 
     @override
     def round(
-        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
+        self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        (door, private), (states, inboxes) = behind, carry
-        if chances is not None:
-            private = private._replace(chances=chances)
-        if self.agents == 1:  # mapped over, its gathers would cost double
-            one, state = at(private, 0), at(states, 0)
-            turns = jax.tree.map(lambda leaf: leaf[..., 0], now.agents)
-            inbox = self.inbox(inboxes, 0)
-            state, message, records = agent_round(algorithm, door, state, inbox, turns, one)
-            states, messages = (jax.tree.map(lambda x: x[None], t) for t in (state, message))
-            records = jax.tree.map(lambda leaf: leaf[:, None], records)
-        else:
-            # all are asked the same question; mapped over, the door would answer every one
-            turns = now.agents._replace(question=now.agents.question[:, 0])
-            axes = (None, None, 0, self.inbox_axis, _AGENTS_LAST, 0)
-            states, messages, records = jax.vmap(agent_round, in_axes=axes, out_axes=(0, 0, 1))(
-                algorithm, door, states, inboxes, turns, private
-            )
+        states, inboxes = carry
+        states, messages, records = agents_round(
+            algorithm, ask, states, inboxes, now.agents, inbox_axis=self.inbox_axis
+        )
         messages = self.sent(messages)
         inboxes = self.deliver(algorithm, inboxes, messages, now.server)
         return (states, inboxes), (records, messages)
@@ -475,7 +450,6 @@ class Relay(NetworkKind):
 
     algorithms: ClassVar[type] = RelayAlgorithm
     data: ClassVar[str] = "a Walk"
-    draws_ahead: ClassVar[bool] = False  # its doors take all agents' data
 
     holders: Int[Array, " T"]
     visits: Int[Array, " T"]
@@ -542,33 +516,16 @@ class Relay(NetworkKind):
         return algorithm.first_token(template)
 
     @override
-    def behind(self, door: Door, private: Any) -> tuple[Door, Any]:
-        if self.agents > _MOST_BRANCHES:
-            return door, private
-        return SwitchDoor(door), tuple(at(private, agent) for agent in range(self.agents))
-
-    @override
     def round(
-        self, algorithm: Any, behind: tuple[Door, Any], chances: PyTree, carry: PyTree, now: Turns
+        self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        (door, private), (states, token) = behind, carry
-        turns = jax.tree.map(lambda leaf: leaf[..., 0], now.agents)
-        holder = turns.agent[0]
-        one = partial(_slice, holder)
-        if not isinstance(door, SwitchDoor):
-            private = jax.tree.map(one, private)
-        if chances is not None:
-            private = jax.tree.map(
-                lambda data: data._replace(chances=at(chances, 0)),
-                private,
-                is_leaf=lambda part: isinstance(part, Private),
-            )
-        old = jax.tree.map(one, states)
-        state, message, records = agent_round(algorithm, door, old, token, turns, private)
-        state, message = self.if_taking_part(turns.round[0], (state, message), (old, token))
-        states = jax.tree.map(lambda all_, new: all_.at[holder].set(new), states, state)
-        alone = jax.tree.map(lambda leaf: leaf[:, None], records)
-        return (states, message), (alone, jax.tree.map(lambda leaf: leaf[None], message))
+        (states, token), turns = carry, now.agents
+        holder, hop = turns.agent[0, 0], turns.round[0, 0]
+        old = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, holder, 1), states)
+        state, message, records = agents_round(algorithm, ask, old, token, turns)
+        state, passed = self.if_taking_part(hop, (state, at(message, 0)), (old, token))
+        states = jax.tree.map(lambda all_, new: all_.at[holder].set(new[0]), states, state)
+        return (states, passed), (records, jax.tree.map(lambda leaf: leaf[None], passed))
 
     @override
     def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
@@ -587,24 +544,3 @@ class Relay(NetworkKind):
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
         """Return one token a hop."""
         return Traffic(rounds, rounds * message)
-
-
-class SwitchDoor(Door):
-    """A door that takes all agents' data and asks the turn's agent, without copying.
-
-    Data are a tuple with an entry per agent, and each agent's question is a branch of a switch: a
-    shard selected by its index would be copied at every hop, which costs more than a gradient.
-    """
-
-    door: Door
-
-    @override
-    def __call__(self, private: Any, query: PyTree, turn: Turn) -> tuple[Array, Any]:
-        branches = [partial(self.door.__call__, one) for one in private]
-        answered: tuple[Array, Any] = jax.lax.switch(turn.agent, branches, query, turn)
-        return answered
-
-
-def _slice(index: Array, leaf: Array) -> Array:
-    one: Array = jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False)
-    return one

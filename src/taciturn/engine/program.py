@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 
 from taciturn import privacy
 from taciturn.algorithms import Algorithm, Noise, Turn
+from taciturn.engine.agents import at
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
-from taciturn.engine.protocol import at
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
@@ -92,7 +92,7 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
     return jax.tree.map(leaf, tree)
 
 
-def stack(programs: list[Program]) -> Program:
+def stack(programs: Sequence[Program]) -> Program:
     """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
 
     Raises `InputError` if the programs differ in more than numbers (another algorithm, mechanism,

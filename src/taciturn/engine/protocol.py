@@ -1,7 +1,9 @@
-"""One agent's round, the same under every door, network and runtime; and the trace of a run."""
+"""The round of some agents, the same under every door, network and runtime; and the trace."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -9,41 +11,68 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import Algorithm, Turn
+from taciturn.engine.agents import at, over_agents
 from taciturn.engine.door import Door, Record
 from taciturn.errors import PrivacyError
 from taciturn.privacy import Certificate, Ledger
 from taciturn.privacy.drawn import drawn_noise, noise_test
 from taciturn.typing import Array, HostArray, PyTree
 
+# a way to ask: queries and a turn, to answers and records; a door with the draws of a round
+Ask: TypeAlias = Callable[[PyTree, Turn], tuple[Any, PyTree]]
+# all agents are asked the same question; mapped over, a door would answer every one
+_EACH: Any = Turn(0, 0, 0, None, 0, 0, 0, 0)  # type: ignore[arg-type]
 
-def agent_round(
-    algorithm: Algorithm, door: Door, state: PyTree, inbox: PyTree, turns: Turn, private: Any
+
+def agents_round(
+    algorithm: Algorithm,
+    ask: Ask,
+    states: PyTree,
+    inboxes: PyTree,
+    turns: Turn,
+    *,
+    inbox_axis: int | None = None,
 ) -> tuple[PyTree, PyTree, PyTree]:
-    """Return `(state, message, records)` after receive, E times (ask, door, tell), send.
+    """Return `(states, messages, records)` after receive, E times (ask, answer, tell), send.
 
-    `turns` are the E turns of this round, every leaf with a leading axis E, and the door's records
-    are stacked over them. Nothing here reads `private`, the data that the door takes.
+    `turns` are those of the round, leaves `(E, S)`; states and messages have an axis of the S
+    agents, inboxes one where they differ, records `(E, S, ...)`. Nothing here sees a record.
     """
+    agents = turns.agent.shape[-1]
+    turns = turns._replace(question=turns.question[:, 0])
     first, last = at(turns, 0), at(turns, -1)
-    state = algorithm.receive(state, inbox, first)
+    states = over_agents(algorithm.receive, agents, 0, inbox_axis, _EACH)(states, inboxes, first)
 
-    def question(state: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
-        query = algorithm.ask(state, inbox, turn)
-        answer, record = door(private, query, turn)
-        return algorithm.tell(state, inbox, turn, answer), record
+    def question(states: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        queries = over_agents(algorithm.ask, agents, 0, inbox_axis, _EACH)(states, inboxes, turn)
+        answers, records = ask(queries, turn)
+        tell = over_agents(algorithm.tell, agents, 0, inbox_axis, _EACH, 0)
+        return tell(states, inboxes, turn, answers), records
 
     if turns.question.shape[0] == 1:  # a scan of length one costs its loop and gains nothing
-        state, record = question(state, first)
+        states, record = question(states, first)
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], record)
     else:
-        state, records = jax.lax.scan(question, state, turns)
-    state, message = algorithm.send(state, inbox, last)
-    return state, message, records
+        states, records = jax.lax.scan(question, states, turns)
+    send = over_agents(algorithm.send, agents, 0, inbox_axis, _EACH)
+    states, messages = send(states, inboxes, last)
+    return states, messages, records
 
 
-def at(tree: PyTree, index: int | slice | Array) -> PyTree:
-    """Return what a tree holds at an index, or a slice, of the first axis."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+def agent_round(
+    algorithm: Algorithm, door: Door, state: PyTree, inbox: PyTree, turns: Turn, raw: Any
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Return `(state, message, records)` of one agent's round, behind a door to it alone.
+
+    `turns` are the E turns of this round, every leaf with a leading axis E, and `raw` the random
+    numbers of its answers, leaves `(E, ...)`; the records are stacked over them.
+    """
+    of_one = jax.tree.map(lambda leaf: leaf[:, None], turns)
+    now, numbers = jax.tree.map(lambda leaf: leaf[None], (of_one, at(raw, None)))
+    chance = at(door.realised(now, numbers), 0)
+    ask = partial(door.__call__, chance=chance)
+    states, messages, records = agents_round(algorithm, ask, at(state, None), inbox, of_one)
+    return at(states, 0), at(messages, 0), jax.tree.map(lambda leaf: leaf[:, 0], records)
 
 
 class Trace(NamedTuple):

@@ -23,7 +23,7 @@ from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace, observed_ledger, tested
-from taciturn.engine.runtimes import serial, simulate, simulate_over, streamed
+from taciturn.engine.runtimes import serial, simulate
 from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
@@ -257,16 +257,14 @@ def _answered(
 
 
 def check_machine(program: Program, seed: int | None) -> None:
-    """Raise `PrivacyError` unless this machine can draw the noise that was planned."""
-    if not is_quick(program, seed):
+    """Raise `PrivacyError` unless what this machine computes is what the certificate is of.
+
+    A reproduction promises nothing, nor does a run in which nothing is random.
+    """
+    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
+    if seed is None and not quiet:
         check_exact_noise(program)
         check_arithmetic()
-
-
-def is_quick(program: Program, seed: int | None) -> bool:
-    """Whether all randomness is quick: there is a seed, or nothing random at all."""
-    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
-    return seed is not None or quiet
 
 
 def _executed(  # noqa: PLR0913 - what is run, how, and where
@@ -280,18 +278,13 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
     """Return model and trace; without a seed all randomness is from a fresh stream."""
-    quick = is_quick(program, seed)
-    door = Live(program.oracles, program.mechanism, jax.random.key(seed or 0) if quick else None)
-    if quick and devices is not None:
-        return simulate_over(program, door, private, devices, keep=keep)
-    kept: dict[str, Any] = {"keep": keep, "report": report}
-    if quick:
-        return (simulate if runtime == "simulate" else serial)(program, door, private, **kept)
+    door = Live(program.oracles, program.mechanism, private)
+    stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
-    supply = Supply(program, Stream.fresh(), private.shard.mask.shape[-1], slot=slot)
+    supply = Supply(program, stream, private.rows, slot=slot)
     if runtime == "simulate":
-        return streamed(program, door, private, supply, devices=devices, **kept)
-    return serial(program, door, private, supply=supply, **kept)
+        return simulate(program, door, supply, devices=devices, keep=keep, report=report)
+    return serial(program, door, supply, keep=keep, report=report)
 
 
 def check_devices(program: Program, devices: problems.Devices, *, serial: bool) -> None:

@@ -11,82 +11,26 @@ under one key. In a reproduction noise follows from the seed and the agent, wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import Any, TypeAlias, cast
+from functools import cache, lru_cache, partial
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from taciturn.algorithms import Turn
-from taciturn.engine.door import Door, Live, Raw
+from taciturn.engine.agents import at
+from taciturn.engine.door import Door, Live, Private, Raw, apart, of_agent
 from taciturn.engine.network import NetworkKind, Turns
-from taciturn.engine.program import Program, agent_turns, server_turns
-from taciturn.engine.protocol import Keep, Trace, agent_round, at, kept_parts
+from taciturn.engine.program import Program, agent_turns, server_turns, stack
+from taciturn.engine.protocol import Keep, Trace, agent_round, kept_parts
 from taciturn.engine.supply import Supply
+from taciturn.noise import Stream
 from taciturn.problems import Devices
 from taciturn.typing import Array, PyTree
 
 Report: TypeAlias = Callable[[Any], None] | None
-
-
-@partial(jax.jit, static_argnames=("keep", "report"))
-def simulate(
-    program: Program, door: Door, private: Any, *, keep: Keep, report: Report = None
-) -> tuple[Array, Trace]:
-    """Return the final model and the kept parts of the trace.
-
-    `private`: the data that the door takes, agents on the first axis of every leaf; an argument,
-    never a closure. `keep`: any of `KEPT`. Answers and messages cost memory T x A x dimension.
-    `report`: called on the host with the number of finished rounds (and in no certain order).
-    """
-    return _simulate(program, door, private, keep, report)
-
-
-@partial(jax.jit, static_argnames=("keep",))
-def sweep(programs: Program, doors: Door, private: Any, *, keep: Keep) -> tuple[Array, Trace]:
-    """Return `simulate` for every pair of a program and a door, as one compiled program.
-
-    `programs` come from `program.stack`, leaves with a leading axis B, and `doors` differ in their
-    key, leaves with a leading axis S: model and trace have leading axes `(B, S)`.
-    """
-
-    def one(program: Program, door: Door) -> tuple[Array, Trace]:
-        return _simulate(program, door, private, keep, None)
-
-    over_doors = jax.vmap(one, in_axes=(None, 0))
-    return jax.vmap(over_doors, in_axes=(0, None))(programs, doors)
-
-
-@cache
-def _whole(devices: Devices, keep: Keep) -> Callable[..., tuple[Array, Trace]]:
-    """Return `simulate` with a result that every device has; kept, or every run would compile."""
-    return jax.jit(partial(simulate, keep=keep), out_shardings=devices.everywhere)
-
-
-def simulate_over(
-    program: Program, door: Door, private: Any, devices: Devices, *, keep: Keep
-) -> tuple[Array, Trace]:
-    """Return `simulate`, computed by all devices; every process has all of the result."""
-    return _whole(devices, keep)(program, door, private)
-
-
-def _simulate(
-    program: Program, door: Door, private: Any, keep: Keep, report: Report
-) -> tuple[Array, Trace]:
-    turns = Turns(agent_turns(program), server_turns(program))
-    length = block_length(program, door, private, turns.agents)
-    body = _one_round(program, door, private, keep, report)
-    first = _first(program)
-    if length:
-        last, trace = in_blocks(
-            body, first, turns, lambda some: draw(program, door, private, some[0]), length=length
-        )
-    else:
-        last, trace = jax.lax.scan(body, first, (turns, None))
-    return _model(program, last), _spread(program, trace)
 
 
 def _first(program: Program) -> PyTree:
@@ -104,75 +48,132 @@ def _spread(program: Program, trace: Trace) -> Trace:
     return trace._replace(records=program.network.spread_records(trace.records))
 
 
-def _one_round(
-    program: Program, door: Door, private: Any, keep: Keep, report: Report
-) -> Callable[[PyTree, tuple[Turns, PyTree]], tuple[PyTree, Trace]]:
-    """Return one round as a step of a scan: from (turns, draws) to the kept parts."""
+def rounds(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
+    program: Program,
+    door: Door,
+    carry: PyTree,
+    turns: Turns,
+    raw: Raw | None,
+    *,
+    keep: Keep,
+    report: Report = None,
+) -> tuple[PyTree, Trace]:
+    """Return the carry and the trace after some rounds, whose random numbers are given."""
     network, algorithm = program.network, program.executed
-    behind = network.behind(door, private)
+    if not network.together:
+        door = apart(door)
+    chances = None if raw is None else door.realised(turns.agents, raw)
 
-    def body(carry: PyTree, now: tuple[Turns, PyTree]) -> tuple[PyTree, Trace]:
-        turns, chances = now
-        carry, (records, messages) = network.round(algorithm, behind, chances, carry, turns)
+    def one_round(carry: PyTree, now: tuple[Turns, PyTree]) -> tuple[PyTree, Trace]:
+        turns, chance = now
+        ask = partial(door.__call__, chance=chance)
+        carry, (records, messages) = network.round(algorithm, ask, carry, turns)
         if report is not None:
             jax.debug.callback(report, turns.server.round + 1)
         return carry, kept_parts(_model(program, carry), carry[1], records, messages, keep)
 
-    return body
+    return jax.lax.scan(one_round, carry, (turns, chances))
 
 
-def streamed(  # noqa: PLR0913 - what is run, where, and what is kept
+@partial(jax.jit, static_argnames=("keep",))
+def compute(
+    program: Program, door: Door, raw: Raw | None = None, *, keep: Keep
+) -> tuple[Array, Trace]:
+    """Return the final model and the kept parts of the trace of a run with these random numbers.
+
+    A pure function, to be mapped over programs, doors and numbers. `raw`: leaves `(T, S, E, ...)`,
+    as `Supply.block` gives; None for a door that draws nothing. `keep`: any of `KEPT`. Answers and
+    messages cost memory T x A x dimension.
+    """
+    turns = Turns(agent_turns(program), server_turns(program))
+    last, trace = rounds(program, door, _first(program), turns, raw, keep=keep)
+    return _model(program, last), _spread(program, trace)
+
+
+_rounds = jax.jit(rounds, static_argnames=("keep", "report"))
+_server_turns = jax.jit(server_turns)
+_begin, _end = jax.jit(_first), jax.jit(_model)
+
+
+class _Structure:
+    """Arguments of a program by structure, types and shapes: the key of what is compiled."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        leaves, shape = jax.tree.flatten(given)
+        self._key = (
+            shape,
+            tuple(
+                (
+                    np.shape(leaf),
+                    getattr(leaf, "dtype", type(leaf)),
+                    getattr(leaf, "weak_type", False),
+                )
+                for leaf in leaves
+            ),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Structure) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=32)
+def _compiled(given: _Structure, keep: Keep, report: Report) -> Any:
+    shapes, given.given = given.given, None  # the cache keeps no record
+    return _rounds.lower(*shapes, keep=keep, report=report).compile()
+
+
+def simulate(
     program: Program,
-    door: Live,
-    private: Any,
+    door: Door,
     supply: Supply,
     *,
     keep: Keep,
     report: Report = None,
     devices: Devices | None = None,
 ) -> tuple[Array, Trace]:
-    """Return `simulate` with noise and batches from a stream, a block of rounds at a time.
+    """Return the final model and the kept parts of the trace, a block of rounds at a time.
 
     A block is drawn while the program compiles, or while the one before is computed, so that two
-    are in memory at most. With `devices` all of them compute, `supply` draws for this process's
-    own agents, and `report` is called when a block is done.
+    are in memory at most. `report` is called on the host with the number of finished rounds, in no
+    certain order. With `devices` all of them compute, `supply` draws for this process's own agents,
+    and `report` is called when a block is done.
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
     if devices is None:  # one program, which is kept, in place of one for each operation
         turns = Turns(supply.turns, _server_turns(program))
     else:
         turns = Turns(agent_turns(program), server_turns(program))
-    rounds, length = program.rounds, supply.length()
-    carry, traces, compiled = begin(program), [], {}
+    total, length = program.rounds, supply.length()
+    carry, traces = begin(program), []
 
     def drawn(start: int) -> Any:
-        raw = supply.block(start, min(start + length, rounds))
+        raw = supply.block(start, min(start + length, total))
         if devices is None:
             return raw
         return jax.tree.map(lambda leaf: devices.array(leaf, program.agents, axis=1), raw)
 
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(drawn, 0)
-        for start in range(0, rounds, length):
-            stop = min(start + length, rounds)
-            given = (program, door, private, carry, at(turns, slice(start, stop)))
-            if devices is None and stop - start not in compiled:
-                shapes = supply.shapes(stop - start)
-                lowered = block.lower(*given, shapes, keep=keep, report=report)
-                compiled[stop - start] = lowered.compile()
+        for start in range(0, total, length):
+            stop = min(start + length, total)
+            given = (program, door, carry, at(turns, slice(start, stop)))
+            if devices is None:
+                shapes = _Structure((*given, supply.shapes(stop - start)))
+                step = _compiled(shapes, keep, report)
             raw = following.result()
-            if stop < rounds:
+            if stop < total:
                 following = pool.submit(drawn, stop)
-            carry, trace = compiled.get(stop - start, step)(*given, raw)
+            carry, trace = step(*given, raw)
             traces.append(trace)
             jax.tree.leaves(carry)[0].block_until_ready()
             if devices is not None and report is not None:
                 report(stop)
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
     return end(program, carry), _spread(program, trace)
-
-
-_server_turns = jax.jit(server_turns)
 
 
 @cache
@@ -182,80 +183,41 @@ def _divided(network: type[NetworkKind], devices: Devices | None, keep: Keep) ->
     They are kept, or every run would compile them.
     """
     if devices is None:
-        return None, jax.jit(_first), _model
+        return None, _begin, _end
     inboxes = devices.everywhere if network.inbox_axis is None else devices.on_agents
     carry = (devices.on_agents, inboxes)
-    rounds = partial(block, keep=keep, report=None)
     return (
-        jax.jit(rounds, out_shardings=(carry, devices.everywhere)),
+        jax.jit(partial(rounds, keep=keep), out_shardings=(carry, devices.everywhere)),
         jax.jit(_first, out_shardings=carry),
         jax.jit(_model, out_shardings=devices.everywhere),
     )
-
-
-@partial(jax.jit, static_argnames=("keep", "report"))
-def block(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
-    program: Program,
-    door: Live,
-    private: Any,
-    carry: PyTree,
-    turns: PyTree,
-    raw: Raw,
-    *,
-    keep: Keep,
-    report: Report,
-) -> tuple[PyTree, Trace]:
-    """Return the carry and the trace after some rounds whose random numbers are `raw`."""
-    chances = realised(door, private, turns[0], raw)
-    return jax.lax.scan(_one_round(program, door, private, keep, report), carry, (turns, chances))
-
-
-@jax.jit
-def realised(door: Live, private: Any, turns: Turn, raw: Raw) -> PyTree:
-    """Return the draws of some rounds, leaves `(B, S, E, ...)`."""
-    rows = private.shard.mask.shape[-1]
-
-    def one(turn: Turn, numbers: Raw) -> PyTree:
-        return door.realised(rows, private.records[turn.agent], turn, numbers)
-
-    slots = jax.vmap(jax.vmap(one), in_axes=(-1, 0))
-    return jax.vmap(slots)(turns, raw)
 
 
 _one_agent = jax.jit(agent_round)
 
 
 def serial(
-    program: Program,
-    door: Door,
-    private: Any,
-    *,
-    keep: Keep,
-    report: Report = None,
-    supply: Supply | None = None,
+    program: Program, door: Door, supply: Supply, *, keep: Keep, report: Report = None
 ) -> tuple[Array, Trace]:
     """Return what `simulate` returns, by a loop over rounds and agents; they agree to 1e-10.
 
-    With a `supply`, what `streamed` returns. Slow on purpose: it is the truth that the vectorised
-    runtimes are held to, and the shape that a runtime on real machines takes.
+    Slow on purpose: it is the truth that the compiled runtime is held to, and the shape that a
+    runtime on real machines takes.
     """
     network, algorithm = program.network, program.executed
     turns, server = agent_turns(program), server_turns(program)
     first, inboxes = _first(program)
     states = [at(first, agent) for agent in range(program.agents)]
+    doors = [of_agent(door, agent) for agent in range(program.agents)]
     participants = np.asarray(turns.agent[:, 0, :])
     traces = []
     for t in range(program.rounds):
-        records, messages, drawn = [], [], None
-        if supply is not None:
-            raw = supply.block(t, t + 1)
-            drawn = at(realised(cast(Live, door), private, at(turns, slice(t, t + 1)), raw), 0)
+        records, messages, raw = [], [], at(supply.block(t, t + 1), 0)
         for slot, agent in enumerate(participants[t].tolist()):
             turn = jax.tree.map(lambda x, t=t, slot=slot: x[t, :, slot], turns)
-            inbox, data = network.inbox(inboxes, agent), at(private, agent)
-            if drawn is not None:
-                data = data._replace(chances=at(drawn, slot))
-            state, message, record = _one_agent(algorithm, door, states[agent], inbox, turn, data)
+            inbox = network.inbox(inboxes, agent)
+            given = (doors[agent], states[agent], inbox, turn, at(raw, slot))
+            state, message, record = _one_agent(algorithm, *given)
             new, old = (state, message), (states[agent], inbox)
             states[agent], message = network.if_taking_part(t, new, old)
             records.append(record)
@@ -269,68 +231,72 @@ def serial(
     return model, _spread(program, _stack(traces, axis=0))
 
 
+def reproduction(program: Program, private: Private, seed: int) -> tuple[Live, Supply]:
+    """Return the door and the draws of a run that can be repeated, as a runtime takes them."""
+    door = Live(program.oracles, program.mechanism, private)
+    return door, Supply(program, Stream.seeded(seed), private.rows)
+
+
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=axis), *trees)
 
 
-# bytes that are drawn at once; a sweep draws as many for each of its runs
-_BLOCK = 2**21
-# below so many rounds a block there is little to gain
-_LEAST = 8
+# random numbers of the runs that a sweep computes together, at most, in bytes
+_TOGETHER = 2**30
 
 
-def block_length(program: Program, door: Door, private: Any, turns: Turn) -> int:
-    """Return how many rounds are drawn at once; 0 if none are, because the door draws nothing.
+def sweep(
+    programs: Sequence[Program], private: Private, *, seeds: Sequence[int], keep: Keep
+) -> tuple[Array, Trace]:
+    """Return models `(B, S, *shape)` and traces of B programs with S seeds: of reproductions.
 
-    It divides the number of rounds if a number down to half as large does: what is left over is
-    compiled a second time.
+    Every one is that of `run` with the program and the seed. As many seeds as memory allows are
+    computed at once, by one compiled program, which maps over what differs between the programs
+    alone: a question that all ask now and then stays a branch, and is not computed in every round.
+
+    Raises `InputError` if the programs differ in more than numbers.
     """
-    if not program.network.draws_ahead:
-        return 0
-    one = jax.tree.map(lambda leaf: leaf[:1], turns)
-    leaves = jax.tree.leaves(jax.eval_shape(lambda: draw(program, door, private, one)))
-    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-    most = min(_BLOCK // max(size, 1), program.rounds)
-    if not leaves or most < min(_LEAST, program.rounds):
-        return 0
-    fits = [n for n in range(most, most // 2, -1) if program.rounds % n == 0]
-    return fits[0] if fits else most
+    program, axes = _united(programs)
+    raw = jax.tree.leaves(reproduction(programs[0], private, 0)[1].shapes(1))
+    size = program.rounds * sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in raw)
+    at_once = max(1, _TOGETHER // max(1, size * len(programs)))
+    parts = []
+    for start in range(0, len(seeds), at_once):
+        some = seeds[start : start + at_once]
+        drawn = [_stack([_drawn(one, private, seed) for seed in some], axis=0) for one in programs]
+        parts.append(_runs(program, private, _stack(drawn, axis=0), axes=axes, keep=keep))
+    joined: tuple[Array, Trace]
+    joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
+    return joined
 
 
-def draw(program: Program, door: Door, private: Any, turns: Turn) -> PyTree:
-    """Return what the door draws ahead for some rounds, leaves `(B, A, E, ...)`."""
-
-    def one(turn: Turn, data: Any) -> PyTree:
-        return door.ahead(data, turn, program.template.shape)
-
-    questions = jax.vmap(one, in_axes=(0, None))
-    agents = jax.vmap(questions, in_axes=(-1, 0))
-    return jax.vmap(agents, in_axes=(0, None))(turns, private)
+def _drawn(program: Program, private: Private, seed: int) -> PyTree:
+    raw = reproduction(program, private, seed)[1].block(0, program.rounds)
+    # where nothing is drawn there is still an axis to map over
+    return raw, np.zeros(())
 
 
-def in_blocks(
-    step: Callable[[PyTree, tuple[PyTree, PyTree]], tuple[PyTree, PyTree]],
-    first: PyTree,
-    turns: PyTree,
-    draws: Callable[[PyTree], PyTree],
-    *,
-    length: int,
-) -> tuple[PyTree, PyTree]:
-    """Return `jax.lax.scan` of `step` over (turns, draws of the turns), a block at a time."""
+# compiled once for all calls whose programs differ in numbers alone
+@partial(jax.jit, static_argnames=("axes", "keep"))
+def _runs(
+    program: Program, private: Private, drawn: Any, *, axes: tuple[int | None, ...], keep: Keep
+) -> tuple[Array, Trace]:
+    """Return models and traces of every program and seed, leaves `(B, S, ...)`."""
 
-    def block(carry: PyTree, some: PyTree) -> tuple[PyTree, PyTree]:
-        return jax.lax.scan(step, carry, (some, draws(some)))
+    def one(program: Program, drawn: Any) -> tuple[Array, Trace]:
+        door = Live(program.oracles, program.mechanism, private)
+        found: tuple[Array, Trace] = compute(program, door, drawn[0], keep=keep)
+        return found
 
-    rounds = jax.tree.leaves(turns)[0].shape[0]
-    whole, left = divmod(rounds, length)
-    if whole == 1:
-        last, trace = block(first, at(turns, slice(0, length)))
-    else:
-        cut = at(turns, slice(0, whole * length))
-        shaped = jax.tree.map(lambda x: x.reshape(whole, length, *x.shape[1:]), cut)
-        last, trace = jax.lax.scan(block, first, shaped)
-        trace = jax.tree.map(lambda x: x.reshape(whole * length, *x.shape[2:]), trace)
-    if not left:
-        return last, trace
-    last, rest = block(last, at(turns, slice(whole * length, None)))
-    return last, jax.tree.map(lambda *parts: jnp.concatenate(parts), trace, rest)
+    mapped = jax.tree.unflatten(jax.tree.structure(program), axes)
+    over_seeds = jax.vmap(one, in_axes=(None, 0))
+    found: tuple[Array, Trace] = jax.vmap(over_seeds, in_axes=(mapped, 0))(program, drawn)
+    return found
+
+
+def _united(programs: Sequence[Program]) -> tuple[Program, tuple[int | None, ...]]:
+    """Return the programs as one, leaves stacked where they differ, and the axis of each leaf."""
+    leaves, shape = jax.tree.flatten(stack(programs))
+    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
+    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
+    return jax.tree.unflatten(shape, kept), tuple(0 if other else None for other in differ)

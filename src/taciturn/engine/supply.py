@@ -1,4 +1,4 @@
-"""The random numbers of a private run: exact noise and batches, drawn from a stream on the host.
+"""The random numbers of a run: exact noise and batches, drawn from a stream on the host.
 
 They depend on the plan and the stream only, so that they can be drawn while the program compiles,
 and for the next rounds while these are computed. Nothing here sees a record, or is written down.
@@ -45,32 +45,26 @@ class Supply:
         self, program: Program, stream: Stream, rows: int, *, slot: int | range | None = None
     ) -> None:
         stream.claim()
-        self._program, self._stream, self._undrawn = program, stream, 0
-        turns = jax.jit(agent_turns)(program)
+        self._program, self._stream, self._rows, self._undrawn = program, stream, rows, 0
+        turns = _agent_turns(program)
         if slot is not None:
             slots = range(slot, slot + 1) if isinstance(slot, int) else slot
             turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
         self._turns = jax.tree.map(np.asarray, turns)
-        oracles, shape = program.oracles, program.template.shape
-        self._shape = oracles[0].noise.shape(oracles[0].answer_shape(shape))
-        self._words = tuple(oracle.sampling.words(rows) for oracle in oracles)
         self.turns: Turn = turns
 
     def length(self) -> int:
         """Return how many rounds a block has; it divides their number if a similar one does."""
-        rounds, local, slots = self._turns.question.shape
-        numbers = math.prod(self._shape) + sum(self._words) + 1  # and the scale
-        most = max(1, min(rounds, _BLOCK // (8 * numbers * local * slots)))
+        rounds = len(self._turns.question)
+        leaves = jax.tree.leaves(self.shapes(1))
+        size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+        most = max(1, min(rounds, _BLOCK // max(size, 1)))
         fits = [n for n in range(most, most // 2, -1) if rounds % n == 0]
         return fits[0] if fits else most
 
-    def shapes(self, rounds: int) -> Any:
+    def shapes(self, rounds: int) -> Raw:
         """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
-        _, local, slots = self._turns.question.shape
-        front = (rounds, slots, local)
-        shaped: Any = jax.ShapeDtypeStruct
-        words = tuple(shaped((*front, words), np.uint64) for words in self._words)
-        return Raw(shaped((*front, *self._shape), np.int64), words, shaped(front, np.float64))
+        return raw_shapes(self._program, self._rows, rounds, self._turns.question.shape[-1])
 
     def block(self, first: int, last: int) -> Any:
         """Return the draws of the rounds from `first` to `last`, the latter not included.
@@ -84,6 +78,8 @@ class Supply:
             )
         self._undrawn = last
         raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
+        if not jax.tree.leaves(raw):
+            return raw
         tasks = self._tasks(raw, first, last)
         if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
             tasks[0]()
@@ -93,39 +89,66 @@ class Supply:
                 task.result()
         return raw
 
+    def repeated(self, runs: int) -> Any:
+        """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`."""
+        rounds = len(self._turns.question)
+        raw = self.block(0, runs * rounds)
+        return jax.tree.map(lambda leaf: leaf.reshape(runs, rounds, *leaf.shape[1:]), raw)
+
+    def _at(self, values: HostArray, first: int, last: int) -> HostArray:
+        """Return the values of some rounds; those of a second run follow on those of the first."""
+        return values[np.arange(first, last) % len(values)]
+
     def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
         """Return what fills a block, in pieces for the workers."""
-        question = self._turns.question[first:last]
-        places = np.argwhere(np.moveaxis(question, 1, 2) >= 0)  # round, slot, question within it
+        question = self._at(self._turns.question, first, last)
+        # round, slot, question within it; agents side by side, whose words are drawn together
+        places = np.argwhere(question >= 0)[:, [0, 2, 1]]
         scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
         for same in np.split(order, starts) if order.size else []:
             for part in np.array_split(same, min(_WORKERS, len(same))):
-                scale = float(scales[part[0]])
-                tasks.append(partial(self._fill, raw, places[part], first, scale))
+                drawn_at = float(scales[part[0]])
+                tasks.append(partial(self._fill, raw, places[part], first, drawn_at))
         return tasks
 
     def _scales(self, first: int, last: int) -> HostArray:
         """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
-        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / np.ldexp(
-            1.0, self._turns.exponent[first:last]
-        )
+        scale = self._at(self._turns.scale, first, last).astype(np.float64)
+        scales: HostArray = scale / np.ldexp(1.0, self._at(self._turns.exponent, first, last))
         return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
-        at = (first + places[:, 0], places[:, 2], places[:, 1])
-        parts = (at[0].tolist(), self._turns.agent[at].tolist(), places[:, 2].tolist())
+        rounds, slots, local = places.T
+        now = (first + rounds) % len(self._turns.question), local, slots
+        agents = self._turns.agent[now]
+        parts = ((first + rounds).tolist(), agents.tolist(), local.tolist())
         labels = [Label(*place) for place in zip(*parts, strict=True)]
-        mechanism, count = self._program.mechanism, math.prod(self._shape)
-        if not isinstance(mechanism, NoNoise):
-            drawn = mechanism.integers(self._stream, labels, count, scale)
-            raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *self._shape)
+        if raw.steps is not None and raw.scale is not None and scale > 0:
+            count = math.prod(raw.steps.shape[3:])
+            drawn = self._program.mechanism.integers(self._stream, labels, count, scale)
+            raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *raw.steps.shape[3:])
             raw.scale[tuple(places.T)] = scale
-        kinds = self._turns.question[at]
-        for number, (words, size) in enumerate(zip(raw.words, self._words, strict=True)):
+        kinds = self._turns.question[now]
+        for number, words in enumerate(raw.words):
             mine = np.flatnonzero(kinds == number)
-            if size and mine.size:
-                some = [labels[index] for index in mine]
+            if words is not None and mine.size:
+                some, size = [labels[index] for index in mine], words.shape[-1]
                 words[tuple(places[mine].T)] = self._stream.words(some, Use.BATCH, size)
+
+
+_agent_turns = jax.jit(agent_turns)
+
+
+def raw_shapes(program: Program, rows: int, rounds: int, slots: int) -> Raw:
+    """Return the shapes of the random numbers of some rounds, leaves `(B, S, E, ...)`."""
+    oracles, front = program.oracles, (rounds, slots, program.questions.shape[-1])
+    shaped: Any = jax.ShapeDtypeStruct
+    sizes = [oracle.sampling.words(rows) for oracle in oracles]
+    words = tuple(shaped((*front, size), np.uint64) if size else None for size in sizes)
+    if isinstance(program.mechanism, NoNoise):
+        return Raw(None, words, None)
+    shape = oracles[0].noise.shape(oracles[0].answer_shape(program.template.shape))
+    return Raw(shaped((*front, *shape), np.int64), words, shaped(front, np.float64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import secrets
 import threading
@@ -12,15 +13,19 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from jaxtyping import UInt64
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.typing import HostArray
 
-_WORD = 8  # bytes
+_WORD, _BLOCK = 8, 64  # bytes
 _KEY = 32  # bytes
-# fields of the nonce, in bytes: round, agent, question within the round, use
-_WIDTHS = (4, 4, 3, 1)
+# fields of the nonce, in bytes: round, group of agents, question within the round
+_WIDTHS = (4, 4, 4)
+# agents that share a nonce, at most; blocks under one nonce, at most
+_GROUP, _BLOCKS = 2**16, 2**32
 
 
 class Use(IntEnum):
@@ -43,14 +48,17 @@ class Label(NamedTuple):
 class Stream:
     """The random words of a run: for every answer and use a ChaCha20 stream of its own.
 
-    **Guarantee.** ChaCha20 (RFC 8439) under one key of 256 bits, with a nonce of 96 bits that
-    spells label and use, so that no two streams share a block: 2^32 blocks of 64 bytes fit into
-    each, and the cipher raises an error beyond them. Whoever does not know the key cannot tell the
-    words from independent uniform ones, under the usual assumption on the cipher; every statement
-    about noise drawn from them is computational in this sense. The key comes from the operating
-    system (`Stream.fresh`), is shown by no `repr` and written to no file. A stream serves one run
-    (`claim`), and is neither copied nor pickled: a second run with its words would repeat the noise
-    of the first.
+    **Guarantee.** ChaCha20 (RFC 8439) under keys of 256 bits, each derived by HKDF-Expand from the
+    key of the stream, what the words are for and how many an answer has. Under one of them the
+    nonce of 96 bits spells round, group of agents and place in the round, and every agent of the
+    group has as many consecutive blocks of 64 bytes as hold its words, so that no two answers share
+    a block; a group has so many agents that its blocks are fewer than 2^32. Whoever does not know
+    the key cannot tell the words from independent uniform ones, under the usual assumptions on
+    cipher and hash; every statement about noise drawn from them is computational in this sense. The
+    key comes from the operating system (`Stream.fresh`), is shown by no `repr` and written to no
+    file. A stream serves one run (`claim`), and is neither copied nor pickled: a second run with
+    its words would repeat the noise of the first. That of a reproduction (`Stream.seeded`) has the
+    same law and hides nothing: everybody can compute it.
 
     `key`: 32 bytes. `dataclasses.replace` does not have it.
 
@@ -59,6 +67,7 @@ class Stream:
 
     key: InitVar[bytes]
     secret: bytes = field(init=False, repr=False)
+    _keys: dict[tuple[Use, int], bytes] = field(default_factory=dict, init=False, repr=False)
     _free: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self, key: bytes) -> None:
@@ -88,34 +97,65 @@ class Stream:
         """Return a stream under a new key from the operating system."""
         return cls(secrets.token_bytes(_KEY))
 
+    @classmethod
+    def seeded(cls, seed: int) -> Stream:
+        """Return the stream of a reproduction, which follows from a public number."""
+        return cls(hashlib.sha256(f"taciturn reproduction {seed}".encode()).digest())
+
     def words(
         self, labels: Sequence[Label], use: Use, count: int, *, skip: int = 0
     ) -> UInt64[HostArray, "n count"]:
-        """Return words `skip` to `skip + count` of every label's stream, a row a label.
+        """Return words `skip` to `skip + count` of every label's, a row a label.
 
-        Each word is uniform on 0..2^64 - 1, all of them independent.
+        Each word is uniform on 0..2^64 - 1, all of them independent. Words of one label in calls
+        with another `skip + count` are others.
         """
         total = skip + count
-        zeros = bytes(_WORD * total)
-        buffer = np.empty((len(labels), total), np.uint64)
-        for row, label in zip(buffer, labels, strict=True):
-            cipher = Cipher(algorithms.ChaCha20(self.secret, _nonce(label, use)), mode=None)
-            cipher.encryptor().update_into(zeros, row.view(np.uint8).data)
-        return buffer[:, skip:]
+        blocks = max(1, -(-_WORD * total // _BLOCK))
+        if blocks > _BLOCKS:
+            raise InputError(f"an answer takes {total} words; it may have at most 2^35")
+        together = min(_GROUP, _BLOCKS // blocks)
+        key, zeros = self._key(use, total), bytes(_BLOCK * blocks * min(len(labels), together))
+        buffer = np.empty((len(labels), _BLOCK * blocks // _WORD), np.uint64)
+        for start, stop in _neighbours(labels, together):
+            first, size = labels[start], _BLOCK * blocks * (stop - start)
+            place = (first.agent % together * blocks).to_bytes(4, "little")
+            nonce = place + _nonce(first._replace(agent=first.agent // together))
+            cipher = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+            cipher.update_into(zeros[:size], buffer[start:stop].view(np.uint8).data)
+        return buffer[:, skip:total]
 
     def further(self, label: Label) -> Iterator[int]:
-        """Yield further words of one answer, one by one, from a stream of their own."""
+        """Yield further words of one answer, one by one, independent of its other words."""
         for place in itertools.count():
             yield int(self.words([label], Use.DIGITS, 1, skip=place)[0, 0])
 
+    def _key(self, use: Use, count: int) -> bytes:
+        """Return the key of words for a use, so many for an answer."""
+        if (use, count) not in self._keys:
+            purpose = b"taciturn words %d %d" % (use, count)
+            self._keys[use, count] = HKDFExpand(SHA256(), _KEY, purpose).derive(self.secret)
+        return self._keys[use, count]
 
-def _nonce(label: Label, use: Use) -> bytes:
-    """Return the block counter, 0, and the 96 bits of the nonce; two labels never share them."""
-    numbers = (*label, int(use))
-    if not all(0 <= n < 256**width for n, width in zip(numbers, _WIDTHS, strict=True)):
+
+def _neighbours(labels: Sequence[Label], together: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of labels that differ in consecutive agents of one group alone."""
+    start = 0
+    for place in range(1, len(labels) + 1):
+        last = labels[place - 1]
+        following = last._replace(agent=last.agent + 1) if place < len(labels) else None
+        if place < len(labels) and labels[place] == following and following.agent % together:
+            continue
+        yield start, place
+        start = place
+
+
+def _nonce(label: Label) -> bytes:
+    """Return the 96 bits of a nonce; two labels never share them."""
+    if not all(0 <= n < 256**width for n, width in zip(label, _WIDTHS, strict=True)):
         raise InputError(
             f"round {label.round}, agent {label.agent}, question {label.local} is out of range; a "
-            f"run has fewer than 2^32 rounds and agents and 2^24 questions a round"
+            "run has fewer than 2^32 rounds, agents and questions a round"
         )
-    parts = (n.to_bytes(width, "little") for n, width in zip(numbers, _WIDTHS, strict=True))
-    return bytes(4) + b"".join(parts)
+    parts = (n.to_bytes(width, "little") for n, width in zip(label, _WIDTHS, strict=True))
+    return b"".join(parts)

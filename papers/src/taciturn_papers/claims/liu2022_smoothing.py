@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from jaxtyping import Float
 
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load
-from taciturn.engine import Live, Plan, behind_the_door, plan, stack, sweep
+from taciturn.engine import Plan, behind_the_door, plan, sweep
 from taciturn.oracles import Gradient
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
@@ -62,9 +61,8 @@ def objectives(made: list[Plan], shards: Shards) -> Float[HostArray, "B S"]:
     # the radius acts through the schedules alone; as a setting it would keep plans from stacking
     first = made[0].program.algorithm
     programs = [dataclasses.replace(one.program, algorithm=first) for one in made]
-    door = partial(Live, programs[0].oracles, programs[0].mechanism)
-    doors = jax.vmap(door)(jax.random.split(jax.random.key(0), SEEDS))
-    models, _ = sweep(stack(programs), doors, behind_the_door(made[0], shards), keep=frozenset())
+    private = behind_the_door(made[0], shards)
+    models, _ = sweep(programs, private, seeds=range(SEEDS), keep=frozenset())
     problem = lasso(Logistic(), shards.dimension, weight=WEIGHT).composed
     flat = jnp.asarray(models).reshape(-1, models.shape[-1])
     values = jax.vmap(lambda model: problem.objective(model, shards))(flat)

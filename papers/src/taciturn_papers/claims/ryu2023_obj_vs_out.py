@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from taciturn.algorithms import LinearisedADMM, PublicSettings, Settings
-from taciturn.engine import Live, Plan, behind_the_door, plan, stack, sweep
+from taciturn.engine import Plan, behind_the_door, plan, sweep
 from taciturn.oracles import Gradient, Oracle, ProjectedStep
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
@@ -139,12 +139,8 @@ def objectives(problem: Problem, shards: Shards, form: Form, settings: Settings)
     """Return the objective of the projected release, `(budgets, RUNS)`; the noise is paired."""
     algorithm = LinearisedADMM(problem, UPDATES, form, settings)
     plans = [_planned(algorithm, shards, epsilon) for epsilon in PER_UPDATE]
-    programs = [made.program for made in plans]
-    law, oracles = programs[0].mechanism, programs[0].oracles
-    keys = jax.random.split(jax.random.key(0), RUNS)
-    doors = jax.vmap(lambda key: Live(oracles, law, key))(keys)
-    private = behind_the_door(plans[0], shards)
-    models, _ = sweep(stack(programs), doors, private, keep=frozenset())
+    programs, private = [made.program for made in plans], behind_the_door(plans[0], shards)
+    models, _ = sweep(programs, private, seeds=range(RUNS), keep=frozenset())
     return np.asarray(_objectives(problem, shards, models))
 
 

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import Algorithm
 from taciturn.engine import (
-    Live,
     Plan,
-    Program,
     Record,
     Trace,
     behind_the_door,
     observed_ledger,
     plan,
-    simulate,
-    stack,
+    sweep,
 )
 from taciturn.oracles import Oracle
 from taciturn.privacy import Terms
 from taciturn.problems import Problem, Shard, Shards, pack, public_facts
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Array, HostArray
 
 
 @dataclass(frozen=True)
@@ -90,13 +84,10 @@ def swept(
 def repeated(
     plans: Sequence[Plan], shards: Shards, *, seeds: Sequence[int], keep: frozenset[str]
 ) -> tuple[Array, Trace]:
-    """Return the models `(B, S, *shape)` and traces of B plans from S seeds, in one program.
+    """Return the models `(B, S, *shape)` and traces of B plans from S seeds.
 
     All plans draw their noise from the same seeds. Whoever knows a seed can draw it again, so no
     run is private; what the plans certify is what the same runs spend with a secret key.
-
-    Only what differs between the plans is mapped over. Which question is asked is common to them,
-    so one that is asked now and then remains a branch and is not computed in every round.
 
     Raises
     ------
@@ -105,46 +96,11 @@ def repeated(
     PrivacyError
         If an observed ledger is not the planned one.
     """
-    program, axes = _united([made.program for made in plans])
     private = behind_the_door(plans[0], shards)
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    models, trace = _runs(program, keys, private, axes=axes, plans=len(plans), keep=keep)
+    models, trace = sweep([made.program for made in plans], private, seeds=seeds, keep=keep)
     for place in range(len(seeds)):
         _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))
     return models, trace
-
-
-# compiled once for all calls whose plans differ in numbers alone
-@partial(jax.jit, static_argnames=("axes", "plans", "keep"))
-def _runs(
-    program: Program,
-    keys: Key,
-    private: Any,
-    *,
-    axes: tuple[int | None, ...],
-    plans: int,
-    keep: frozenset[str],
-) -> tuple[Array, Trace]:
-    """Return models and traces of every plan and key: what `repeated` returns."""
-
-    def one(program: Program, key: Key, private: Any) -> tuple[Array, Trace]:
-        door = Live(program.oracles, program.mechanism, key)
-        found: tuple[Array, Trace] = simulate(program, door, private, keep=keep)
-        return found
-
-    over_seeds = jax.vmap(one, (None, 0, None))
-    mapped = jax.tree.unflatten(jax.tree.structure(program), axes)
-    over_plans = jax.vmap(over_seeds, (mapped, None, None), axis_size=plans)
-    found: tuple[Array, Trace] = over_plans(program, keys, private)
-    return found
-
-
-def _united(programs: list[Program]) -> tuple[Program, tuple[int | None, ...]]:
-    """Return the programs as one, leaves stacked where they differ, and the axis of each leaf."""
-    leaves, shape = jax.tree.flatten(stack(programs))
-    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
-    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
-    return jax.tree.unflatten(shape, kept), tuple(0 if other else None for other in differ)
 
 
 def _check_ledgers(plans: Sequence[Plan], records: Record) -> None:

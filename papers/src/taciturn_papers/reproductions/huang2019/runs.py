@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.engine import Live, Plan, behind_the_door, simulate
+from taciturn.engine import Plan, behind_the_door, reproduction, simulate
 from taciturn.errors import InputError
 from taciturn.problems import Problem, minimise
 from taciturn.typing import HostArray
@@ -215,11 +214,10 @@ def _timed(name: str, one: Records, scale: Scale) -> HostArray:
 def seconds(made: Plan, one: Records, times: int) -> Measured:
     """Return the wall time of a compiled run, measured `times` times after a first one."""
     program, private = made.program, behind_the_door(made, one.shards)
-    door = Live(program.oracles, program.mechanism, jax.random.key(0))
 
     def once() -> float:
         began = time.perf_counter()
-        model, _ = simulate(program, door, private, keep=frozenset())
+        model, _ = simulate(program, *reproduction(program, private, 0), keep=frozenset())
         model.block_until_ready()
         return time.perf_counter() - began
 
