@@ -162,3 +162,14 @@ def test_a_model_without_legs_promises_nothing_by_itself(copied, capsys):
     assert "epsilon" not in text
     assert "no promise is shown" in text
     assert "epsilon = 2.0000" in shown(capsys, copied)[1]
+
+
+def test_a_certificate_is_written_for_others_and_an_edited_one_is_not(copied, capsys):
+    code, text, _ = shown(capsys, copied, "--as", "registry")
+    loss = json.loads(text)["deployment"]["privacy_loss"]
+    assert (code, loss["privacy_parameters"]["delta"]) == (0, 1e-3)
+    code, text, _ = shown(capsys, copied / "model.json", "--as", "nist")
+    assert (code, text.startswith("# Answers to NIST SP 800-226")) == (0, True)
+    assert shown(capsys, copied, "--as", "poem")[0] == 2
+    edited(copied / "certificate-1.json", EDITS["epsilon lowered"])
+    assert shown(capsys, copied, "--as", "nist")[:2] == (2, "")

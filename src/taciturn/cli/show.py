@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from taciturn.cli.console import Json, emit, path, printable, table
+from taciturn.cli.console import Json, emit, one_of, path, printable, table
+from taciturn.errors import InputError
 from taciturn.models import Model, Term, model_to_dict
 from taciturn.proposal import weights_text
+from taciturn.report import json_text
+from taciturn.report.disclosure import nist_page, registry_record
 from taciturn.report.recomputed import examine
 from taciturn.tables import Categories, Numeric, encoded_name
 
@@ -24,13 +27,28 @@ def show(
         Path, typer.Argument(parser=path, help="A model.json, a certificate, or their folder.")
     ],
     largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="registry: a draft for the DP deployments registry; nist: answers to SP 800-226.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show a model or a certificate: what it promises, computed again; coefficients.
 
     Nothing is shown of a file whose figures do not follow from what it states.
     """
+    if as_ is not None:
+        one_of("--as", as_, ("registry", "nist"))
     model, document, certificate = examine(file)
+    if as_ is not None:
+        if document is None:
+            raise InputError(f"{file} states no legs to export; name the folder of its report")
+        page = nist_page(document) if as_ == "nist" else json_text(registry_record(document))
+        typer.echo(page, nl=False)
+        return
     if json:
         values = {} if model is None else model_to_dict(model)
         found = None if certificate is None else certificate._asdict()
