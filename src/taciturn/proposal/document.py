@@ -47,6 +47,7 @@ Extended = Annotated[
     pydantic.BeforeValidator(_from_text),
     pydantic.AfterValidator(_no_nan),
     pydantic.PlainSerializer(_to_text, return_type=float | str, when_used="json"),
+    pydantic.WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": list(_INFINITE)}]}),
 ]
 
 
@@ -86,6 +87,22 @@ class Document(Part):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON in UTF-8, in hexadecimal digits."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @classmethod
+    def schema_of_json(cls) -> dict[str, Any]:
+        """Return the JSON Schema (draft 2020-12) of what `to_json` writes.
+
+        It knows types, names and ranges; what parts must agree on, `from_json` alone checks.
+        """
+        schema = cls.model_json_schema()
+        stated = {"format": {"const": cls.FORMAT}, "version": {"const": cls.VERSION}}
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **schema,
+            "title": f"{cls.FORMAT} {cls.VERSION}",
+            "properties": {**stated, **schema["properties"]},
+            "required": [*stated, *schema["properties"]],
+        }
 
     @classmethod
     def from_json(cls: type[D], text: str) -> D:

@@ -9,6 +9,7 @@ from taciturn.report.results import (
     counted,
     error_name,
     json_text,
+    plan_values,
     results,
     strict,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
     "account_section", "certificate_section", "certificate_text", "charged_line", "charged_values",
     "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
-    "numbered", "promise", "results", "run_page", "save", "save_released", "score_sections",
+    "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
+    "score_sections",
     "settings_section", "spread", "stamps", "strict", "write_folder",
 ]  # fmt: skip

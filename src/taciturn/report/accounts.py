@@ -10,6 +10,7 @@ from taciturn.budget.sums import totals
 from taciturn.engine import Charged
 
 NOWHERE = "This run was charged nowhere (see taciturn budget open)."
+FORMAT = "taciturn account 1"
 _WIDTH = 40
 
 
@@ -90,6 +91,7 @@ def export(state: State, *, entries: bool) -> dict[str, Any]:
     """Return an account as JSON-safe values, with the `entries` of every run if asked for."""
     caps, terms = state.caps, state.terms
     return {
+        "format": FORMAT,
         "account": state.name,
         "id": state.identity,
         "opened": state.opened,

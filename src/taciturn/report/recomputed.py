@@ -1,97 +1,481 @@
-"""What the certificate in a model file says, computed again from what stands beside it."""
+"""A certificate computed again from the legs that its file states, by this library's accountant.
+
+A file can be edited. So nothing that follows from the legs is believed: sensitivities, figures and
+sentences are computed anew, as docs/reference/certificate.md specifies them, and compared with what
+the file states.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from taciturn.errors import TaciturnError
-from taciturn.models import Model
-from taciturn.privacy import epsilon_of
-from taciturn.proposal import Proposal
+import numpy as np
 
-# by which rounding and the lattice of the noise may move epsilon
-_ROUNDING, _LATTICE = 1e-6, 1e-3
-_SENTENCE = re.compile(r"epsilon = (\d+(?:\.\d+)?)")
+from taciturn import checks
+from taciturn.errors import InputError, TaciturnError
+from taciturn.models import Model, load_model, read_values
+from taciturn.privacy import (
+    NO_QUESTION,
+    Adjacency,
+    BoundedChange,
+    Certificate,
+    Gaussian,
+    Inside,
+    Laplace,
+    Ledger,
+    Mechanism,
+    Messages,
+    NoNoise,
+    Observer,
+    Relation,
+    ReplaceOne,
+    Sum,
+    TargetChange,
+    ZeroOut,
+    certify,
+    epsilon_of,
+    mu_of_choice,
+)
+from taciturn.privacy.certificate import DEALT
+from taciturn.privacy.legs import FORMAT
+from taciturn.proposal import Proposal
+from taciturn.report.save import numbered
+from taciturn.typing import HostArray
+
+# relative: of what has a closed form, and of what an accountant bounds, from above
+_EXACT, _BOUNDED = 1e-9, 1e-3
+CLAIMED = (
+    "epsilon", "mu", "attacker_tpr", "per_agent_epsilon", "per_agent_mu", "reproduction",
+    "conditional",
+)  # fmt: skip
+_MOST_ENTRIES = 10**8
+_MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
+    {"gaussian": Gaussian, "laplace": Laplace, "nonoise": NoNoise}
+)
+# sentences that say more than the legs do: whom to trust, how it was computed, what must hold
+_STATED = ("Observer: ", "Arithmetic: ", "Condition: ")
+_NAME = "\0"  # stands for what a record, or a target, is called
+_WRONG_KIND = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
 
 class Recomputed(NamedTuple):
-    """An epsilon that was computed again from `what`, and why it `differs` from the stated one.
+    """The sentences of a certificate: those that follow from its legs, and those that do not."""
 
-    `epsilon` is None where it cannot be computed; `differs` is empty where it supports the file.
+    lines: tuple[str, ...]
+    stated: tuple[str, ...]
+
+
+class Examined(NamedTuple):
+    """What a file or a folder holds; `document` is that of a certificate file or of the model."""
+
+    model: Model | None
+    document: dict[str, Any] | None
+    recomputed: Recomputed | None
+
+
+def examine(file: Path) -> Examined:
+    """Return the model and the certificate in a file, computed again; None for what is not there.
+
+    Of a folder they are its newest certificate and its model. A model of an earlier version of the
+    format states no legs, and has no document.
+
+    Raises `InputError` if the file is neither, or `recomputed` finds a difference; of a folder also
+    if there is no certificate, its model states another one (`check_model`), or the certificate
+    states less than its proposal is planned to (`check_planned`).
     """
+    model, document = None, None
+    source = _newest(file) if file.is_dir() else file
+    values = read_values(source, "model or certificate")
+    if isinstance(values, dict) and values.get("format") == FORMAT:
+        document, beside = values, file / "model.json"
+        model = load_model(beside) if beside.exists() else None
+    else:
+        model = load_model(source)
+        document = document_of(model)
+    if document is None:
+        return Examined(model, None, None)
+    try:
+        found = recomputed(document)
+        if file.is_dir():
+            if model is not None:
+                check_model(model, document)
+            check_planned(document, file / "proposal.json")
+    except TaciturnError as error:
+        raise InputError(
+            f"{source} is not what a run writes, so nothing of it is shown: {error}"
+        ) from error
+    except _WRONG_KIND as error:
+        raise InputError(
+            f"{source} is not a whole certificate: a part is missing or of the wrong kind; it has "
+            "to be as docs/reference/certificate.md says"
+        ) from error
+    return Examined(model, document, found)
 
-    what: str
-    epsilon: float | None
-    differs: str
 
-    def line(self) -> str:
-        """Return it as one line."""
-        found = "" if self.epsilon is None else f": epsilon = {self.epsilon:.6g}"
-        if not self.differs:
-            return f"Recomputed from {self.what}{found}, as stated"
-        return f"DIFFERS from what the file states: recomputed from {self.what}{found}; " + (
-            f"{self.differs}. Do not rely on this certificate"
+def _newest(folder: Path) -> Path:
+    certificates = numbered(folder)
+    if not certificates:
+        raise InputError(f"{folder} holds no certificate; name the folder of a report, or a file")
+    return certificates[max(certificates)]
+
+
+def recomputed(document: Mapping[str, Any]) -> Recomputed:
+    """Return the sentences of a certificate, computed from the `terms` and `legs` of its document.
+
+    Raises `InputError`, which names the first difference, if a sensitivity, a figure, a condition
+    or a sentence of the document is not what its legs give; other errors if it is malformed.
+
+    **Guarantee.** The figures are those of `certify` for the answers that are stated. What no
+    reader of a file can compute is whether the run happened as it says.
+    """
+    computed = certificate_of(document)
+    claim, stated = document["claim"], tuple(map(str, document["statement"]))
+    for name in CLAIMED[:5]:
+        _check_figure(name, claim[name], getattr(computed, name), exact=computed.mu is not None)
+    conditions = [f"Condition: {condition}" for condition in document["conditions"]]
+    if conditions != [line for line in stated if line.startswith("Condition: ")]:
+        raise InputError("the conditions and the sentences that state them differ")
+    _check_conditions(document)
+    free = tuple(line for line in stated if line.startswith(_STATED))
+    read = [line for line in stated if not line.startswith(_STATED)]
+    lines = [line for line in computed.lines() if not line.startswith(_STATED)]
+    watched = [line for line in stated if line.startswith("Observer: ")]
+    alike = len(read) == len(lines) and all(map(_fits, read, lines))
+    named = len(watched) == 1 and watched[0].startswith(f"Observer: {computed.observer}. Taken on")
+    if not alike or not named or len(free) > len(conditions) + 2:
+        raise InputError("its sentences are not those that its figures give")
+    return Recomputed(tuple(read), free)
+
+
+def _fits(line: str, computed: str) -> bool:
+    """Return whether a sentence is the computed one, in which a name may stand as a blank."""
+    blank = re.escape(_NAME)
+    pattern = re.escape(computed).replace(re.escape(f" ({_NAME})"), r"( \(.*\))?")
+    return re.fullmatch(pattern.replace(blank, ".*"), line) is not None
+
+
+def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None:
+    listed = isinstance(computed, tuple)
+    pairs = zip(stated, computed, strict=True) if listed and stated else [(stated, computed)]
+    for one, found in pairs:
+        if one is None or found is None:
+            same = one is found
+        else:
+            given, slack = _number(one), _EXACT if exact else _BOUNDED
+            # never below what was computed; above it as far as an accountant's bounds differ
+            same = given == found or -_EXACT <= (given - found) / max(1.0, abs(found)) <= slack
+        if not same:
+            what = f"{name} = {one}" if one is not None else f"no {name}"
+            other = f"{found:.12g}" if found is not None else "none"
+            raise InputError(f"it states {what}, and its legs give {other}")
+
+
+def _check_conditions(document: Mapping[str, Any]) -> None:
+    """Raise `InputError` where a condition that follows from the legs is not stated."""
+    conditions, terms, legs = document["conditions"], document["terms"], document["legs"]
+    claimed = any(one["kind"] == "claimed" for leg in legs for one in leg.get("questions", ()))
+    apart = any("is in one of the two" in condition for condition in conditions)
+    needed = {
+        "records were dealt by a secret draw": not terms["dealt"] or DEALT in conditions,
+        "each record is in one part (or a leg)": (len(legs) > 1) == apart,
+        "a bound holds as its author claims": not claimed or document["claim"]["conditional"],
+        "that on which it is conditional": not document["claim"]["conditional"] or conditions,
+    }
+    for what, holds in needed.items():
+        if not holds:
+            raise InputError(f"a condition is missing: {what}")
+
+
+def certificate_of(document: Mapping[str, Any]) -> Certificate:
+    """Return the certificate that follows from the `terms` and `legs` of a document.
+
+    Its figures are computed; conditions, and the stamps `reproduction` and `conditional`, are those
+    that the document states. Raises `InputError` if a sensitivity is not that of its question
+    (the table of docs/reference/certificate.md), legs do not compose, or a ledger is too large.
+
+    **Guarantee.** Legs on different parts of the records cost an agent the larger of the two
+    (`taciturn.evaluation.of_disjoint_parts`), a choice the mu of `mu_of_choice`.
+    """
+    terms, claim, legs = document["terms"], document["claim"], document["legs"]
+    adjacency, delta = _adjacency(terms), float(terms["delta"])
+    first, *others = legs
+    if len({leg["part"] for leg in legs}) < len(legs):
+        raise InputError("two legs are about the same part of the records")
+    apart = adjacency.unit == "agent" or adjacency.agents_per_person > 1
+    if others and apart:
+        raise InputError("several parts are stated, and the unit protected is in all of them")
+    summed = any(leg.get("observer", {}).get("name") == "sum" for leg in legs)
+    if summed and document["observer"] != "sum":
+        raise InputError("its legs are about an observer of sums, and it names another")
+    total = _of_leg(first, adjacency, delta)
+    if first["agents"] != "all":
+        raise InputError("some agents have no answer in the first leg; it must name all")
+    for leg in others:
+        total = _with_part(total, leg, adjacency, delta)
+    if terms["dealt"]:
+        epsilons, mus = total.per_agent_epsilon, total.per_agent_mu
+        total = replace(
+            total,
+            per_agent_epsilon=(max(epsilons),) * len(epsilons),
+            per_agent_mu=None if mus is None else (max(mus),) * len(mus),
+        )
+    seeded = bool(claim["reproduction"])
+    return replace(
+        total,
+        observer=str(document["observer"]),
+        reproduction=seeded,
+        conditional=bool(claim["conditional"]),
+        conditions=tuple(map(str, document["conditions"])),
+        attacker_tpr=1.0 if seeded else total.attacker_tpr,
+    )
+
+
+def _with_part(
+    total: Certificate, leg: Mapping[str, Any], adjacency: Adjacency, delta: float
+) -> Certificate:
+    """Return the certificate together with a leg on another part of the records."""
+    agents: Sequence[int] = range(len(total.per_agent_epsilon))
+    epsilon, mu = list(total.per_agent_epsilon), total.per_agent_mu
+    if "choice" in leg:
+        one = mu_of_choice(leg["choice"]["rate"], adjacency.relation)
+        sizes: tuple[float, ...] | None = (one,) * len(agents)
+        epsilons, rate = (float(epsilon_of(delta, one)),) * len(agents), 0.0
+    else:
+        part = _of_leg(leg, adjacency, delta)
+        agents = agents if leg["agents"] == "all" else _whole(leg["agents"]).tolist()
+        epsilons, sizes, rate = part.per_agent_epsilon, part.per_agent_mu, part.attacker_tpr
+    mus = None if mu is None or sizes is None else list(mu)
+    for place, agent in enumerate(agents):
+        epsilon[agent] = max(epsilon[agent], epsilons[place])
+        if mus is not None and sizes is not None:
+            mus[agent] = max(mus[agent], sizes[place])
+    return replace(
+        total,
+        epsilon=max(epsilon),
+        per_agent_epsilon=tuple(epsilon),
+        mu=None if mus is None else max(mus),
+        per_agent_mu=None if mus is None else tuple(mus),
+        attacker_tpr=max(total.attacker_tpr, rate),
+    )
+
+
+def _of_leg(leg: Mapping[str, Any], adjacency: Adjacency, delta: float) -> Certificate:
+    """Return the certificate of the answers of one leg."""
+    records = np.repeat(*_whole(leg["records"]).T[::-1])
+    checks.at_least("the number of records of an agent", int(np.min(records)), 1)
+    shape = (len(records), int(_whole([slot["times"] for slot in leg["slots"]]).sum()), 1)
+    once = len(leg["slots"]) == 1  # one slot, however often it occurs, is kept once
+    turns = 1 if once else shape[1]
+    if len(records) * turns > _MOST_ENTRIES:
+        raise InputError("there are too many answers to compute it here; taciturn verify can")
+    kind = np.full((len(records), turns, 1), NO_QUESTION)
+    columns = {name: np.zeros(kind.shape) for name in ("sensitivity", "scale", "batch", "step")}
+    columns["rate"] = np.ones(kind.shape)
+    turn = 0
+    for slot in leg["slots"]:
+        these = slice(turn, turn + (1 if once else slot["times"]))
+        turn = these.stop
+        for answer in slot["answers"]:
+            agents = _agents(answer["agents"], len(records))
+            if np.any(kind[agents, these] != NO_QUESTION):
+                raise InputError("an agent is named twice at one slot")
+            kind[agents, these] = answer["question"]
+            for name in columns.keys() & answer.keys():
+                columns[name][agents, these] = _number(answer[name])
+            _check_sensitivity(leg, answer, adjacency, records[agents])
+    mechanism = _MECHANISMS[leg["noise"]]()
+    whole = {name: np.broadcast_to(values, shape) for name, values in columns.items()}
+    ledger = Ledger(
+        np.broadcast_to(kind, shape),
+        mechanism=mechanism,
+        inside=_inside(leg["questions"], records),
+        values=leg["values"],
+        **whole,
+    )
+    return certify(ledger, delta=delta, adjacency=adjacency, observer=_observer(leg["observer"]))
+
+
+def _check_sensitivity(
+    leg: Mapping[str, Any], answer: Mapping[str, Any], adjacency: Adjacency, records: HostArray
+) -> None:
+    """Raise `InputError` unless an answer has the sensitivity that its question gives.
+
+    `records`: m of the agents that answer.
+    """
+    question, given = leg["questions"][answer["question"]], _number(answer["sensitivity"])
+    kind, batch, rate = question["kind"], answer.get("batch", 0), answer.get("rate", 1.0)
+    plain = kind == "claimed" or (kind == "mean" and "curvature" not in question)
+    if (batch or rate < 1) and not plain:
+        raise InputError(f"no bound is known for batches of a question of the kind {kind}")
+    if batch and (round(batch / rate) > records).any():
+        raise InputError("a batch has more records than an agent")
+    if kind == "claimed":
+        return
+    needed = _sensitivity(question, adjacency, records, leg["values"], l1=leg["noise"] == "laplace")
+    if kind == "mean":
+        needed = needed / (batch / records if batch else rate)
+    if not np.allclose(given, needed, rtol=_EXACT, atol=0):
+        raise InputError(
+            f"it states {given:.12g} for the sensitivity of a question of the kind {kind}, and "
+            f"its facts give {float(np.max(needed)):.12g}"
         )
 
 
-def recomputed(model: Model, folder: Path | None) -> tuple[Recomputed, ...]:
-    """Return the epsilon of a model's certificate, computed again in each way that is open.
+def _sensitivity(
+    question: Mapping[str, Any], adjacency: Adjacency, records: HostArray, values: int, *, l1: bool
+) -> HostArray:
+    """Return how far one unit moves an answer on all records, of every agent.
 
-    From mu and delta by the Gaussian curve; from the sentence that people read; from the ledger,
-    which the proposal in the folder of the report, if given, is planned for anew. A
-    certificate may state more than the ledger of the training: it covers an evaluation, or a
-    choice, too. One that states less is wrong.
+    The table of docs/reference/certificate.md, in its order; `l1`: in the 1-norm.
     """
-    stated = model.certificate
-    epsilon, delta = _number(stated.get("epsilon")), _number(stated.get("delta"))
-    if epsilon is None or delta is None or not 0 < delta < 1:
-        return (Recomputed("mu", None, "epsilon or delta is missing or out of range"),)
-    found = _of_mu(stated, epsilon, delta)
-    # what people read
-    said = [float(number) for line in model.statement for number in _SENTENCE.findall(line)]
-    if any(abs(number - epsilon) > 1.001e-4 for number in said):
-        found.append(Recomputed("the values", epsilon, "its sentences give another epsilon"))
-    if folder is not None:
-        found += _of_ledger(folder, epsilon, delta)
-    return tuple(found)
+    kind, relation = question["kind"], adjacency.relation
+    changed = adjacency.changed(tuple(records.tolist()))
+    zeroed, norm = isinstance(relation, ZeroOut), math.sqrt(values) if l1 else 1.0
+    row, target = (_number(question.get(name, 0.0)) for name in ("row", "target"))
+    if kind in {"mean", "perturbed"}:
+        coefficient = _number(question["coefficient"]) * (1 if zeroed else 2) * norm
+        widened = (1 + question.get("widened", 0.0)) / question.get("curvature", 1.0)
+        return np.asarray(coefficient * row * (changed / records) * widened)
+    if kind == "moments":
+        near, far = math.sqrt(2) * (row**2 + target**2 / 2), 2 * row * target
+        moved = near if target <= math.sqrt(2) * row else far
+        return norm * (row * math.hypot(row, target) if zeroed else moved) * changed / records
+    if kind in {"tally", "errors"}:
+        square = 3.0 if kind == "errors" else 1.0 if zeroed else 2.0
+        rows = question.get("rows_per_person")
+        if rows is not None:
+            if adjacency.unit == "person" and rows != adjacency.rows_per_person:
+                raise InputError("a sum over persons has another number of rows than the terms")
+            changed = (
+                np.ceil(records / rows) if adjacency.unit == "agent" else np.ones(len(records))
+            )
+        return (square if l1 else math.sqrt(square)) * changed
+    return _of_targets(question, adjacency, records, norm, l1=l1)
 
 
-def _of_mu(stated: dict[str, Any], epsilon: float, delta: float) -> list[Recomputed]:
-    mu = _number(stated.get("mu"))
-    if mu is None:
-        return []
-    if not mu >= 0:
-        return [Recomputed("mu", None, "mu is below 0")]
-    again = epsilon_of(delta, mu)
-    agents = [_number(one) for one in stated.get("per_agent_mu") or ()]
-    if any(one is None or one > mu * (1 + _ROUNDING) for one in agents):
-        return [Recomputed("mu", again, "the mu of an agent is larger")]
-    less = epsilon < again * (1 - _ROUNDING)
-    more = epsilon > again * (1 + _LATTICE) + _ROUNDING
-    differs = f"the file states epsilon = {epsilon:.6g}" if less or more else ""
-    return [Recomputed(f"mu = {mu:.6g} at delta = {delta:g}", again, differs)]
+def _of_targets(
+    question: Mapping[str, Any],
+    adjacency: Adjacency,
+    records: HostArray,
+    norm: float,
+    *,
+    l1: bool,
+) -> HostArray:
+    """Return how far one unit moves targets, or their sums, under `TargetChange`."""
+    kind, relation = question["kind"], adjacency.relation
+    changed = adjacency.changed(tuple(records.tolist()))
+    if not isinstance(relation, TargetChange):
+        raise InputError(f"no bound of a question of the kind {kind} is known for this relation")
+    if kind == "target sums":
+        rounding = 2.0**-52 * records * (records + 2.0) * question["target"]
+        return np.asarray(norm * question["row"] * (relation.beta * changed + rounding))
+    if kind != "targets":
+        raise InputError(f"there is no question of the kind {kind!r}")
+    shared = changed / question["steps"]
+    count = np.where(shared % 1 == 0, shared, np.minimum(changed, question["targets"]))
+    return np.asarray(relation.beta * (count if l1 else np.sqrt(count)))
 
 
-def _of_ledger(folder: Path, epsilon: float, delta: float) -> list[Recomputed]:
+def _inside(questions: Sequence[Mapping[str, Any]], records: HostArray) -> Inside | None:
+    """Return the parameters of noise inside an objective, if it stood there."""
+    inside = [question for question in questions if question["kind"] == "perturbed"]
+    if not inside:
+        return None
+    if len(questions) > 1:
+        raise InputError("noise inside an objective is stated beside other questions")
+    one = inside[0]
+    jacobian = np.log1p(one["smoothness"] / (records * one["rho"]))
+    return Inside(jacobian, 2 * records * one["residual"] / one["output_noise"])
+
+
+def _agents(named: Any, count: int) -> HostArray:
+    """Return the numbers of the agents that give an answer."""
+    if named == "all":
+        return np.arange(count)
+    return np.concatenate([np.arange(first, last + 1) for first, last in _whole(named)])
+
+
+def _adjacency(terms: Mapping[str, Any]) -> Adjacency:
+    """Return whom the terms protect; names that they do not state stand as a blank."""
+    relations: Mapping[str, Callable[[], Relation]] = {
+        "replace_one": ReplaceOne,
+        "zero_out": ZeroOut,
+        "bounded_change": lambda: BoundedChange(terms["beta"], _NAME),
+        "target_change": lambda: TargetChange(terms["beta"], _NAME),
+    }
+    persons = {name: terms[name] for name in terms if name.endswith("_per_person")}
+    return Adjacency(relations[terms["relation"]](), terms["unit"], **persons)
+
+
+def _observer(values: Mapping[str, Any]) -> Observer:
+    return Sum(values["colluders"]) if values["name"] == "sum" else Messages()
+
+
+def document_of(model: Model) -> dict[str, Any] | None:
+    """Return the certificate document of a model file; None if it states no legs."""
+    values = model.certificate
+    if "legs" not in values:  # written before models had them
+        return None
+    return {
+        **{name: values.get(name) for name in ("terms", "legs", "conditions", "observer")},
+        "claim": {name: values[name] for name in CLAIMED if name in values},
+        "statement": model.statement,
+    }
+
+
+def check_model(model: Model, document: Mapping[str, Any]) -> None:
+    """Raise `InputError` if a model states another certificate than a document."""
+    claim, values = document["claim"], model.certificate
+    stated = {name: document[name] for name in ("terms", "legs", "conditions")} | claim
+    if document_of(model) is None:  # then the figures alone are compared
+        stated = {**claim, "conditions": document["conditions"]}
+    differ = [name for name, value in stated.items() if values.get(name) != value]
+    if differ or list(model.statement) != document["statement"]:
+        what = differ[0] if differ else "statement"
+        raise InputError(f"model and certificate differ in their {what}")
+
+
+def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
+    """Raise `InputError` if a document states less than the ledger that a proposal is planned to.
+
+    That is a smaller epsilon, another delta, a condition or a part less. It may state more: that
+    of an evaluation or a choice. A proposal that only its user's machine can plan is passed over.
+    """
     try:
-        proposal = Proposal.from_json((folder / "proposal.json").read_text(encoding="utf-8"))
-        certificate = proposal.plan().certificate
-    except (OSError, ValueError, TaciturnError):  # no proposal, or a method of the user's own
-        return []
-    again = certificate.epsilon
-    differs = ""
-    if certificate.delta > delta * (1 + _ROUNDING):
-        differs = f"the proposal is at delta = {certificate.delta:g}, and the file at {delta:g}"
-    elif epsilon < again * (1 - _ROUNDING):
-        differs = f"the file states epsilon = {epsilon:.6g}"
-    return [Recomputed("the ledger that proposal.json is planned to", again, differs)]
+        read = Proposal.from_json(proposal.read_text(encoding="utf-8"))
+        planned = read.plan().certificate
+    except (OSError, ValueError, TaciturnError):  # of another kind, or a method of the user's own
+        return
+    epsilon, parts = _number(document["claim"]["epsilon"]), len(document["legs"])
+    less = {
+        "epsilon": epsilon < planned.epsilon * (1 - 1e-6),
+        "delta": document["terms"]["delta"] < planned.delta,
+        "conditions": not set(planned.conditions) <= set(document["conditions"]),
+        "legs": parts < (2 if read.asks else 1),
+    }
+    for name, fewer in less.items():
+        if fewer:
+            raise InputError(f"the {name} are less than those that {proposal} is planned to")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Any) -> float:
+    """Return a number of a file, in which an infinite one is a text."""
     if value == "infinity":
         return math.inf
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if usable and not math.isnan(value) else None
+    if type(value) not in {int, float}:
+        raise TypeError(value)
+    return float(value)
+
+
+def _whole(values: Any) -> HostArray:
+    """Return whole numbers of at least 0 as an array; a TypeError if one is anything else."""
+    flat = np.array(values, dtype=object)
+    if not all(type(value) is int and value >= 0 for value in flat.ravel().tolist()):
+        raise TypeError(values)
+    return flat.astype(np.int64)

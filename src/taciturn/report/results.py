@@ -23,6 +23,8 @@ ORACLE_WARNING = (
     "not publish this file"
 )
 
+PLAN_FORMAT = "taciturn plan 1"
+
 # agents of which every pair is looked at
 _MOST_PAIRED = 1_000
 
@@ -188,6 +190,11 @@ def strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value).replace("inf", "infinity").replace("nan", "undefined")
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def plan_values(plan: Plan) -> dict[str, Any]:
+    """Return the content of plan.json: its format, the plan and its digest."""
+    return dict(strict({"format": PLAN_FORMAT, **plan.to_dict(), "digest": plan.digest}))
 
 
 def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:

@@ -29,8 +29,8 @@ from taciturn.report.results import (
     curves_text,
     json_text,
     oracle_metrics,
+    plan_values,
     results,
-    strict,
 )
 from taciturn.report.training import training_page
 from taciturn.training import Attempts, Training, released
@@ -80,7 +80,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
     texts: dict[str, str | bytes] = {} if certificate is not None else _released(training)
     steps: dict[str, Callable[[], str | None]] = {
         "proposal.json": lambda: training.proposal.to_json() + "\n",
-        "plan.json": lambda: json_text(strict(_plan(training))),
+        "plan.json": lambda: json_text(_plan(training)),
         CURVES: lambda: curves_text(curves(training)) if curves(training) else None,
         "report.html": lambda: training_page(training).html(),
     }
@@ -111,10 +111,9 @@ def _released(training: Training) -> dict[str, str | bytes]:
 
 
 def _plan(training: Training) -> dict[str, Any]:
-    plan = {**training.plan.to_dict(), "digest": training.plan.digest}
+    plan = plan_values(training.plan)
     if training.evaluation is not None:
-        last = training.evaluation.plan
-        plan["evaluation"] = {**last.to_dict(), "digest": last.digest}
+        plan["evaluation"] = plan_values(training.evaluation.plan)
     if training.choice is not None:
         plan["choice"] = {"certificate": training.choice.to_dict()}
     return plan

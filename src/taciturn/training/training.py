@@ -235,6 +235,7 @@ def model_of(
     table = proposal.data.table
     bounds = None if table is None else table.bounds
     centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+    document = certificate.to_document()  # whoever has the file alone can compute its figures
     return models.Model(
         data=data,
         task=proposal.data.task,
@@ -247,7 +248,7 @@ def model_of(
         features=proposal.data.features,
         centre=centre,
         terms=terms,
-        certificate=certificate.to_dict(),
+        certificate={**certificate.to_dict(), "terms": document["terms"], "legs": document["legs"]},
         statement=tuple(certificate.lines()),
         taciturn_version=taciturn.__version__,
         **measured,

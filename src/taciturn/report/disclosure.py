@@ -1,0 +1,156 @@
+"""A certificate in the terms of others: a registry of deployments, and guidelines of NIST.
+
+The registry is the Differential Privacy Deployments Registry (Nanayakkara, Ghazi and Vadhan,
+arXiv:2509.13509); its fields are those of its `schemas/deployments-schema.yaml`. The blocks of NIST
+are those of the pyramid of SP 800-226. What a certificate does not say is left to whoever publishes
+the model, and never invented: docs/reference/disclosure.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from taciturn.privacy import Certificate
+from taciturn.report.recomputed import certificate_of
+
+TO_FILL_IN = "TO BE FILLED IN by whoever publishes this"
+_MODELS = {
+    "messages": "every message of every agent may be read, and so may the model",
+    "sum": "a secure aggregation shows the sum over all agents only",
+}
+_COMPOSITION = (
+    "Answers of an agent compose in sequence (Gaussian ones exactly, by mu; others by privacy-loss "
+    "distributions or Renyi divergences). Agents hold disjoint records and parts of the records "
+    "share none, so both compose in parallel. " + Certificate.scope.capitalize() + "."
+)
+_TUNING = (
+    "Preprocessing uses the public facts in the conditions. Answers for a centre, and a choice "
+    "among candidates, are part of the certificate if its legs state them. Whatever else was "
+    f"tried: {TO_FILL_IN}."
+)
+
+
+def registry_record(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a draft of a record of the registry, from the document of a certificate.
+
+    Enumerated fields that a certificate does not decide have the text `TO_FILL_IN` too, so that
+    the registry's own check refuses a draft that nobody completed.
+    """
+    certificate = certificate_of(document)
+    found = _certified(document, certificate)
+    return {
+        "url_slug": TO_FILL_IN,
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": {
+                "name": TO_FILL_IN,
+                "data_curators": [TO_FILL_IN],
+                "intended_use": TO_FILL_IN,
+                "data_product_type": TO_FILL_IN,
+                "data_product_region": TO_FILL_IN,
+                "description": TO_FILL_IN,
+                "publication_date": TO_FILL_IN,
+                "data_product_sector": TO_FILL_IN,
+            },
+            "dp_variant": {
+                "variant_name": "Approximate DP",
+                "data_domain": f"Records as the conditions describe them. {found['conditions']}",
+                "unprotected_quantities": f"{found['public']} Others: {TO_FILL_IN}.",
+            },
+            "privacy_loss": {
+                "privacy_unit": certificate.unit,
+                "privacy_unit_details": found["unit"],
+                "privacy_parameters": found["parameters"],
+                "privacy_parameters_details": found["details"],
+            },
+            "deployment_model": {
+                # whether agents are parties of their own is said by no certificate
+                "model_name": "Central" if found["dealt"] else TO_FILL_IN,
+                "model_name_details": found["model"],
+                "actors": f"{found['observer']} Who these are: {TO_FILL_IN}.",
+                "release_type": TO_FILL_IN,
+                "release_type_details": f"The certificate is of {certificate.scope}.",
+                "data_source_type": TO_FILL_IN,
+                "access_type": TO_FILL_IN,
+            },
+            "accounting": {
+                "post_processing": "The model is a function of noised answers and public facts. "
+                f"What is done with it later: {TO_FILL_IN}.",
+                "composition": _COMPOSITION,
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": _TUNING,
+                "mechanisms": f"{found['mechanisms']} Security of the data: {TO_FILL_IN}.",
+                "justification": TO_FILL_IN,
+            },
+            "administrative": {"notes": found["run"], "registry_authors": [TO_FILL_IN]},
+        },
+    }
+
+
+def nist_page(document: Mapping[str, Any]) -> str:
+    """Return Markdown that answers each block of the pyramid of SP 800-226 from a certificate."""
+    certificate = certificate_of(document)
+    found = _certified(document, certificate)
+    limits = "The unit record is event-level: a person with several rows has a weaker promise."
+    level = limits if certificate.unit == "record" else ""
+    blocks = {
+        "Privacy parameters (section 2)": f"{found['promise']} {found['details']}",
+        "Unit of privacy (section 2)": f"{found['unit']} {level} {found['public']}",
+        "Algorithms and correctness (section 3)": f"{found['mechanisms']} {_COMPOSITION} "
+        "The figures were computed again from the stated answers; taciturn verify does so "
+        "independently. That the run happened as stated is shown by no file.",
+        "Utility (section 3)": "Not in a certificate; the report has it. For this use: "
+        f"{TO_FILL_IN}.",
+        "Bias (section 3)": "Not in a certificate. Noise weighs more on small groups, and clipping "
+        f"shifts what it cuts. Which groups are concerned: {TO_FILL_IN}.",
+        "Trust models (section 4)": found["observer"],
+        "Side channels (section 4)": f"{found['arithmetic']} Running times: {TO_FILL_IN}.",
+        "Access control (section 4)": f"Who holds the records and may read them: {TO_FILL_IN}.",
+        "Data collection exposure (section 4)": f"{TO_FILL_IN}. {_TUNING}",
+    }
+    parts = [f"## {name}\n\n{' '.join(text.split())}\n" for name, text in blocks.items()]
+    conditions = "\n".join(f"- {one}" for one in certificate.conditions) or "- none is stated"
+    head = f"# Answers to NIST SP 800-226\n\n{found['run']}\n"
+    return "\n".join([head, *parts, f"## Conditions of the certificate\n\n{conditions}\n"])
+
+
+def _certified(document: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate says, in pieces that both forms share."""
+    stated = {line.split(": ")[0]: line for line in map(str, document["statement"])}
+    infinite = certificate.to_dict()["epsilon"] == "infinity"
+    void = certificate.reproduction or infinite
+    legs = document["legs"]
+    noise = sorted({leg["noise"] for leg in legs if "noise" in leg})
+    kinds = sorted({one["kind"] for leg in legs for one in leg.get("questions", ())})
+    answers = [one for leg in legs for slot in leg.get("slots", ()) for one in slot["answers"]]
+    batches = any(one.get("rate", 1) < 1 for one in answers)
+    names = ("data", "algorithm", "agents", "records", "persons", "rounds", "version", "plan")
+    mu = "" if certificate.mu is None else f" Exactly Gaussian, mu = {certificate.mu:.6g}."
+    counts = "" if certificate.relation == "zero_out" else "Numbers of records are public."
+    choice = " One choice by the exponential mechanism." if any("choice" in x for x in legs) else ""
+    promise = certificate.lines()[:2] if certificate.reproduction else certificate.lines()[:1]
+    return {
+        "promise": ". ".join(promise) + ".",
+        "parameters": {} if void else {"epsilon": certificate.epsilon, "delta": certificate.delta},
+        "details": ("No privacy is promised: a reproduction, or no noise." if void else "")
+        + f"{mu} An attacker at 1 % false positives has a true-positive rate of at most "
+        f"{certificate.attacker_tpr:.2%}.",
+        "unit": f"{stated.get('Protected', '')} Relation {certificate.relation}, unit "
+        f"{certificate.unit}.",
+        "public": f"{counts} Facts that the conditions call public are not protected.",
+        "conditions": " ".join(f"Condition: {one}." for one in certificate.conditions),
+        "model": f"Agents: {len(certificate.per_agent_epsilon)}. Each adds noise to what it sends; "
+        f"{_MODELS[certificate.observer]}.",
+        "dealt": document["terms"]["dealt"] or len(certificate.per_agent_epsilon) == 1,
+        "observer": stated.get("Observer", ""),
+        "mechanisms": f"Noise {', '.join(noise)}; questions of the kinds {', '.join(kinds)}"
+        f"{', on sampled batches' if batches else ''}.{choice} {stated.get('Arithmetic', '')} "
+        "Library: taciturn.",
+        "arithmetic": stated.get("Arithmetic", ""),
+        "run": "What was run, as its file states: "
+        + ", ".join(f"{name} {document[name]}" for name in names if name in document)
+        + ".",
+    }
