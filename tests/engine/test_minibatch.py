@@ -22,7 +22,14 @@ from taciturn.engine.planning import plan
 from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
+from taciturn.oracles import (
+    Gradient,
+    MinibatchGradient,
+    PerturbedStep,
+    Point,
+    PoissonBatches,
+    ProximalStep,
+)
 from taciturn.oracles.sampling import gathered
 from taciturn.privacy import (
     Adjacency,
@@ -157,12 +164,12 @@ def test_no_neighbour_moves_a_batch_gradient_beyond_its_bound_and_some_reach_it(
 def test_dividing_by_the_size_of_the_batch_is_caught_by_the_same_search():
     """The planted fault: the batch's own size, at times 1, in place of the public q m."""
 
-    class OwnSize(MinibatchGradient):
+    class OwnSize(Gradient):
         def exact(self, shard, count, query):
             return Gradient(self.loss, self.clip).exact(shard, jnp.sum(shard.mask) + 1e-9, query)
 
     relation = ReplaceOne()
-    assert worst(OwnSize(Squared(), 2.0, 0.5), relation) > 1.9 * limit(
+    assert worst(OwnSize(Squared(), 2.0, PoissonBatches(0.5)), relation) > 1.9 * limit(
         MinibatchGradient(Squared(), 2.0, 0.5), relation
     )
 
@@ -398,7 +405,7 @@ def test_a_name_stands_for_a_method_and_its_question():
     ((oracle,), *others) = (
         METHODS[name].build(setting).oracles for name in ("dp-sgd", "dp-admm", "pvp", "dvp")
     )
-    assert isinstance(oracle, MinibatchGradient)
+    assert isinstance(oracle.sampling, PoissonBatches)
     assert oracle.sampling.rate == 0.2
     assert [type(one) for (one,) in others] == [Gradient, ProximalStep, PerturbedStep]
 

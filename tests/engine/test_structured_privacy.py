@@ -144,15 +144,17 @@ def test_no_neighbour_moves_a_difference_beyond_its_bound_and_some_reach_it(rela
 
 
 def test_a_difference_that_clips_each_gradient_only_is_caught_by_the_same_search():
-    class Unclipped(MinibatchDifference):
+    class Unclipped(Gradient):
         def exact(self, shard, count, query):
             parts = [Gradient(self.loss, self.clip).exact(shard, count, Point(x)) for x in query]
-            return (parts[0] - parts[1]) / self.rate
+            return (parts[0] - parts[1]) / self.sampling.rate
 
     most = limit(
         MinibatchDifference(Squared(), 2.0, 0.5, spread=1.0), Adjacency(ReplaceOne(), "record")
     )
-    assert worst(Unclipped(Squared(), 2.0, 0.5, spread=1.0), ReplaceOne()) > 2 * most
+    assert (
+        worst(Unclipped(Squared(), 2.0, PoissonBatches(0.5), spread=1.0), ReplaceOne()) > 2 * most
+    )
 
 
 def test_sampling_that_does_not_match_the_accounting_is_refused():

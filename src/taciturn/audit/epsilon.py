@@ -24,7 +24,7 @@ from taciturn.engine.door import Live, Pair, Private, Rival, RivalRecord
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
-from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
+from taciturn.oracles import Drawn, Gradient, PerturbedStep, PoissonBatches, ProximalStep
 from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
 from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
 from taciturn.proposal import NONE, Request, propose
@@ -190,15 +190,6 @@ class NoBatches(PoissonBatches):
         return Drawn(None, jnp.ones(rows, bool))
 
 
-class FullBatch(MinibatchGradient):
-    """Planted fault: claims the amplification of a batch and answers on all records."""
-
-    @property
-    @override
-    def sampling(self) -> NoBatches:
-        return NoBatches(self.rate)
-
-
 def epsilon_lower_bound(
     on_first: HostArray, on_second: HostArray, *, delta: float, threshold: float, confidence: float
 ) -> float:
@@ -291,7 +282,7 @@ def _answers(plan: Plan, shards: Shards, keys: Key, fault: str | None) -> HostAr
     """Return the first coordinate of every answer, `(runs, T)`."""
     program, oracles = plan.program, plan.program.oracles
     if fault is not None:
-        oracles = (FullBatch(Squared(), 1.0, oracles[0].sampling.rate),)
+        oracles = (Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
 
     # records are an argument: a program that is kept may hold none

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.privacy import Adjacency, Event, ReplaceOne, SensitivityBound, ZeroOut, sampled
+from taciturn.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
 from taciturn.problems import Shard
 from taciturn.problems.grid import gathering_slack
 from taciturn.spec import Spec
@@ -263,15 +263,6 @@ class Sampling(eqx.Module):
         """Return what gathering rows may add to the bound of a sum, over that bound."""
         rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
         return gathering_slack(rows, self.slots(rows), outputs)
-
-    @final
-    def widened(self, bound: SensitivityBound, spec: Spec) -> SensitivityBound:
-        """Return the bound of a sum over a batch, widened by what gathering its rows may do."""
-        slack = self.slack(spec)
-        if not slack:
-            return bound
-        reason = f"{bound.derivation}; times 1 + {slack:.2g} for gathered rows"
-        return dataclasses.replace(bound, value=bound.value * (1 + slack), derivation=reason)
 
     def batch(self, shard: Shard, key: Key) -> Shard:
         """Return the records of one batch."""
