@@ -12,7 +12,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from conftest import make_shards, make_terms, on_lattice
+from conftest import batch_of, make_shards, make_terms, on_lattice
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import run
 from taciturn.engine.planning import plan
@@ -115,7 +115,7 @@ def test_every_set_of_three_out_of_six_is_drawn_equally_often():
 
 def test_only_the_agents_own_records_are_drawn_and_all_of_them_if_all_are_asked_for(shards):
     assert sorted(distinct(words_of(jax.random.key(0), 5), 5, 5).tolist()) == list(range(5))
-    batch = oracle().sampling.batch(shards.shard(0), jax.random.key(1))
+    batch = batch_of(oracle(), shards.shard(0), jax.random.key(1))
     assert float(jnp.sum(batch.mask)) == SIZE
 
 
@@ -124,7 +124,7 @@ def test_the_mean_over_batches_is_the_full_gradient(shards):
     query, shard = Point(jnp.array([0.3, -0.2, 0.5])), shards.shard(0)
     question, count = oracle(), jnp.asarray(12.0)
     answers = draws(
-        lambda key: question.exact(question.sampling.batch(shard, key), count, query), 20_000
+        lambda key: question.exact(batch_of(question, shard, key), count, query), 20_000
     )
     full = MinibatchGradient(PROBLEM.loss, 1.0, 1.0).exact(shard, count, query)
     error = np.std(answers, axis=0) / np.sqrt(len(answers))
@@ -142,7 +142,7 @@ def test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents(rat
     larger, query = shards.shard(1), Point(jnp.array([0.3, -0.2, 0.5]))
     mean = Gradient(PROBLEM.loss, 1.0).exact(larger, jnp.asarray(100.0), query)
     np.testing.assert_allclose(question.exact(larger, jnp.asarray(100.0), query), mean, rtol=1e-12)
-    batch = question.sampling.batch(larger, jax.random.key(0))
+    batch = batch_of(question, larger, jax.random.key(0))
     np.testing.assert_allclose(question.exact(batch, jnp.asarray(100.0), query), mean, rtol=1e-12)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_mesh import planned
 
-from conftest import make_shards
+from conftest import batch_of, make_shards
 from taciturn.engine import run, running
 from taciturn.engine.running import opened
 from taciturn.oracles import (
@@ -110,7 +110,7 @@ def test_a_batch_of_narrow_rows_has_the_bits_of_wide_ones():
             shard = jax.tree.map(
                 lambda leaf: leaf[0], for_exact_sums(packed(400), slots=200, narrow=narrow)
             )
-            batch = oracle.sampling.batch(shard, jax.random.key(3))
+            batch = batch_of(oracle, shard, jax.random.key(3))
             assert batch.features.dtype == jnp.float64
             point = points()[0]
             query = Pair(point, point / 2) if oracle is NARROW[3] else Point(point)

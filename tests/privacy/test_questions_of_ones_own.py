@@ -383,8 +383,13 @@ class Loops(OwnLoss):
         return jax.lax.fori_loop(0, 2, lambda _, z: Calls().coefficient(z, targets), margins)
 
 
-@pytest.mark.parametrize("name", [name for name in ANY_LOSS if "centre" not in name])
-@pytest.mark.parametrize("loss", [Calls(), Prints(), ByLane(), Loops()])
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops())),
+        *((Calls(), name) for name in ("batch", "difference", "projected step")),
+    ],
+)
 def test_a_loss_that_does_more_than_arithmetic_is_refused_before_a_record_is_read(loss, name):
     if name == "difference":
         algorithm = AskOnce(problem_of(loss), Pair(jnp.zeros(3), jnp.zeros(3)), (3,))

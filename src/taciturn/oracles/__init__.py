@@ -16,8 +16,18 @@ from taciturn.oracles.centred import (
 from taciturn.oracles.claims import check_of_library
 from taciturn.oracles.gradient import Gradient, MinibatchDifference, MinibatchGradient, Pair
 from taciturn.oracles.minimisers import PerturbedStep, ProjectedStep, ProximalStep, Step
-from taciturn.oracles.oracle import Assumptions, AtStep, Oracle, Point, Question
-from taciturn.oracles.placement import AddedNoise, Centre, NoisePlacement, ObjectiveNoise, OnLattice
+from taciturn.oracles.oracle import (
+    AddedNoise,
+    Assumptions,
+    AtStep,
+    Centre,
+    NoisePlacement,
+    ObjectiveNoise,
+    OnLattice,
+    Oracle,
+    Point,
+    Question,
+)
 from taciturn.oracles.sampling import (
     AllRecords,
     Drawn,

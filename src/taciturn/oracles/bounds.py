@@ -52,29 +52,8 @@ def bound_of(
     and the number of entries of the model matter. Raises `InputError` for a kind without a rule.
 
     **Guarantee.** The bound holds at every query and on every batch: queries follow from earlier
-    answers. See the function of each kind.
-    """
-    derive = _KINDS.get(facts["kind"])
-    if derive is None:
-        raise InputError(
-            f"no bound is known here of a question of the kind {facts['kind']!r}; define `bound`"
-        )
-    if derive is mean:
-        value, reason = mean(facts, spec, adjacency, norm, sampling)
-    else:
-        value, reason = derive(facts, spec, adjacency, norm)
-    each = np.broadcast_to(value[:, None, None], (spec.agents, 1, 1))
-    return SensitivityBound(each, norm, adjacency, reason)
-
-
-def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm, sampling: Sampling) -> Derived:
-    """Return the bound of (1/m_i) sum_j x_j c_j', |x_j| <= R and |c_j| <= C, or of what follows.
-
-    **Guarantee.** |x_j| <= R (`row`) is enforced when shards are packed, |c_j| <= C (`coefficient`)
-    by the question, as a function of the record alone. So one record's term has norm at most
-    C R / m_i, whatever the query, and `mean_gradient_bound` derives from that
-
-        Delta_i = 2 C R k_i / m_i,   C R k_i / m_i for zero_out,   sqrt(D) times that in the 1-norm.
+    answers. That of an answer about all records is derived by the function of its kind. From it
+    follow, where the facts or the sampling say so:
 
     *Batches.* A sum over a batch is divided by its expected size, q m_i or b, a public number (the
     size of a Poisson batch is private, and never used), so on any one batch the answer moves by
@@ -85,22 +64,40 @@ def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm, sampling: S
     kappa-strongly convex function moves by at most 1 / kappa of what its gradient moves by.
 
     *Rounding* (`widened` w). What is computed moves by at most 1 + w of that.
-
-    *Inside an objective* (kind `perturbed`). Noise stands beside the gradient, whose bound this is.
     """
-    term = dataclasses.replace(spec, gradient_bound=facts["row"] * facts["coefficient"])
-    found = mean_gradient_bound(term, adjacency, norm=norm, rounds=1, questions=1)
-    value, reason = found.value[:, 0, 0], found.derivation
+    derive = _KINDS.get(facts["kind"])
+    if derive is None:
+        raise InputError(
+            f"no bound is known here of a question of the kind {facts['kind']!r}; define `bound`"
+        )
+    value, reason = derive(facts, spec, adjacency, norm)
+    curvature, widened = facts.get("curvature"), facts.get("widened")
     if type(sampling) is not AllRecords:
         value = value / sampling.share(spec)
         reason += f"; divided by the expected share of the batch, {sampling.rate:g}"
-    curvature, widened = facts.get("curvature"), facts.get("widened")
     if curvature is not None:
         value = value / curvature
         reason += f"; divided by the strong convexity {curvature:g} of the step"
     if widened:
         value, reason = value * (1 + widened), f"{reason}; times 1 + {widened:.2g} for rounding"
-    return value, reason
+    each = np.broadcast_to(value[:, None, None], (spec.agents, 1, 1))
+    return SensitivityBound(each, norm, adjacency, reason)
+
+
+def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of (1/m_i) sum_j x_j c_j', |x_j| <= R and |c_j| <= C.
+
+    **Guarantee.** |x_j| <= R (`row`) is enforced when shards are packed, |c_j| <= C (`coefficient`)
+    by the question, as a function of the record alone. So one record's term has norm at most
+    C R / m_i, whatever the query, and `mean_gradient_bound` derives from that
+
+        Delta_i = 2 C R k_i / m_i,   C R k_i / m_i for zero_out,   sqrt(D) times that in the 1-norm.
+
+    *Inside an objective* (kind `perturbed`). Noise stands beside the gradient, whose bound this is.
+    """
+    term = dataclasses.replace(spec, gradient_bound=facts["row"] * facts["coefficient"])
+    found = mean_gradient_bound(term, adjacency, norm=norm, rounds=1, questions=1)
+    return found.value[:, 0, 0], found.derivation
 
 
 def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:

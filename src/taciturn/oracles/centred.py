@@ -24,8 +24,7 @@ from taciturn.errors import InputError
 from taciturn.features import NEAREST
 from taciturn.oracles.claims import coefficients
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import Answer, Assumptions, Count, Oracle, Question
-from taciturn.oracles.placement import NoisePlacement
+from taciturn.oracles.oracle import Answer, Assumptions, Count, NoisePlacement, Oracle, Question
 from taciturn.oracles.sampling import Sampling
 from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum
 from taciturn.privacy import Adjacency, Norm, SensitivityBound

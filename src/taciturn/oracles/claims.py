@@ -109,8 +109,7 @@ def coefficients(
     def one(margin: Array, target: Array) -> Array:
         return loss.coefficient(margin[None], target[None])[0]
 
-    shapes = (jax.ShapeDtypeStruct(part.shape[1:], part.dtype) for part in (margins, targets))
-    traced = jax.make_jaxpr(one)(*shapes)
+    traced = jax.make_jaxpr(one)(*jax.eval_shape(lambda: (margins[0], targets[0])))
     _check_arithmetic(type(loss), traced.jaxpr)
 
     def of_record(record: tuple[Array, Array]) -> Array:

@@ -15,8 +15,15 @@ from jaxtyping import Float, Int
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import Answer, Assumptions, Count, Point, Question
-from taciturn.oracles.placement import Centre, ObjectiveNoise
+from taciturn.oracles.oracle import (
+    Answer,
+    Assumptions,
+    Centre,
+    Count,
+    ObjectiveNoise,
+    Point,
+    Question,
+)
 from taciturn.oracles.sums import ROUNDING
 from taciturn.problems import Problem, Shard, WholeSpace
 from taciturn.spec import Spec

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from taciturn.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
 from taciturn.problems import Shard
 from taciturn.problems.grid import gathering_slack
 from taciturn.spec import Spec
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Array, HostArray
 
 # random words of 64 bits: from a cryptographic stream in a private run
 Words: TypeAlias = UInt64[Array, "W"]
@@ -226,12 +226,11 @@ class Sampling(eqx.Module):
     def slots(self, rows: int) -> int:
         """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
         del rows
-        return 0
+        return self.size or 0
 
     def words(self, rows: int) -> int:
         """Return how many random words of 64 bits a batch of so many rows takes; 0 for none."""
-        del rows
-        return 0
+        return 2 * self.slots(rows)
 
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         """Return a batch of so many rows, `count` of them records; None for all of them.
@@ -242,9 +241,14 @@ class Sampling(eqx.Module):
         del words, rows, count
         return None
 
+    def piece_size(self, rows: int, slots: int) -> int:
+        """Return how many slots of a batch are read at a time."""
+        del rows
+        return slots
+
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return the public number that a sum over a batch is divided by; here m_i."""
-        return count
+        """Return the public number that a sum over a batch is divided by: q m_i, b, or m_i."""
+        return count if self.size is None else self.size + 0 * count
 
     def check(self, spec: Spec, adjacency: Adjacency) -> None:
         """Raise `InputError` unless an accountant of such batches is known for these terms."""
@@ -258,23 +262,10 @@ class Sampling(eqx.Module):
         counts = np.asarray(spec.counts, np.float64)
         return np.asarray(self.expected_size(counts) / counts)
 
-    @final
     def slack(self, spec: Spec) -> float:
         """Return what gathering rows may add to the bound of a sum, over that bound."""
         rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
         return gathering_slack(rows, self.slots(rows), outputs)
-
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the records of one batch."""
-        rows = shard.mask.shape[-1]
-        words = jax.random.bits(key, (self.words(rows),), jnp.uint64)
-        drawn = self.draw(words, rows, jnp.sum(shard.mask))
-        return shard if drawn is None else gathered(shard, drawn)
-
-    def piece_size(self, rows: int, slots: int) -> int:
-        """Return how many slots of a batch are read at a time."""
-        expected = self.rate * rows
-        return min(slots, math.ceil(_SLOTS * expected + math.sqrt(expected)))
 
     def answer(
         self, exact: Exact, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
@@ -349,8 +340,12 @@ class PoissonBatches(Sampling):
         return filled_up(drawn, self.piece_size(rows, self.slots(rows)))
 
     @override
+    def piece_size(self, rows: int, slots: int) -> int:
+        expected = self.probability * rows
+        return min(slots, math.ceil(_SLOTS * expected + math.sqrt(expected)))
+
+    @override
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return q m_i."""
         return self.probability * count
 
     @override
@@ -390,28 +385,11 @@ class FixedSizeBatches(Sampling):
         return None if self.batch_size == self.records else self.batch_size
 
     @override
-    def slots(self, rows: int) -> int:
-        return self.size or 0
-
-    @override
-    def words(self, rows: int) -> int:
-        return 2 * (self.size or 0)
-
-    @override
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         if self.size is None:
             return None
         places = distinct(words, self.batch_size, count)
         return Drawn(places, jnp.ones(self.batch_size, bool))
-
-    @override
-    def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return b, or m_i where nothing is drawn."""
-        return 1.0 * count if self.size is None else self.batch_size + 0 * count
-
-    @override
-    def piece_size(self, rows: int, slots: int) -> int:
-        return slots
 
     @override
     def check(self, spec: Spec, adjacency: Adjacency) -> None:

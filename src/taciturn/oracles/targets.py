@@ -23,7 +23,7 @@ import equinox as eqx
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.oracles.oracle import Answer, Assumptions, AtStep, Count, Point, Question
+from taciturn.oracles.oracle import Answer, Assumptions, Count, Point, Question
 from taciturn.problems import Shard, Squared, clip_coefficient
 from taciturn.spec import Spec
 
@@ -107,7 +107,7 @@ class Targets(TargetQuestion):
         return (self.records,)
 
     @override
-    def private_part(self, shard: Shard, count: Count, query: AtStep | object) -> Answer:
+    def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return y, at the step of the query if there are steps."""
         held = shard.targets * shard.mask
         return held.reshape(self.steps, self.records)[query.step] if self.steps else held
