@@ -134,11 +134,6 @@ class Recentred(Question):
         return math.hypot(1.0, self.constant)
 
     @property
-    def sums_records(self) -> bool:  # type: ignore[override] # of the inner question, not a class
-        """Whether answers are sums over records: as for the inner question."""
-        return self.inner.sums_records
-
-    @property
     def holds_for_any_loss(self) -> bool:  # type: ignore[override]
         """Whether the bound rests on no property of the loss: as for the inner question."""
         return isinstance(self.inner, Question) and self.inner.holds_for_any_loss

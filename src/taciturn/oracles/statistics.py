@@ -37,15 +37,12 @@ class Statistics(Question):
     `target_bound` is Y; larger targets are clipped.
     """
 
+    assumptions: ClassVar[Assumptions] = Assumptions(Squared())
+
     target_bound: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         checks.positive("target_bound", self.target_bound)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        """The squared loss."""
-        return Assumptions(Squared())
 
     @override
     def exact(self, shard: Shard, count: Count, query: object) -> Float[Array, "S"]:

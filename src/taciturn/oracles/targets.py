@@ -54,15 +54,12 @@ class TargetGradient(TargetQuestion):
     `target_bound`: Y, a public bound on |y|; larger targets are clipped.
     """
 
+    assumptions: ClassVar[Assumptions] = Assumptions(Squared())
+
     target_bound: float = eqx.field(static=True, default=1e4)
 
     def __check_init__(self) -> None:
         checks.positive("target_bound", self.target_bound)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        """The squared loss."""
-        return Assumptions(Squared())
 
     @override
     def private_part(self, shard: Shard, count: Count, query: Point) -> Answer:
@@ -127,15 +124,12 @@ class Residual(TargetQuestion):
     `records`: M, the padded number of records of an agent.
     """
 
+    assumptions: ClassVar[Assumptions] = Assumptions(Squared())
+
     records: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         checks.at_least("records", self.records, 1)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        """The squared loss."""
-        return Assumptions(Squared())
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
