@@ -4,6 +4,7 @@ import dataclasses
 import math
 import sys
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -422,6 +423,27 @@ def test_what_is_not_finite_counts_as_zero_for_that_record_alone(name):
     answer = ANY_LOSS[name](NoNumber()).exact(shard, jnp.asarray(12.0), query)
     assert np.all(np.isfinite(answer))
     assert np.any(np.asarray(answer) != 0)
+
+
+class Wavers(OwnLoss):
+    """Planted fault: a Lipschitz constant that grows once a plan was made."""
+
+    readings: ClassVar[list[int]] = []
+
+    @property
+    def lipschitz(self):
+        self.readings.append(1)
+        return 1e-3 if len(self.readings) <= 1 else 1e3
+
+
+@pytest.mark.parametrize("name", [name for name in ANY_LOSS if name != "difference"])
+def test_a_constant_of_a_loss_is_read_once(name):
+    Wavers.readings.clear()
+    oracle = ANY_LOSS[name](Wavers())
+    facts = oracle.facts(public_facts(PROBLEM, make_shards(), clip=1.0))
+    gradient = getattr(oracle, "gradient", getattr(oracle, "inner", oracle))
+    assert gradient.loss.lipschitz == 1e3
+    assert facts["coefficient"] == gradient.coefficient_bound == 1e-3
 
 
 class Jumps(OwnLoss):

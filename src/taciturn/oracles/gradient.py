@@ -60,7 +60,8 @@ class Gradient(Question):
     Attributes
     ----------
     clip
-        Public bound on the norm of the coefficient; infinity leaves it as it is.
+        Public bound on the norm of the coefficient; infinity leaves it as it is. Kept as
+        min(lipschitz, clip).
     sampling
         Which records take part.
     spread
@@ -77,6 +78,10 @@ class Gradient(Question):
     spread: float | None = eqx.field(static=True, default=None, kw_only=True)
     relative_multiplier: float = eqx.field(static=True, default=1.0, kw_only=True)
 
+    def __post_init__(self) -> None:
+        # read once: what is enforced is what the bound follows from, whatever a loss says later
+        self.clip = min(self.clip, self.loss.lipschitz)
+
     def __check_init__(self) -> None:
         if self.spread is None:
             return
@@ -87,25 +92,21 @@ class Gradient(Question):
                 f"the difference of gradients is asked of losses with one margin, not of "
                 f"{type(self.loss).__name__}"
             )
-        if math.isfinite(self._each) and self.spread < LEAST_SPREAD * self._each:
+        if math.isfinite(self.clip) and self.spread < LEAST_SPREAD * self.clip:
             raise InputError(
-                f"spread is {self.spread:g}, below 2^-20 of the coefficient bound {self._each:g}: "
+                f"spread is {self.spread:g}, below 2^-20 of the coefficient bound {self.clip:g}: "
                 "the last digits of a coefficient would count; raise spread, or lower clip"
             )
 
     @property
-    def _each(self) -> float:
-        return min(self.clip, self.loss.lipschitz)
-
-    @property
     def coefficient_bound(self) -> float:
         """C, the bound that is enforced on a record's coefficient, or on its change."""
-        return self._each if self.spread is None else min(self.spread, 2 * self._each)
+        return self.clip if self.spread is None else min(self.spread, 2 * self.clip)
 
     @property
     def assumptions(self) -> Assumptions:
         """The loss, and the bound on a coefficient at one point."""
-        return Assumptions(self.loss, self._each)
+        return Assumptions(self.loss, self.clip)
 
     def exact(self, shard: Shard, count: Count, query: Point | Pair) -> Answer:
         """Return the sum over the records divided by the expected number of them."""
@@ -113,7 +114,7 @@ class Gradient(Question):
 
         def coefficient(rows: Shard, point: Array) -> Array:
             at = margins(rows, point)
-            return coefficients(self.loss, at, rows.targets, self._each, alone=alone)
+            return coefficients(self.loss, at, rows.targets, self.clip, alone=alone)
 
         def summed(rows: Shard, x: Array, *anchor: Array) -> Answer:
             found = coefficient(rows, x)
@@ -129,7 +130,7 @@ class Gradient(Question):
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return those of a mean: C, R, and what gathering adds."""
         # the change of a coefficient that nothing bounds has digits beyond those of the spread
-        coefficient = self.coefficient_bound if math.isfinite(self._each) else math.inf
+        coefficient = self.coefficient_bound if math.isfinite(self.clip) else math.inf
         found = {"kind": "mean", "coefficient": coefficient, "row": spec.record_norm}
         slack = self.sampling.slack(spec)
         return found | ({"widened": slack} if slack else {})

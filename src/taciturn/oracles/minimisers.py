@@ -73,6 +73,9 @@ class ProjectedStep(Question):
     problem: Problem
     clip: float = eqx.field(static=True)
 
+    def __post_init__(self) -> None:
+        self.clip = min(self.clip, self.problem.loss.lipschitz)  # read once, as by `Gradient`
+
     @property
     def gradient(self) -> Gradient:
         """The question about the gradient of the step."""
@@ -114,7 +117,7 @@ class ProjectedStep(Question):
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return those of the gradient, widened for rounding."""
-        return {**self.gradient.facts(spec), "widened": ROUNDING}
+        return {**self.gradient.facts(spec), "coefficient": self.clip, "widened": ROUNDING}
 
 
 def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
