@@ -14,7 +14,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from conftest import make_shards, make_terms
+from conftest import batch_of, make_shards, make_terms
 from taciturn.algorithms import (
     SADMM,
     VRADMM,
@@ -67,7 +67,8 @@ def big_shard(records=4000):
 def test_a_gathered_batch_holds_every_record_as_often_as_the_rate_says():
     shard, rate, draws = big_shard(), 0.004, 4000
     keys = jax.random.split(jax.random.key(0), draws)
-    batches = jax.jit(jax.vmap(lambda key: PoissonBatches(rate).batch(shard, key)))(keys)
+    oracle = MinibatchGradient(Squared(), 1.0, rate)
+    batches = jax.jit(jax.vmap(lambda key: batch_of(oracle, shard, key)))(keys)
     assert batches.features.shape[1] < 200  # gathered: far fewer rows than records
     sizes = np.asarray(jnp.sum(batches.mask, axis=1))
     assert abs(np.mean(sizes) - 16) < 4 * math.sqrt(16 / draws)
@@ -115,7 +116,7 @@ def worst(oracle, relation):
         key = jax.random.key(trial)
         answers = [
             oracle.exact(
-                oracle.sampling.batch(shards.shard(0), key),
+                batch_of(oracle, shards.shard(0), key),
                 jnp.asarray(shards.counts[0], float),
                 query,
             )
