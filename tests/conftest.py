@@ -17,6 +17,7 @@ from taciturn.engine import Live, Rival, compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError
 from taciturn.oracles import Gradient
+from taciturn.oracles.sampling import gathered
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
     L2,
@@ -42,6 +43,14 @@ def bounds_of_ill(source="public", ignore=(), **columns):
     sections = {"target": 'name = "ill"\nvalues = ["no", "yes"]'}
     sections |= {f"columns.{name}": said for name, said in columns.items()}
     return "\n".join([*top, *(f"[{name}]\n{said}" for name, said in sections.items())]) + "\n"
+
+
+def batch_of(oracle, shard, key):
+    """Return the records of one batch of an oracle."""
+    rows = shard.mask.shape[-1]
+    words = jax.random.bits(key, (oracle.sampling.words(rows),), jax.numpy.uint64)
+    drawn = oracle.sampling.draw(words, rows, jax.numpy.sum(shard.mask))
+    return shard if drawn is None else gathered(shard, drawn)
 
 
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):

@@ -42,8 +42,6 @@ from taciturn.oracles import (
     Recentred,
     Residual,
     RowMean,
-    Sampling,
-    Snapshot,
     Statistics,
     Step,
     TargetGradient,
@@ -362,32 +360,12 @@ class _GivenBatches(PoissonBatches):
         return self.drawn
 
 
-class _GradientOn(MinibatchGradient):
-    drawn: Drawn = eqx.field(kw_only=True)
-
-    @property
-    @override
-    def sampling(self) -> Sampling:
-        return _GivenBatches(self.rate, self.drawn)
-
-
-class _DifferenceOn(MinibatchDifference):
-    drawn: Drawn = eqx.field(kw_only=True)
-
-    @property
-    @override
-    def sampling(self) -> Sampling:
-        return _GivenBatches(self.rate, self.drawn)
-
-
 def on_batch(oracle: Oracle, drawn: Drawn) -> Oracle:
     """Return the oracle with a batch in place of those that it draws."""
-    if isinstance(oracle, MinibatchGradient):
-        return _GradientOn(oracle.loss, oracle.clip, oracle.rate, drawn=drawn)
     if isinstance(oracle, Recentred):
         return dataclasses.replace(oracle, inner=on_batch(oracle.inner, drawn))
-    assert isinstance(oracle, MinibatchDifference)
-    return _DifferenceOn(oracle.loss, oracle.clip, oracle.rate, spread=oracle.spread, drawn=drawn)
+    assert isinstance(oracle, Gradient)
+    return dataclasses.replace(oracle, sampling=_GivenBatches(oracle.sampling.rate, drawn))
 
 
 CLIP, RATE, RHO, TOL, CLASSES = 1.0, 0.5, 1.0, 1e-9, 10
@@ -405,7 +383,7 @@ ORACLES: dict[str, Callable[[int], Oracle]] = {
     "gradient, ten classes": lambda _: Gradient(MultinomialLogistic(CLASSES), 2.0),
     "mini-batch gradient": lambda _: MinibatchGradient(_LOSS, CLIP, RATE),
     "mini-batch difference": lambda _: MinibatchDifference(_LOSS, CLIP, RATE, spread=2 * CLIP),
-    "snapshot": lambda _: Snapshot(_LOSS, CLIP),
+    "snapshot": lambda _: Gradient(_LOSS, CLIP, relative_multiplier=2.0),
     "statistics": lambda _: Statistics(1.0),
     "row mean": lambda _: RowMean(),
     "centred gradient": lambda _: CentredGradient(Gradient(_LOSS, CLIP), 1.0, _KAPPA),
@@ -474,7 +452,7 @@ def subject_named(
 
 def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     """Return the function from two arrays to a question of the kind that the oracle takes."""
-    if isinstance(oracle, MinibatchDifference):
+    if isinstance(oracle, Gradient) and oracle.spread is not None:
         return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
     if isinstance(oracle, CentredGradient):
         return lambda x, centre: Around(Point(jnp.asarray(x)), jnp.asarray(centre))

@@ -13,7 +13,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from conftest import computed, drawn, make_shards, make_terms
+from conftest import batch_of, computed, drawn, make_shards, make_terms
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
 from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
@@ -21,7 +21,14 @@ from taciturn.engine.door import Live, Rival
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Gradient, MinibatchGradient, PerturbedStep, Point, ProximalStep
+from taciturn.oracles import (
+    Gradient,
+    MinibatchGradient,
+    PerturbedStep,
+    Point,
+    PoissonBatches,
+    ProximalStep,
+)
 from taciturn.privacy import (
     Adjacency,
     BoundedChange,
@@ -110,7 +117,7 @@ def test_amplification_pays_for_the_divisor_of_a_batch_and_for_little_more(shard
 def moved(oracle, first, second, key, x):
     answers = [
         oracle.exact(
-            oracle.sampling.batch(shards.shard(0), key),
+            batch_of(oracle, shards.shard(0), key),
             jnp.asarray(shards.counts[0], float),
             Point(jnp.asarray(x)),
         )
@@ -155,12 +162,12 @@ def test_no_neighbour_moves_a_batch_gradient_beyond_its_bound_and_some_reach_it(
 def test_dividing_by_the_size_of_the_batch_is_caught_by_the_same_search():
     """The planted fault: the batch's own size, at times 1, in place of the public q m."""
 
-    class OwnSize(MinibatchGradient):
+    class OwnSize(Gradient):
         def exact(self, shard, count, query):
             return Gradient(self.loss, self.clip).exact(shard, jnp.sum(shard.mask) + 1e-9, query)
 
     relation = ReplaceOne()
-    assert worst(OwnSize(Squared(), 2.0, 0.5), relation) > 1.9 * limit(
+    assert worst(OwnSize(Squared(), 2.0, PoissonBatches(0.5)), relation) > 1.9 * limit(
         MinibatchGradient(Squared(), 2.0, 0.5), relation
     )
 
@@ -168,7 +175,7 @@ def test_dividing_by_the_size_of_the_batch_is_caught_by_the_same_search():
 def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
     shards, oracle = make_shards(agents=1, records=20), MinibatchGradient(Logistic(), 1.0, RATE)
     keys = jax.random.split(jax.random.key(0), 4000)
-    masks = np.asarray(jax.vmap(lambda key: oracle.sampling.batch(shards.shard(0), key).mask)(keys))
+    masks = np.asarray(jax.vmap(lambda key: batch_of(oracle, shards.shard(0), key).mask)(keys))
     assert set(np.unique(masks)) == {0.0, 1.0}
     counts = masks.sum(0)
     low, high = stats.binom.ppf([1e-5, 1 - 1e-5], 4000, RATE)
@@ -183,7 +190,7 @@ def test_the_mean_over_batches_is_the_full_gradient():
     query = Point(jnp.array([0.3, -0.2, 0.5]))
 
     def one(key):
-        return oracle.exact(oracle.sampling.batch(shards.shard(0), key), jnp.asarray(20.0), query)
+        return oracle.exact(batch_of(oracle, shards.shard(0), key), jnp.asarray(20.0), query)
 
     answers = np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(0), 20_000)))
     truth = Gradient(Logistic(), 1.0).exact(shards.shard(0), jnp.asarray(20.0), query)
@@ -199,7 +206,7 @@ def test_padding_is_never_drawn():
         record_norm=1.0, precision="float64", enforce="clip",
     )  # fmt: skip
     oracle = MinibatchGradient(Logistic(), 1.0, 0.99)
-    batch = oracle.sampling.batch(shards.shard(0), jax.random.key(0))
+    batch = batch_of(oracle, shards.shard(0), jax.random.key(0))
     assert np.all(np.asarray(batch.mask[3:]) == 0)
 
 
@@ -383,6 +390,6 @@ def test_a_name_stands_for_a_method_and_its_question():
     ((oracle,), *others) = (
         METHODS[name].build(setting).oracles for name in ("dp-sgd", "dp-admm", "pvp", "dvp")
     )
-    assert isinstance(oracle, MinibatchGradient)
+    assert isinstance(oracle.sampling, PoissonBatches)
     assert oracle.sampling.rate == 0.2
     assert [type(one) for (one,) in others] == [Gradient, ProximalStep, PerturbedStep]

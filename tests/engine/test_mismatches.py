@@ -33,7 +33,6 @@ from taciturn.oracles import (
     ProjectedStep,
     ProximalStep,
     Residual,
-    Snapshot,
     Statistics,
     TargetGradient,
 )
@@ -123,7 +122,7 @@ def test_without_an_aggregator_the_losses_are_compared_too():
     ("oracle", "algorithm"),
     [
         (Gradient(Logistic(), 0.5), None),
-        (Snapshot(Logistic(), 0.5), None),
+        (Gradient(Logistic(), 0.5, relative_multiplier=2.0), None),
         (MinibatchGradient(Logistic(), 0.5, 0.5), None),
         (
             MinibatchDifference(Logistic(), 0.5, 0.5, spread=0.5),

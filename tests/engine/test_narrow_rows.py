@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_mesh import planned
 
-from conftest import make_shards
+from conftest import batch_of, make_shards
 from taciturn.engine import run, running
 from taciturn.engine.running import opened
 from taciturn.oracles import (
@@ -20,7 +20,6 @@ from taciturn.oracles import (
     Point,
     ProximalStep,
     Recentred,
-    Snapshot,
     Statistics,
     sums,
 )
@@ -40,7 +39,7 @@ from taciturn.problems.grid import Grid, on_grid, row_digits
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (
     Gradient(Squared(), 0.5),
-    Snapshot(Squared(), 0.5),
+    Gradient(Squared(), 0.5, relative_multiplier=2.0),
     MinibatchGradient(Squared(), 0.5, 0.1),
     MinibatchDifference(Squared(), 0.5, 0.1, spread=0.5),
     MinibatchDifference(Squared(), 0.5, 1.0, spread=0.5),
@@ -81,7 +80,7 @@ def answers(oracle, *, narrow, queries=0, shards=None):
     shard = for_exact_sums(shards or packed(), narrow=narrow)
     assert shard.narrow is narrow
     x = points() if queries == 0 else points()[0]
-    asked = Pair(x, x / 2) if isinstance(oracle, MinibatchDifference) else Point(x)
+    asked = Pair(x, x / 2) if oracle.spread is not None else Point(x)
     counts = jnp.full(AGENTS, float(shard.mask.shape[-1]))
     exact = jax.jit(jax.vmap(oracle.exact, in_axes=(0, 0, queries)))
     return np.asarray(exact(shard, counts, asked))
@@ -111,7 +110,7 @@ def test_a_batch_of_narrow_rows_has_the_bits_of_wide_ones():
             shard = jax.tree.map(
                 lambda leaf: leaf[0], for_exact_sums(packed(400), slots=200, narrow=narrow)
             )
-            batch = oracle.sampling.batch(shard, jax.random.key(3))
+            batch = batch_of(oracle, shard, jax.random.key(3))
             assert batch.features.dtype == jnp.float64
             point = points()[0]
             query = Pair(point, point / 2) if oracle is NARROW[3] else Point(point)

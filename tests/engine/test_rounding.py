@@ -14,7 +14,7 @@ from taciturn.engine import behind_the_door, run
 from taciturn.engine.door import two_to
 from taciturn.engine.planning import plan
 from taciturn.errors import PrivacyError
-from taciturn.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, gradient
+from taciturn.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, minimisers
 from taciturn.privacy import Adjacency, ReplaceOne
 from taciturn.problems import (
     L2,
@@ -207,7 +207,7 @@ LARGE = [*(k * 10.0**n for n in (14, 15, 16) for k in (1, 2, 3, 5))]
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_at_large_queries_a_step_without_that_rule_exceeds_its_bound(name, monkeypatch):
     """The planted fault: no query is too large for the rounding of double precision."""
-    monkeypatch.setattr(gradient, "LARGEST", 1e60)
+    monkeypatch.setattr(minimisers, "LARGEST", 1e60)
     assert np.all(most_moved(name, LARGE) <= 1)  # the number of records limits queries as well
     assert np.any(most_moved(name, LARGE, on_grid=False) > 1)
 

@@ -13,7 +13,7 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Drawn, MinibatchGradient, Oracle, PoissonBatches
+from taciturn.oracles import Drawn, Gradient, MinibatchGradient, Oracle, PoissonBatches
 from taciturn.privacy import (
     Adjacency,
     GaussianAnswer,
@@ -41,7 +41,7 @@ class NoBatches(PoissonBatches):
 class Wraps(Oracle):
     """A question that is another one's, to plant faults in."""
 
-    inner: MinibatchGradient
+    inner: Gradient
 
     @property
     def exact_on_machine(self):
@@ -63,7 +63,7 @@ class NoBatch(Wraps):
 
     @property
     def sampling(self):
-        return NoBatches(self.inner.rate)
+        return NoBatches(self.inner.sampling.rate)
 
 
 class OneSided(Wraps):
@@ -98,7 +98,7 @@ REPLACED, ZEROED = (Adjacency(relation, "record") for relation in (ReplaceOne(),
 
 def test_a_rate_without_a_batch_is_refused():
     checked(sampling(), REPLACED)
-    with pytest.raises(InputError, match="otherwise than they are accounted for"):
+    with pytest.raises(InputError, match="batches of its own"):
         checked(NoBatch(sampling()), REPLACED)
     checked(Wraps(sampling()), REPLACED)
 

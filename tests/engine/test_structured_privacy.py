@@ -14,7 +14,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from conftest import computed, drawn, make_shards, make_terms
+from conftest import batch_of, computed, drawn, make_shards, make_terms
 from taciturn.algorithms import (
     SADMM,
     VRADMM,
@@ -66,7 +66,8 @@ def big_shard(records=4000):
 def test_a_gathered_batch_holds_every_record_as_often_as_the_rate_says():
     shard, rate, draws = big_shard(), 0.004, 4000
     keys = jax.random.split(jax.random.key(0), draws)
-    batches = jax.jit(jax.vmap(lambda key: PoissonBatches(rate).batch(shard, key)))(keys)
+    oracle = MinibatchGradient(Squared(), 1.0, rate)
+    batches = jax.jit(jax.vmap(lambda key: batch_of(oracle, shard, key)))(keys)
     assert batches.features.shape[1] < 200  # gathered: far fewer rows than records
     sizes = np.asarray(jnp.sum(batches.mask, axis=1))
     assert abs(np.mean(sizes) - 16) < 4 * math.sqrt(16 / draws)
@@ -114,7 +115,7 @@ def worst(oracle, relation):
         key = jax.random.key(trial)
         answers = [
             oracle.exact(
-                oracle.sampling.batch(shards.shard(0), key),
+                batch_of(oracle, shards.shard(0), key),
                 jnp.asarray(shards.counts[0], float),
                 query,
             )
@@ -143,15 +144,17 @@ def test_no_neighbour_moves_a_difference_beyond_its_bound_and_some_reach_it(rela
 
 
 def test_a_difference_that_clips_each_gradient_only_is_caught_by_the_same_search():
-    class Unclipped(MinibatchDifference):
+    class Unclipped(Gradient):
         def exact(self, shard, count, query):
             parts = [Gradient(self.loss, self.clip).exact(shard, count, Point(x)) for x in query]
-            return (parts[0] - parts[1]) / self.rate
+            return (parts[0] - parts[1]) / self.sampling.rate
 
     most = limit(
         MinibatchDifference(Squared(), 2.0, 0.5, spread=1.0), Adjacency(ReplaceOne(), "record")
     )
-    assert worst(Unclipped(Squared(), 2.0, 0.5, spread=1.0), ReplaceOne()) > 2 * most
+    assert (
+        worst(Unclipped(Squared(), 2.0, PoissonBatches(0.5), spread=1.0), ReplaceOne()) > 2 * most
+    )
 
 
 def test_sampling_that_does_not_match_the_accounting_is_refused():

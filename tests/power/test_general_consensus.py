@@ -1,5 +1,6 @@
 """General-form consensus: agents of different dimensions, and consensus on everything."""
 
+import dataclasses
 import itertools
 import math
 
@@ -197,8 +198,10 @@ def test_a_moved_feature_moves_the_gradient_beyond_the_bound_of_a_moved_target()
 class Forgetful(TargetGradient):
     """Planted fault: the length of the rows is left out, as published."""
 
-    def _change(self, spec, norm):
-        return 1.0, "as published"
+    def bound(self, spec, adjacency, *, norm):
+        honest = super().bound(spec, adjacency, norm=norm)
+        moved = adjacency.relation.beta * adjacency.changed(spec.counts)
+        return dataclasses.replace(honest, value=moved[:, None, None])
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])

@@ -13,7 +13,7 @@ from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.door import Private
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import TargetsAt
+from taciturn.oracles import Targets
 from taciturn_power import bundled_case, chosen_zones, network
 from taciturn_power.delivery import folder_texts
 from taciturn_power.dispatch import asking as asking_room
@@ -103,7 +103,7 @@ def test_replay_of_the_day_keeps_its_bounds_and_the_steps_together_saturate_the_
     assert seen.realised_mu == pytest.approx(planned.certificate.mu, rel=1e-6)
 
 
-class TwoAtOnce(TargetsAt):
+class TwoAtOnce(Targets):
     """Planted fault: an answer about one step tells of the step before, too."""
 
     def private_part(self, shard, count, query):
@@ -203,9 +203,9 @@ def test_a_relation_says_that_every_step_moves(fourteen):
 
 def test_targets_that_cannot_lie_evenly_count_as_standing_in_one_step(fourteen):
     spec = planned_of(fourteen).spec
-    bound = TargetsAt(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 2 * STEPS), norm="l2")
+    bound = Targets(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 2 * STEPS), norm="l2")
     np.testing.assert_allclose(bound.value, math.sqrt(2) * BETA)
-    bound = TargetsAt(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 7), norm="l2")
+    bound = Targets(10, STEPS).bound(spec, hidden_adjacency("demand", BETA, 7), norm="l2")
     np.testing.assert_allclose(bound.value, math.sqrt(7) * BETA)
 
 

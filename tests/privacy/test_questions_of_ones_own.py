@@ -3,31 +3,46 @@
 import dataclasses
 import math
 import sys
+from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.custom_batching import custom_vmap
+from tests.attacks.subjects import AskOnce
 
 from conftest import make_shards, make_terms
-from taciturn.algorithms import NoisyGradient
+from taciturn.algorithms import LinearisedADMM, NoisyGradient
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
 from taciturn.engine.credit import certificate_of
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
+    KINDS,
+    Around,
     CentredGradient,
     ClippedErrors,
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
     Oracle,
+    Pair,
+    Point,
+    ProjectedStep,
     ProximalStep,
+    Question,
+    Recentred,
+    Step,
     Tally,
     TargetGradient,
     TargetQuestion,
+    bound_of,
 )
+from taciturn.oracles.claims import coefficients, from_library
 from taciturn.privacy import (
     Gaussian,
     Laplace,
@@ -86,6 +101,8 @@ class Beside(Mean):
 
 class Shared(Mean):
     """Planted fault: three numbers, of which it says that they are one, under one noise."""
+
+    exact_on_machine = True
 
     def answer_shape(self, model_shape):
         return (1,)
@@ -169,7 +186,7 @@ class Doubled(TargetQuestion):
 
 
 def test_a_question_about_targets_says_how_far_one_of_them_moves_its_answer():
-    with pytest.raises(TypeError, match="_change"):
+    with pytest.raises(TypeError, match="facts"):
         Doubled()
 
 
@@ -206,7 +223,6 @@ CLAIMED = [
     (Mean(), "Mean"),
     (Mine(Squared(), 1.0), "Mine"),
     (Anew(Squared(), 1.0), "Anew"),
-    (MinibatchGradient(OwnLoss(), 1.0, 0.5), "OwnLoss"),
     (ProximalStep(Problem(OwnLoss(), L2(0.1), WholeSpace()), 1.0, 0.5, 1.0), "OwnLoss"),
 ]
 
@@ -256,8 +272,8 @@ def test_an_oracle_states_whether_it_is_exact_on_the_machine():
         Silent()
 
 
-def test_what_the_library_states_does_not_hold_for_an_answer_that_is_computed_anew():
-    assert Mine(Squared(), 1.0).holds_on_machine()
+def test_what_the_library_states_does_not_hold_for_a_subclass_that_states_nothing():
+    assert not Mine(Squared(), 1.0).holds_on_machine()
     assert not Anew(Squared(), 1.0).holds_on_machine()
     made = planned(Anew(Squared(), 1.0))
     with pytest.raises(PrivacyError, match="rounding"):
@@ -269,26 +285,187 @@ def test_what_the_library_states_does_not_hold_for_an_answer_that_is_computed_an
     "oracle",
     [
         MinibatchGradient(Squared(), 1.0, 0.5),
-        MinibatchDifference(Squared(), 1.0, 0.5, spread=1.0),
         CentredGradient(Gradient(Squared(), 1.0), 1.0, 0.5),
         Tally(2),
         ClippedErrors(),
     ],
     ids=lambda oracle: type(oracle).__name__,
 )
-def test_a_subclass_that_changes_nothing_is_as_exact_as_the_question_of_the_library(oracle):
-    kind = type(oracle)
-    same = type(kind)("Same", (kind,), {"__module__": __name__})
-    anew = type(kind)("Anew", (kind,), {"__module__": __name__, "exact": Anew.exact})
+def test_a_subclass_states_itself_whether_it_is_exact_and_is_somebody_elses_all_the_same(oracle):
+    kind, inside = type(oracle), {"__module__": __name__}
+    silent = type(kind)("Silent", (kind,), inside)
+    stating = type(kind)("Stating", (kind,), {**inside, "exact_on_machine": True})
     fields = {one.name: getattr(oracle, one.name) for one in dataclasses.fields(oracle)}
     assert oracle.holds_on_machine()
-    assert same(**fields).holds_on_machine()
-    assert not anew(**fields).holds_on_machine()
+    assert not silent(**fields).holds_on_machine()
+    assert stating(**fields).holds_on_machine()
+    assert stating(**fields).claims() == (f"{__name__}:Stating",)
 
 
-def test_the_gradient_of_a_loss_of_ones_own_needs_no_word_because_records_are_mapped_one_by_one():
+def test_the_list_of_the_librarys_questions_is_closed():
+    assert all(from_library(kind) for kind in KINDS)
+    rooms = [sys.modules[kind.__module__] for kind in KINDS]
+    found = {
+        kind
+        for room in rooms
+        for kind in vars(room).values()
+        if isinstance(kind, type) and issubclass(kind, Question) and not kind.__abstractmethods__
+    }
+    assert found == set(KINDS)
+    assert Mine not in KINDS
+
+
+@pytest.mark.parametrize("oracle", LIBRARY, ids=lambda oracle: type(oracle).__name__)
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_noise_is_scaled_by_what_the_certificate_states(oracle, norm):
+    spec = public_facts(PROBLEM, make_shards(), clip=1.0)
+    adjacency = make_terms(relation=TargetChange(1.0)).adjacency
+    stated = bound_of(oracle.stated(spec), spec, adjacency, norm, oracle.sampling)
+    bound = oracle.bound(spec, adjacency, norm=norm)
+    np.testing.assert_array_equal(stated.value, bound.value)
+    assert stated.derivation == bound.derivation
+
+
+def test_facts_of_somebody_elses_question_have_no_bound_here():
+    spec = public_facts(PROBLEM, make_shards(), clip=1.0)
+    with pytest.raises(InputError, match="define `bound`"):
+        bound_of(Mean().stated(spec), spec, make_terms().adjacency, "l2")
+
+
+ANY_LOSS = {
+    "gradient": lambda loss: Gradient(loss, 1.0),
+    "batch": lambda loss: MinibatchGradient(loss, 1.0, 0.5),
+    "fixed batch": lambda loss: MinibatchGradient(loss, 1.0, 0.5, records=12),
+    "around a centre": lambda loss: Recentred(Gradient(loss, 1.0), 1.0, 0.5),
+    "centred gradient": lambda loss: CentredGradient(Gradient(loss, 1.0), 1.0, 0.5),
+    "difference": lambda loss: MinibatchDifference(loss, 1.0, 0.5, spread=1.0),
+    "projected step": lambda loss: ProjectedStep(problem_of(loss), 1.0),
+}
+
+
+def problem_of(loss):
+    return Problem(loss, NoRegulariser(), WholeSpace())
+
+
+@pytest.mark.parametrize("name", ANY_LOSS)
+def test_a_loss_may_be_anybodys_code_where_the_question_enforces_what_its_bound_needs(name):
+    assert ANY_LOSS[name](OwnLoss()).claims() == ()
+
+
+class Calls(OwnLoss):
+    """Planted fault: a host function sees every record, and may remember them."""
+
+    def coefficient(self, margins, targets):
+        seen = jax.ShapeDtypeStruct(margins.shape, margins.dtype)
+        return jax.pure_callback(lambda z: z, seen, margins, vmap_method="expand_dims")
+
+
+class Prints(OwnLoss):
+    """Planted fault: tells of a record."""
+
+    def coefficient(self, margins, targets):
+        jax.debug.print("{}", targets)
+        return margins - targets
+
+
+class ByLane(OwnLoss):
+    """Planted fault: how it is mapped over records is its own business."""
+
+    def coefficient(self, margins, targets):
+        together = custom_vmap(lambda y: y)
+        together.def_vmap(lambda size, mapped, y: (jnp.broadcast_to(jnp.sum(y), y.shape), True))
+        return margins - together(targets)
+
+
+class Loops(OwnLoss):
+    """Planted fault: the call to the host stands in a loop."""
+
+    def coefficient(self, margins, targets):
+        return jax.lax.fori_loop(0, 2, lambda _, z: Calls().coefficient(z, targets), margins)
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops())),
+        *((Calls(), name) for name in ("batch", "difference", "projected step")),
+    ],
+)
+def test_a_loss_that_does_more_than_arithmetic_is_refused_before_a_record_is_read(loss, name):
+    if name == "difference":
+        algorithm = AskOnce(problem_of(loss), Pair(jnp.zeros(3), jnp.zeros(3)), (3,))
+    elif name == "projected step":
+        algorithm = LinearisedADMM(problem_of(loss), arm="output")
+    else:
+        algorithm = NoisyGradient(problem_of(loss))
+    facts = public_facts(problem_of(loss), make_shards(), clip=1.0)
+    with pytest.raises(InputError, match="depend on other records"):
+        plan(facts, algorithm, (ANY_LOSS[name](loss),), make_terms(), rounds=3, precision="float64")
+
+
+class NoNumber(OwnLoss):
+    """Planted fault: one target makes all sums no number."""
+
+    def coefficient(self, margins, targets):
+        return jnp.where(targets > 0, jnp.nan, margins - targets)
+
+
+@pytest.mark.parametrize("name", ANY_LOSS)
+def test_what_is_not_finite_counts_as_zero_for_that_record_alone(name):
+    shard = make_shards().shard(0)
+    zero = jnp.zeros(3)
+    query = {
+        "difference": Pair(zero, zero + 0.1),
+        "projected step": Step(zero, zero, jnp.ones(()), jnp.ones(())),
+    }.get(name, Point(zero))
+    if "centre" in name:
+        query = Around(query, zero)
+    answer = ANY_LOSS[name](NoNumber()).exact(shard, jnp.asarray(12.0), query)
+    assert np.all(np.isfinite(answer))
+    assert np.any(np.asarray(answer) != 0)
+
+
+class Wavers(OwnLoss):
+    """Planted fault: a Lipschitz constant that grows once a plan was made."""
+
+    readings: ClassVar[list[int]] = []
+
+    @property
+    def lipschitz(self):
+        self.readings.append(1)
+        return 1e-3 if len(self.readings) <= 1 else 1e3
+
+
+@pytest.mark.parametrize("name", [name for name in ANY_LOSS if name != "difference"])
+def test_a_constant_of_a_loss_is_read_once(name):
+    Wavers.readings.clear()
+    oracle = ANY_LOSS[name](Wavers())
+    facts = oracle.facts(public_facts(PROBLEM, make_shards(), clip=1.0))
+    gradient = getattr(oracle, "gradient", getattr(oracle, "inner", oracle))
+    assert gradient.loss.lipschitz == 1e3
+    assert facts["coefficient"] == gradient.coefficient_bound == 1e-3
+
+
+class Jumps(OwnLoss):
+    """A coefficient that last bits decide: vectorised code could round them by the slot."""
+
+    def coefficient(self, margins, targets):
+        return jnp.where(jnp.sin(jnp.exp(margins) * 2**40) > 0, 1.0, -1.0)
+
+
+def test_a_record_has_the_same_coefficient_in_every_slot_of_a_batch():
+    margins = jnp.asarray(np.random.default_rng(0).standard_normal(203))
+    alone = jax.jit(partial(coefficients, alone=True), static_argnums=(0, 3))
+    first = alone(Jumps(), margins, margins, 1.0)
+    for skip in (1, 2, 3):
+        later = alone(Jumps(), margins[skip:], margins[skip:], 1.0)
+        np.testing.assert_array_equal(later, first[skip:])
+
+
+@pytest.mark.parametrize("question", [ANY_LOSS["gradient"], ANY_LOSS["batch"]])
+def test_records_of_a_loss_of_ones_own_are_mapped_one_by_one(question):
     """A loss that sees all records at once would move every coefficient with one target."""
-    honest, faulty = (Gradient(OwnLoss(together), 1.0) for together in (False, True))
+    honest, faulty = (question(OwnLoss(together)) for together in (False, True))
     assert honest.claims() == faulty.claims() == ()
     shards = make_shards()
     runs = [

@@ -309,7 +309,7 @@ class TargetsOnce(StarAlgorithm):
 
 
 class TargetsByStep(TargetsOnce):
-    """`TargetsOnce` for every step (oracle `taciturn.oracles.TargetsAt`), gathered in rows.
+    """`TargetsOnce` for every step (`taciturn.oracles.Targets` with steps), gathered in rows.
 
     **Guarantee.** T rounds, one for each step, T questions, which compose; no answer depends on an
     earlier one. What is computed from the rows is post-processing.

@@ -301,15 +301,15 @@ def _vradmm(setting: Setting) -> Composition:
     loss, rate = setting.problem.loss, setting.number("sampling_rate")
     clip, inner = min(setting.clip, loss.lipschitz), _inner(rate)
     spread = clip if loss.start_coefficient is not None else 2 * clip
-    (batch, snapshot), noise = variance_reduction(
-        loss, clip=clip, spread=spread, rate=rate, inner=inner
+    questions, noise = variance_reduction(
+        loss, clip=clip, spread=spread, rate=rate, inner=inner, records=setting.records
     )
     structured, rule = structured_from(setting.problem), setting.step_rule
     kind = AcceleratedVRADMM if rule is None else partial(VRADMM, step_rule=rule)
     algorithm: Algorithm = kind(
         structured, setting.number("smoothing"), inner=inner, snapshot_noise=noise
     )
-    return Composition(algorithm, (dataclasses.replace(batch, records=setting.records), snapshot))
+    return Composition(algorithm, questions)
 
 
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)

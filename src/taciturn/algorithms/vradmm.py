@@ -28,7 +28,7 @@ from taciturn.algorithms.splitting import (
     least_norm,
 )
 from taciturn.errors import InputError
-from taciturn.oracles import MinibatchDifference, Pair, Snapshot
+from taciturn.oracles import Gradient, MinibatchDifference, Pair
 from taciturn.problems import Loss
 from taciturn.spec import Spec
 from taciturn.typing import HostArray, Vector
@@ -202,8 +202,14 @@ def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
 
 
 def variance_reduction(
-    loss: Loss, *, clip: float, spread: float, rate: float, inner: int
-) -> tuple[tuple[MinibatchDifference, Snapshot], float]:
+    loss: Loss,
+    *,
+    clip: float,
+    spread: float,
+    rate: float,
+    inner: int,
+    records: int | None = None,
+) -> tuple[tuple[Gradient, Gradient], float]:
     """Return VRADMM's two questions, and its `snapshot_noise`.
 
     Their multipliers z_d and z_s share the budget as z_s / z_d = sqrt(k / m) / q, k = spread / clip
@@ -219,8 +225,8 @@ def variance_reduction(
     share = spread / clip if np.isfinite(spread) and np.isfinite(clip) else 1.0
     relative = float(np.sqrt(share / inner)) / rate
     questions = (
-        MinibatchDifference(loss, clip, rate, spread=spread),
-        Snapshot(loss, clip, relative),
+        MinibatchDifference(loss, clip, rate, spread=spread, records=records),
+        Gradient(loss, clip, relative_multiplier=relative),
     )
     return questions, relative * rate / share
 

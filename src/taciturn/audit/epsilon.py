@@ -25,14 +25,7 @@ from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
 from taciturn.noise import Stream
-from taciturn.oracles import (
-    Drawn,
-    MinibatchGradient,
-    PerturbedStep,
-    PoissonBatches,
-    ProximalStep,
-    Words,
-)
+from taciturn.oracles import Drawn, Gradient, PerturbedStep, PoissonBatches, ProximalStep, Words
 from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
 from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
 from taciturn.proposal import NONE, Request, propose
@@ -214,15 +207,6 @@ class NoBatches(PoissonBatches):
         return Drawn(None, jnp.ones(rows, bool))
 
 
-class FullBatch(MinibatchGradient):
-    """Planted fault: claims the amplification of a batch and answers on all records."""
-
-    @property
-    @override
-    def sampling(self) -> NoBatches:
-        return NoBatches(self.rate)
-
-
 def epsilon_lower_bound(
     on_first: HostArray, on_second: HostArray, *, delta: float, threshold: float, confidence: float
 ) -> float:
@@ -316,7 +300,7 @@ def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: 
     """Return the first coordinate of every answer, `(runs, T)`."""
     program, oracles = plan.program, plan.program.oracles
     if fault is not None:
-        oracles = (FullBatch(Squared(), 1.0, oracles[0].sampling.rate),)
+        oracles = (Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
     private = behind_the_door(plan, shards)
     raw = Supply(program, Stream.seeded(seed), private.rows).repeated(runs)

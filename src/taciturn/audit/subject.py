@@ -297,7 +297,7 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | 
         return one, one / 2 + math.sqrt(3) / 2 * two
     inner = oracle.inner if isinstance(oracle, Recentred) else oracle
     gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
-    known = isinstance(gradient, Gradient) and gradient.coefficient_bound == 1
+    known = isinstance(gradient, Gradient) and (gradient.clip, gradient.spread) == (1, None)
     return (one, one) if known else None
 
 

@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
-from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import NEAREST
+from taciturn.oracles.claims import coefficients
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import AddedNoise, Assumptions, NoisePlacement, Oracle
+from taciturn.oracles.oracle import Answer, Assumptions, Count, NoisePlacement, Oracle, Question
 from taciturn.oracles.sampling import Sampling
-from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum, with_rounding
-from taciturn.privacy import Adjacency, Norm, SensitivityBound, mean_gradient_bound
-from taciturn.problems import Shard, clip_coefficient
+from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum
+from taciturn.privacy import Adjacency, Norm, SensitivityBound
+from taciturn.problems import Shard
 from taciturn.problems.grid import cut
 from taciturn.spec import Spec
 from taciturn.typing import Array, PyTree
@@ -45,38 +45,29 @@ class Around(NamedTuple):
     centre: Float[Array, "D"]
 
 
-class RowMean(Oracle):
+class RowMean(Question):
     """The mean of an agent's rows, in the first column of an answer of the model's shape.
 
     The query is ignored. Of several columns (`outputs`; None for a vector) the others are 0.
 
-    **Guarantee.** |x_j| <= R is enforced when shards are packed, so one record's term has norm at
-    most R / m_i; `mean_gradient_bound` derives the sensitivity from that. The sum is exact
-    (`taciturn.oracles.sums`).
+    **Guarantee.** |x_j| <= R is enforced when shards are packed: a `mean` with C = 1
+    (`taciturn.oracles.bounds.mean`). The sum is exact (`taciturn.oracles.sums`).
     """
-
-    exact_on_machine: ClassVar[bool] = True
 
     relative_multiplier: float = eqx.field(static=True, default=1.0)
     outputs: int | None = eqx.field(static=True, default=None)
 
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: object) -> Float[Array, "D *K"]:
+    def exact(self, shard: Shard, count: Count, query: object) -> Answer:
+        """Return the mean, and zeros beside it."""
         del query
-        ones = jnp.ones_like(shard.mask)
-        mean = record_sum(shard, ones, 1.0) / count
+        mean = record_sum(shard, jnp.ones_like(shard.mask), 1.0) / count
         if self.outputs is None:
             return mean
         return jnp.zeros((len(mean), self.outputs), mean.dtype).at[:, 0].set(mean)
 
-    @override
     def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return those of a mean: 1 and R."""
         return {"kind": "mean", "coefficient": 1.0, "row": spec.record_norm}
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        facts = dataclasses.replace(spec, gradient_bound=spec.record_norm)
-        return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
 
 
 def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
@@ -99,7 +90,7 @@ _DIGITS_AROUND = 23
 _SHRINK = 1 - 2.0**-48
 
 
-class Recentred(Oracle):
+class Recentred(Question):
     """Another question, asked of the rows around a centre.
 
     With the query (q, c), x without its last column, c limited to |c| <= R and n_j = max(|x_j - c|,
@@ -131,7 +122,7 @@ class Recentred(Oracle):
     def __check_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
         checks.not_negative("constant", self.constant)
-        if not isinstance(self.inner.noise, AddedNoise):
+        if not self.inner.noise.adds:
             raise InputError(
                 f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
                 "its law is derived for packed rows; leave the centre out, or use pvp"
@@ -143,38 +134,37 @@ class Recentred(Oracle):
         return math.hypot(1.0, self.constant)
 
     @property
-    def sums_records(self) -> bool:  # type: ignore[override] # of the inner question, not a class
-        """Whether answers are sums over records: as for the inner question."""
-        return self.inner.sums_records
+    def holds_for_any_loss(self) -> bool:  # type: ignore[override]
+        """Whether the bound rests on no property of the loss: as for the inner question."""
+        return isinstance(self.inner, Question) and self.inner.holds_for_any_loss
 
     @property
-    @override
+    def exact_on_machine(self) -> bool:  # type: ignore[override]
+        """Whether the inner question's bound holds for what is computed."""
+        return self.inner.holds_on_machine()
+
+    @property
     def assumptions(self) -> Assumptions:
         """Loss and rho of the inner question; the norm is that of packed rows."""
         inner = self.inner.assumptions
         return Assumptions(inner.loss, record_norm=self.record_norm, rho=inner.rho)
 
     @property
-    @override
-    def exact_on_machine(self) -> bool:
-        return self.inner.holds_on_machine()
-
-    @property
-    @override
     def sampling(self) -> Sampling:
+        """That of the inner question."""
         return self.inner.sampling
 
     @property
-    @override
     def noise(self) -> NoisePlacement:
+        """That of the inner question."""
         return self.inner.noise
 
-    @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return that of the inner question."""
         return self.inner.answer_shape(model_shape)
 
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "..."]:
+    def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
+        """Return the inner question's answer on the rows around the centre."""
         rows = self._rows(shard, usable_centre(query.centre, self.record_norm))
         grid = shard.grid and dataclasses.replace(shard.grid, record_norm=self.row_norm)
         around = dataclasses.replace(shard, features=rows, grid=grid)
@@ -190,12 +180,16 @@ class Recentred(Oracle):
         rows = jnp.where(shard.mask[:, None] > 0, cut(rows, self.row_norm, digits), 0)
         return rows.astype(shard.features.dtype)
 
-    @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        return self.inner.facts(around(spec, self.row_norm))
+        """Return those of the inner question on rows of the norm sqrt(1 + kappa^2)."""
+        if isinstance(self.inner, Question):
+            return self.inner.facts(around(spec, self.row_norm))
+        return {"kind": "claimed"}
 
-    @override
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        """Return that of the inner question on rows of that norm."""
+        if isinstance(self.inner, Question):
+            return super().bound(spec, adjacency, norm=norm)
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
 
 
@@ -215,8 +209,9 @@ class CentredGradient(Recentred):
 
     **Guarantee.** One record's term has norm at most |x_j - c| |a_j| and kappa |b_j| in its last
     entry, at most C sqrt(1 + kappa^2) in all: for every w and c, every record and target, since n_j
-    is not below |x_j - c|. `mean_gradient_bound` derives the sensitivity from that. A centre that
-    is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the query.
+    is not below |x_j - c|. So the bound is that of a `mean` with R = sqrt(1 + kappa^2). A centre
+    that is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the
+    query.
 
     **Rounding.** Less than 2^-9 of the bound, which has that on top, up to 2^34 records and in up
     to 2^16 columns; more are refused (docs/explanation/rounding.md).
@@ -224,15 +219,15 @@ class CentredGradient(Recentred):
 
     inner: Gradient
 
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Around) -> Float[Array, "D *K"]:
+    def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
+        """Return g_i(w, c)."""
         centre = usable_centre(query.centre, self.record_norm)
         summed: tuple[Array, Array, Array] = over_rows(
             shard, self._sums, centre, query.inner.x, outputs=self.inner.loss.outputs or 1
         )
-        of_rows, scaled, coefficients = summed
+        of_rows, scaled, total_coefficient = summed
         of_centre = jnp.tensordot(centre, scaled, axes=0)
-        total: Array = (of_rows - of_centre).at[-1].set(self.constant * coefficients)
+        total: Array = (of_rows - of_centre).at[-1].set(self.constant * total_coefficient)
         return total / count
 
     def _sums(
@@ -242,18 +237,15 @@ class CentredGradient(Recentred):
         distance, mask = self._distances(shard, centre), shard.mask
         if x.ndim == 2:
             distance, mask = distance[:, None], mask[:, None]
-        weights = x.at[-1].set(0)
+        weights, bound = x.at[-1].set(0), self.inner.coefficient_bound
         along = margins(shard, weights) - centre @ weights.astype(centre.dtype)
-        coefficient = clip_coefficient(
-            self.inner.loss.coefficient(along / distance + self.constant * x[-1], shard.targets),
-            self.inner.coefficient_bound,
-        )
-        steepest = self.inner.coefficient_bound / (NEAREST * self.record_norm)
+        at = along / distance + self.constant * x[-1]
+        coefficient = coefficients(self.inner.loss, at, shard.targets, bound)
+        steepest = bound / (NEAREST * self.record_norm)
         scaled = coefficient / distance
         if shard.grid is not None:
-            digits = shard.grid.weight_digits
-            scaled = cut(scaled, steepest, digits)
-            coefficient = cut(coefficient, self.inner.coefficient_bound, digits)
+            scaled = cut(scaled, steepest, shard.grid.weight_digits)
+            coefficient = cut(coefficient, bound, shard.grid.weight_digits)
         of_rows = record_sum(shard, scaled, steepest)
         return of_rows, jnp.sum(scaled * mask, axis=0), jnp.sum(coefficient * mask, axis=0)
 
@@ -264,18 +256,14 @@ class CentredGradient(Recentred):
         distance = jnp.sqrt(jnp.maximum(square, 0.0) + 2.0**-49 * self.record_norm**2)
         return jnp.maximum(distance, NEAREST * self.record_norm)
 
-    @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        return {**super().facts(spec), "widened": ROUNDING}
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        """Return those of a mean, widened for rounding."""
         if spec.shape[0] > _MOST_COLUMNS:
             raise InputError(
                 f"there are {spec.shape[0]} columns; products with a centre are exact in at most "
                 f"{_MOST_COLUMNS}, so leave the centre out"
             )
-        return with_rounding(super().bound(spec, adjacency, norm=norm))
+        return {**super().facts(spec), "widened": ROUNDING}
 
 
 def around(spec: Spec, row_norm: float) -> Spec:

@@ -1,30 +1,34 @@
-"""Oracles: the questions that algorithms may put to private data, and their sensitivity.
+"""The interface of a question to private data, and what is checked of every question.
 
-An oracle is stateless and says three things: the question (`exact`, `bound`, `answer_shape`), how
-it samples (`sampling`) and where its noise stands (`noise`). Everything after the noise is
-post-processing, so these three decide the privacy of a method.
+A question is stateless and says three things: what is asked (`exact`, `answer_shape`), of which
+records (`sampling`) and where its noise stands (`noise`). Everything after the noise is
+post-processing, so these three, and the bound on an answer's change, decide the privacy of a
+method. The library's questions are a closed list, `KINDS`; any other is its author's.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from typing_extensions import override
 
 from taciturn import checks, privacy
 from taciturn.errors import InputError
+from taciturn.oracles.bounds import bound_of
 from taciturn.oracles.claims import from_library, name_of_class, own_parts
 from taciturn.oracles.sampling import LAWS, AllRecords, Drawn, Exact, PoissonBatches, Sampling
 from taciturn.problems import Loss, Shard
 from taciturn.spec import Spec
 from taciturn.typing import Array
+
+Answer: TypeAlias = Float[Array, "..."]
+Count: TypeAlias = Float[Array, ""]
 
 
 class Point(NamedTuple):
@@ -63,7 +67,7 @@ class OnLattice(NamedTuple):
     values: Float[Array, "..."]
     step: Float[Array, ""] | None
 
-    def added_to(self, exact: Float[Array, "..."]) -> Float[Array, "..."]:
+    def added_to(self, exact: Float[Array, "..."]) -> Answer:
         """Return the answer, rounded to the lattice, plus the noise.
 
         **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
@@ -84,37 +88,14 @@ class OnLattice(NamedTuple):
         return limited * self.step + self.values
 
 
-class NoisePlacement(eqx.Module):
-    """Where the noise stands, and what decides the law of the noised answer.
+class AddedNoise(eqx.Module):
+    """The noise is added to the exact answer.
 
-    `adds`: whether the noised answer is the exact one plus noise: only then can the noises of
-    several agents add up in a sum.
+    - `relative_multiplier`: The noise multiplier of these answers over that of the plan, in ledger
+      and scales.
+    - `adds`: Whether the noised answer is the exact one plus noise: only then can the noises of
+      several agents add up in a sum.
     """
-
-    adds: ClassVar[bool]
-
-    @property
-    def relative_multiplier(self) -> float:
-        """The noise multiplier of these answers over that of the plan: in ledger and scales."""
-        return 1.0
-
-    @abstractmethod
-    def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the noise of one answer."""
-
-    @abstractmethod
-    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
-        """Return what decides the law; None if it is that of the added noise."""
-
-    @abstractmethod
-    def answer(
-        self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
-    ) -> Array:
-        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
-
-
-class AddedNoise(NoisePlacement):
-    """The noise is added to the exact answer."""
 
     adds: ClassVar[bool] = True
 
@@ -123,27 +104,29 @@ class AddedNoise(NoisePlacement):
     def __check_init__(self) -> None:
         checks.positive("relative_multiplier", self.relative_multiplier)
 
-    @override
     def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the noise of one answer."""
         return answer_shape
 
-    @override
-    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> None:
+    def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
+        """Return what decides the law of the noised answer; None if it is that of the noise."""
+        del spec, adjacency
         return None
 
-    @override
     def answer(
         self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
     ) -> Array:
+        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
         return noise.added_to(exact(shard, count, query))
 
 
-class ObjectiveNoise(NoisePlacement):
+class ObjectiveNoise(eqx.Module):
     """A noised linear term b'w in what is minimised, and a little noise on the minimiser.
 
     The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
     rho)^2 I) on top, which covers its residual, all of it in double precision. `tol` is that
-    residual, relative to c_1 / rho, and `smoothness` s R^2, that of one record's loss.
+    residual, relative to c_1 / rho, and `smoothness` s R^2, that of one record's loss. Methods are
+    those of `AddedNoise`.
 
     **Guarantee.** See `taciturn.oracles.PerturbedStep`, which derives the law: a curve, decided by
     J = log(1 + s R^2 / (m_i rho)) and the ratio 2 m_i tol / output_noise. It is known for the unit
@@ -151,18 +134,19 @@ class ObjectiveNoise(NoisePlacement):
     """
 
     adds: ClassVar[bool] = False
+    relative_multiplier: ClassVar[float] = 1.0
 
     rho: float = eqx.field(static=True)
     smoothness: float = eqx.field(static=True)
     tol: float = eqx.field(static=True)
     output_noise: float = eqx.field(static=True)
 
-    @override
     def shape(self, answer_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the noise of one answer: twice that of the answer."""
         return (2, *answer_shape)
 
-    @override
     def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside:
+        """Return J and the ratio of every agent."""
         if adjacency.unit != "record":
             raise InputError(
                 "the law of noise inside an objective is known here for one record, not for all "
@@ -173,10 +157,10 @@ class ObjectiveNoise(NoisePlacement):
         jacobian = np.log1p(self.smoothness / (counts * self.rho))
         return privacy.Inside(jacobian, 2 * counts * self.tol / self.output_noise)
 
-    @override
     def answer(
         self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: OnLattice
     ) -> Array:
+        """Return the exact step at v - b / rho, plus the noise on the output."""
         # in single precision rounding would exceed the residual that the output noise covers
         shard, count, query, wide = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, jnp.float64), (shard, count, query, noise.values)
@@ -187,12 +171,8 @@ class ObjectiveNoise(NoisePlacement):
         return answer
 
 
+NoisePlacement: TypeAlias = AddedNoise | ObjectiveNoise
 PLACEMENTS = (AddedNoise, ObjectiveNoise)
-# the methods that compute an answer, and those that no question may define
-_ANSWERS = ("exact", "private_part", "public_part")
-_FINAL = (
-    "answer", "unnoised", "check", "claims", "holds_on_machine", "stated", "takes_narrow_rows",
-)  # fmt: skip
 
 
 class Assumptions(NamedTuple):
@@ -221,37 +201,28 @@ class Assumptions(NamedTuple):
 class Oracle(eqx.Module):
     """A question to one agent's records.
 
-    A new question defines `exact`, `bound` and `exact_on_machine`. By default it is asked of all
-    records, its answer has the model's shape, and noise is added to the answer. The bound of a
-    question that is not the library's is its author's claim (`claims`): certificates name it.
+    One of your own defines `exact`, `bound` and `exact_on_machine`. By default it is asked of all
+    records, its answer has the model's shape, and noise is added to the answer. Its bound is its
+    author's claim (`claims`): certificates name it.
 
     Attributes
     ----------
     sums_records
         Whether answers are sums over records: their rows are then cut to the digits at which
         `margins` and `record_sum` (`taciturn.oracles.sums`) are exact.
-    reads_over_rows
-        Whether the methods that this class defines read rows through `over_rows` or in gathered
-        batches alone: rows may then be kept in single precision, where that holds all digits. It is
-        not inherited by a class that defines one of them anew.
-    holds_for_any_loss
-        Whether `bound` rests on no property of the loss, because the question enforces what it
-        needs of it.
     protects_targets
         Whether the answer moves with targets alone, and features are public: it is then bounded
         under `TargetChange`, and targets are kept in double precision.
     """
 
     sums_records: ClassVar[bool] = True
-    reads_over_rows: ClassVar[bool] = False
-    holds_for_any_loss: ClassVar[bool] = False
     protects_targets: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         checks.positive("relative_multiplier", self.relative_multiplier)
 
     @abstractmethod
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
+    def exact(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return the answer without noise; on batches it must be a sum over the records.
 
         The shard holds one agent's padded records, or those of a batch; only a door may pass one.
@@ -267,38 +238,23 @@ class Oracle(eqx.Module):
         It must hold at every query and on every batch: queries follow from earlier answers.
         """
 
-    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an answer, given that of the model: here the same."""
-        return model_shape
-
-    def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return the kind of this question and the public numbers that its bound follows from.
-
-        Under the names that docs/reference/certificate.md has for them; as here, nothing, for a
-        question whose bound is known to its author alone.
-        """
-        del spec
-        return {"kind": "claimed"}
-
-    @final
-    def stated(self, spec: Spec) -> dict[str, Any]:
-        """Return what a certificate states of the question: its facts, or whose claim it is."""
-        claims = self.claims()
-        return {"kind": "claimed", "by": list(claims)} if claims else self.facts(spec)
-
-    @property
-    def assumptions(self) -> Assumptions:
-        """What the algorithm and the public facts must agree with; here nothing."""
-        return Assumptions()
-
     @property
     @abstractmethod
     def exact_on_machine(self) -> bool:
         """Whether `bound` holds for the answers that are computed, rounding included.
 
-        Every question states it, for the class or as a property. Where it does not hold, a run
-        needs a seed and is a reproduction.
+        Every class of your own states it, for the class or as a property: it is not inherited.
+        Where it does not hold, a run needs a seed and is a reproduction.
         """
+
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of an answer, given that of the model: here the same."""
+        return model_shape
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What the algorithm and the public facts must agree with; here nothing."""
+        return Assumptions()
 
     @property
     def relative_multiplier(self) -> float:
@@ -315,20 +271,19 @@ class Oracle(eqx.Module):
         """Where the noise stands; here it is added to the exact answer."""
         return AddedNoise(self.relative_multiplier)
 
-    @final
-    def holds_on_machine(self) -> bool:
-        """Return `exact_on_machine`, if it was stated of the answer as it is computed.
+    def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
+        """Return what noise is added to: here the whole answer."""
+        return self.exact(shard, count, query)
 
-        **Guarantee.** What a class of the library states does not hold for a subclass of somebody
-        else's that computes the answer anew and states nothing.
+    def public_part(self, shard: Shard, query: Any) -> Answer | None:
+        """Return the rest of the answer, which no record that is protected has a part in.
+
+        It is added after the noise, so that a query cannot drown the noise in it. None, as here,
+        for nothing. Only where features are public is there such a part: a plan refuses it under
+        any relation but `TargetChange`, and it is computed on records without their targets.
         """
-        kinds = type(self).__mro__
-        stated, *defined = (
-            next(place for place, kind in enumerate(kinds) if name in vars(kind))
-            for name in ("exact_on_machine", *_ANSWERS)
-        )
-        own = (place for place in defined if not from_library(kinds[place]))
-        return self.exact_on_machine and all(stated <= place for place in own)
+        del shard, query
+        return None
 
     @final
     def claims(self) -> tuple[str, ...]:
@@ -338,46 +293,47 @@ class Oracle(eqx.Module):
         library's, but for a loss whose question enforces all that the bound needs of it.
         """
         foreign = own_parts(self)
-        if self.holds_for_any_loss and from_library(type(self)):
+        if isinstance(self, Question) and _is_ours(type(self)) and self.holds_for_any_loss:
             foreign = tuple(kind for kind in foreign if not issubclass(kind, Loss))
         return tuple(map(name_of_class, foreign))
+
+    @final
+    def stated(self, spec: Spec) -> dict[str, Any]:
+        """Return what a certificate states of the question: its facts, or whose claim it is."""
+        claims = self.claims()
+        if claims or not isinstance(self, Question):
+            return {"kind": "claimed", "by": list(claims)}
+        return self.facts(spec)
+
+    @final
+    def holds_on_machine(self) -> bool:
+        """Return `exact_on_machine`, if the library states it or the class that is asked."""
+        stated = _is_ours(type(self)) or "exact_on_machine" in vars(type(self))
+        return stated and self.exact_on_machine
 
     @final
     def takes_narrow_rows(self) -> bool:
         """Return whether rows may be kept in single precision, where that holds all their digits.
 
-        For questions about a vector: with several outputs products take longer than reading.
-
-        **Guarantee.** Every method that sees rows must say so in the class that defines it: one
-        that is defined anew, and might add rows up as they come, is given double precision.
+        For sums of the library over rows that are widened (`over_rows`, gathered batches), about a
+        vector: with several outputs products take longer than reading.
         """
-
-        def says_so(method: str) -> bool:
-            definer = next(kind for kind in type(self).__mro__ if method in vars(kind))
-            return definer is Oracle or bool(vars(definer).get("reads_over_rows", False))
-
         loss = self.assumptions.loss
-        return loss is not None and loss.outputs is None and all(map(says_so, _ANSWERS))
+        widens = isinstance(self, Question) and _is_ours(type(self)) and self.reads_over_rows
+        return widens and loss is not None and loss.outputs is None
 
     @final
-    def unnoised(
-        self, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
-    ) -> Float[Array, "..."]:
+    def unnoised(self, shard: Shard, drawn: Drawn | None, count: Count, query: Any) -> Answer:
         """Return the answer without noise on a batch of `sampling`; None for all records."""
         return self.sampling.answer(self.exact, shard, drawn, count, query)
 
     @final
     def answer(
-        self,
-        shard: Shard,
-        drawn: Drawn | None,
-        count: Float[Array, ""],
-        query: Any,
-        noise: OnLattice,
-    ) -> Float[Array, "..."]:
+        self, shard: Shard, drawn: Drawn | None, count: Count, query: Any, noise: OnLattice
+    ) -> Answer:
         """Return the noised answer on a batch of `sampling`; None for all records."""
 
-        def private(shard: Shard, count: Float[Array, ""], query: Any) -> Float[Array, "..."]:
+        def private(shard: Shard, count: Count, query: Any) -> Answer:
             return self.sampling.answer(self.private_part, shard, drawn, count, query)
 
         noised = self.noise.answer(private, shard, count, query, noise)
@@ -385,22 +341,6 @@ class Oracle(eqx.Module):
         public = dataclasses.replace(shard, targets=jnp.zeros_like(shard.targets))
         known = self.public_part(public, query)
         return noised if known is None else noised + known
-
-    def private_part(
-        self, shard: Shard, count: Float[Array, ""], query: Any
-    ) -> Float[Array, "..."]:
-        """Return what noise is added to: here the whole answer."""
-        return self.exact(shard, count, query)
-
-    def public_part(self, shard: Shard, query: Any) -> Float[Array, "..."] | None:
-        """Return the rest of the answer, which no record that is protected has a part in.
-
-        It is added after the noise, so that a query cannot drown the noise in it. None, as here,
-        for nothing. Only where features are public is there such a part: a plan refuses it under
-        any relation but `TargetChange`, and it is computed on records without their targets.
-        """
-        del shard, query
-        return None
 
     @final
     def check(
@@ -447,38 +387,75 @@ class Oracle(eqx.Module):
                 )
 
 
+class Question(Oracle):
+    """A question of this library: numbers, a loss, and facts from which its bound follows.
+
+    Attributes
+    ----------
+    holds_for_any_loss
+        Whether `bound` rests on no property of the loss, because the question enforces what it
+        needs of it.
+    reads_over_rows
+        Whether rows are read through `over_rows` or in gathered batches alone.
+    """
+
+    exact_on_machine: ClassVar[bool] = True
+    holds_for_any_loss: ClassVar[bool] = True
+    reads_over_rows: ClassVar[bool] = False
+
+    @abstractmethod
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return the kind of this question and the public numbers that its bound follows from.
+
+        Under the names that docs/reference/certificate.md has for them. Raises `InputError` if the
+        question cannot be asked where these public facts hold.
+        """
+
+    def bound(
+        self, spec: Spec, adjacency: privacy.Adjacency, *, norm: privacy.Norm
+    ) -> privacy.SensitivityBound:
+        """Return how far the answer can move, `(A, 1, 1)`: `bound_of` its facts."""
+        return bound_of(self.facts(spec), spec, adjacency, norm, self.sampling)
+
+
+def _is_ours(kind: type) -> bool:
+    """Return whether a question is one of the closed list, as this library wrote it."""
+    from taciturn.oracles import KINDS  # noqa: PLC0415 - the list is of what builds on this file
+
+    return kind in KINDS and from_library(kind)
+
+
+# what decides how an answer is noised and checked: no question may define it anew
+_FINAL = (
+    "answer", "unnoised", "check", "claims", "holds_on_machine", "stated", "takes_narrow_rows",
+)  # fmt: skip
+
+
 def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
     """Raise unless batches and noise are drawn, and used, as they are accounted for."""
-    kind = type(oracle)
+    kind, wrong = type(oracle), ""
     changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
-    if type(oracle.noise) not in PLACEMENTS:
-        names = ", ".join(placement.__name__ for placement in PLACEMENTS)
-        wrong = (
-            "places its noise otherwise than it is accounted for; its noise must stand where one "
-            f"of {names} puts it"
-        )
-    elif changed:
+    whole = kind.public_part is Oracle.public_part
+    for what, law, laws in (
+        ("noise", oracle.noise, PLACEMENTS),
+        ("batches", oracle.sampling, LAWS),
+    ):
+        if type(law) not in laws:
+            names = ", ".join(known.__name__ for known in laws)
+            wrong = f"has {what} of its own, which no accountant knows; give one of {names}"
+    if changed:
         wrong = (
             f"defines {', '.join(changed)} anew, which decide how an answer is noised and checked; "
             "leave them as Oracle has them"
         )
-    elif type(oracle.sampling) not in LAWS:
-        names = ", ".join(law.__name__ for law in LAWS)
-        wrong = (
-            "draws its batches otherwise than they are accounted for; its sampling must be one of "
-            f"{names}"
-        )
-    elif kind.public_part is not Oracle.public_part and not isinstance(
-        adjacency.relation, privacy.TargetChange
-    ):
-        wrong = (
+    elif not whole and not isinstance(adjacency.relation, privacy.TargetChange):
+        wrong = wrong or (
             f"adds its public_part after the noise, and under {adjacency.relation.name} records "
             "are what is protected, features included, so that no part of an answer is public; "
             "return all of it from exact, or use the relation TargetChange"
         )
-    else:
-        return
-    raise InputError(f"{kind.__name__} {wrong}")
+    if wrong:
+        raise InputError(f"{kind.__name__} {wrong}")
 
 
 def _check_assumptions(
@@ -507,11 +484,10 @@ def _check_assumptions(
             f"{assumed.record_norm:g}; give both the same bound"
         )
     if assumed.coefficient_bound is not None:
-        _check_gradients(name, assumed, assumed.coefficient_bound, spec)
+        _check_gradients(name, assumed, spec.record_norm * assumed.coefficient_bound, spec)
 
 
-def _check_gradients(name: str, assumed: Assumptions, coefficient: float, spec: Spec) -> None:
-    largest = spec.record_norm * coefficient
+def _check_gradients(name: str, assumed: Assumptions, largest: float, spec: Spec) -> None:
     if spec.gradient_bound != largest:
         raise InputError(
             f"the public facts assume record gradients of norm {spec.gradient_bound:g}, {name} "

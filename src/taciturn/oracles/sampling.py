@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.privacy import Adjacency, Event, ReplaceOne, SensitivityBound, ZeroOut, sampled
+from taciturn.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
 from taciturn.problems import Shard
 from taciturn.problems.grid import gathering_slack
 from taciturn.spec import Spec
-from taciturn.typing import Array, HostArray, Key
+from taciturn.typing import Array, HostArray
 
 # random words of 64 bits: from a cryptographic stream in a private run
 Words: TypeAlias = UInt64[Array, "W"]
@@ -211,12 +211,11 @@ class Sampling(eqx.Module):
     def slots(self, rows: int) -> int:
         """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
         del rows
-        return 0
+        return self.size or 0
 
     def words(self, rows: int) -> int:
         """Return how many random words of 64 bits a batch of so many rows takes; 0 for none."""
-        del rows
-        return 0
+        return 2 * self.slots(rows)
 
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         """Return a batch of so many rows, `count` of them records; None for all of them.
@@ -228,8 +227,8 @@ class Sampling(eqx.Module):
         return None
 
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return the public number that a sum over a batch is divided by; here m_i."""
-        return count
+        """Return the public number that a sum over a batch is divided by: q m_i, b, or m_i."""
+        return count if self.size is None else self.size + 0 * count
 
     def check(self, spec: Spec, adjacency: Adjacency) -> None:
         """Raise `InputError` unless an accountant of such batches is known for these terms."""
@@ -243,27 +242,10 @@ class Sampling(eqx.Module):
         counts = np.asarray(spec.counts, np.float64)
         return np.asarray(self.expected_size(counts) / counts)
 
-    @final
     def slack(self, spec: Spec) -> float:
         """Return what gathering rows may add to the bound of a sum, over that bound."""
         rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
         return gathering_slack(rows, self.slots(rows), outputs)
-
-    @final
-    def widened(self, bound: SensitivityBound, spec: Spec) -> SensitivityBound:
-        """Return the bound of a sum over a batch, widened by what gathering its rows may do."""
-        slack = self.slack(spec)
-        if not slack:
-            return bound
-        reason = f"{bound.derivation}; times 1 + {slack:.2g} for gathered rows"
-        return dataclasses.replace(bound, value=bound.value * (1 + slack), derivation=reason)
-
-    def batch(self, shard: Shard, key: Key) -> Shard:
-        """Return the records of one batch."""
-        rows = shard.mask.shape[-1]
-        words = jax.random.bits(key, (self.words(rows),), jnp.uint64)
-        drawn = self.draw(words, rows, jnp.sum(shard.mask))
-        return shard if drawn is None else gathered(shard, drawn)
 
     def answer(
         self, exact: Exact, shard: Shard, drawn: Drawn | None, count: Float[Array, ""], query: Any
@@ -317,7 +299,6 @@ class PoissonBatches(Sampling):
 
     @override
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return q m_i."""
         return self.probability * count
 
     @override
@@ -357,24 +338,11 @@ class FixedSizeBatches(Sampling):
         return None if self.batch_size == self.records else self.batch_size
 
     @override
-    def slots(self, rows: int) -> int:
-        return self.size or 0
-
-    @override
-    def words(self, rows: int) -> int:
-        return 2 * (self.size or 0)
-
-    @override
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
         if self.size is None:
             return None
         places = distinct(words, self.batch_size, count)
         return Drawn(places, jnp.ones(self.batch_size, bool))
-
-    @override
-    def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return b, or m_i where nothing is drawn."""
-        return 1.0 * count if self.size is None else self.batch_size + 0 * count
 
     @override
     def check(self, spec: Spec, adjacency: Adjacency) -> None:

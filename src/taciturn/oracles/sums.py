@@ -28,7 +28,6 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Float
 
 from taciturn.errors import InputError
-from taciturn.privacy import SensitivityBound
 from taciturn.problems import Shard
 from taciturn.problems.grid import DIGITS, cut, whole_log2
 from taciturn.typing import Array, PyTree
@@ -187,14 +186,8 @@ def _not_before(first: Array, places: Array) -> Array:
     return places >= first
 
 
-# what rounding may add to the bound of an answer that is not a sum, at most
+# what rounding may add to the bound of an answer that is not a sum, relative to it, at most
 ROUNDING = 2.0**-9
-
-
-def with_rounding(bound: SensitivityBound) -> SensitivityBound:
-    """Return a bound times 1 + 2^-9, for an answer that rounding moves by no more than that."""
-    reason = f"{bound.derivation}; times 1 + 2^-9 for rounding"
-    return dataclasses.replace(bound, value=bound.value * (1 + ROUNDING), derivation=reason)
 
 
 def power_of_two(largest: Float[Array, ""]) -> Float[Array, ""]:

@@ -30,7 +30,7 @@ from jaxtyping import Float
 from taciturn import checks
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.oracles import Targets, TargetsAt
+from taciturn.oracles import Targets
 from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.problems import Origin, Shard, Shards
 from taciturn.spec import Spec
@@ -129,7 +129,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
     Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
     Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
-    (`taciturn.oracles.Targets`, `TargetsAt`), and no other zone's answer moves. Every step is a
+    (`taciturn.oracles.Targets`), and no other zone's answer moves. Every step is a
     question in the ledger, and all of them compose (module docstring). The number of steps, their
     times and the weights are public and read off nothing private. The network is public and is all
     that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
@@ -139,13 +139,13 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     places = records(network, zones)
     shared, width = shared_coordinates(places, 2 * network.buses), max(map(len, places))
     algorithm: TargetsOnce | TargetsByStep = TargetsOnce(shared)
-    questions: tuple[Targets | TargetsAt, ...] = (Targets(width),)
+    questions: tuple[Targets, ...] = (Targets(width),)
     steps = 1 if weights is None else len(weights)
     if weights is not None:
         check_steps(steps)
         different, which = np.unique(relative_noise(weights), return_inverse=True)
         algorithm = TargetsByStep(shared, tuple(which.ravel().tolist()))
-        questions = tuple(TargetsAt(width, steps, multiple) for multiple in different.tolist())
+        questions = tuple(Targets(width, steps, multiple) for multiple in different.tolist())
     adjacency = hidden_adjacency(hide, beta, None if weights is None else steps)
     counts = tuple(steps * len(place) for place in places)
     # there are no features, hence no gradients

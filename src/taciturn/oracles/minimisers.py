@@ -1,30 +1,132 @@
-"""The proximal step of an agent's function, with noise on the answer or inside the objective."""
+"""Questions about a minimiser: an exact or a projected step, noised, or with noise inside."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.oracles.gradient import Gradient
-from taciturn.oracles.oracle import Assumptions, Centre, ObjectiveNoise, Oracle, Point
-from taciturn.oracles.sums import ROUNDING, with_rounding
-from taciturn.privacy import Adjacency, Norm, SensitivityBound
+from taciturn.oracles.oracle import (
+    Answer,
+    Assumptions,
+    Centre,
+    Count,
+    ObjectiveNoise,
+    Point,
+    Question,
+)
+from taciturn.oracles.sums import ROUNDING
 from taciturn.problems import Problem, Shard, WholeSpace
 from taciturn.spec import Spec
 from taciturn.typing import Array
 
+# larger queries are answered at the neutral one: rounding could exceed a record's part
+LARGEST = 1e7
 
-class ProximalStep(Oracle):
+
+class Step(NamedTuple):
+    """A question about prox_{step r}(point - (g + slope) / curvature) within the constraint.
+
+    g is the gradient of f_i at `point`, `slope` that of everything public that is minimised too, of
+    the model's shape; curvature and step are above 0, and the step need not be 1 / curvature.
+    """
+
+    point: Float[Array, "..."]
+    slope: Float[Array, "..."]
+    curvature: Float[Array, ""]
+    step: Float[Array, ""]
+
+
+class ProjectedStep(Question):
+    """The gradient mapping of a constrained step, in units of the gradient.
+
+    With g the clipped mean gradient of `Gradient` at the query's point x, slope s, curvature c and
+    v = x - (g + s) / c, the answer is
+
+        G_i = c (x - prox_{step r}(v))                               shape of w,
+
+    so that x - G_i / c is the projected step, and G_i = g + s without constraint and regulariser.
+    Noise of scale sigma on G_i is noise of scale sigma / c on the point: the output perturbation
+    (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity Delta_g / (rho +
+    1/eta). In units of the gradient the bound does not depend on the schedule.
+
+    **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
+    |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
+    is that of `Gradient`, derived in `mean_gradient_bound`. In the 1-norm a projection may expand,
+    but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first place.
+
+    **Rounding.** A query with c |x| + |s| + c |P| beyond U = 2^43 c_1 / (m (d + 32)) - c_1, P =
+    prox_{step r}(x - s / c), or beyond 1e7, or that is not a number, is answered with 0: a rule
+    that sees the query and public numbers only. Within it rounding adds less than 2^-9 of the
+    bound, which has that on top (docs/explanation/rounding.md).
+    """
+
+    problem: Problem
+    clip: float = eqx.field(static=True)
+
+    def __post_init__(self) -> None:
+        self.clip = min(self.clip, self.problem.loss.lipschitz)  # read once, as by `Gradient`
+
+    @property
+    def gradient(self) -> Gradient:
+        """The question about the gradient of the step."""
+        return Gradient(self.problem.loss, self.clip)
+
+    @property
+    def exact_on_machine(self) -> bool:  # type: ignore[override]
+        """Whether the set and the regulariser have a closed form."""
+        return self.problem.closed_form
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """Those of the gradient."""
+        return self.gradient.assumptions
+
+    def exact(self, shard: Shard, count: Count, query: Step) -> Answer:
+        """Return G_i."""
+        gradient = self.gradient.exact(shard, count, Point(query.point))
+        wide = Step(*(part.astype(jnp.float64) for part in query))
+        reach = jnp.asarray(LARGEST)
+        if shard.grid is not None:  # U; elsewhere answers are not exact
+            term = shard.grid.record_norm * self.gradient.coefficient_bound
+            parts = count * (wide.point.size + 32)
+            reach = jnp.minimum(2.0**43 * term / parts - term, LARGEST)
+        small = _size(wide.point, wide.slope, wide.curvature) <= reach  # false for a NaN
+        positive = (wide.curvature >= 1 / LARGEST) & (wide.curvature <= LARGEST**2)
+        usable = small & positive & (wide.step >= 0) & (wide.step <= LARGEST)
+        zero, one = jnp.zeros_like(wide.point), jnp.ones_like(wide.curvature)
+        x, slope, curvature, step = (
+            jnp.where(usable, part, neutral)
+            for part, neutral in zip(wide, (zero, zero, one, one), strict=True)
+        )
+        without_records = self.problem.prox(x - slope / curvature, step)
+        usable &= _size(x, slope, curvature) + _size(without_records, 0.0, curvature) <= reach
+        ahead = x - (gradient.astype(jnp.float64) + slope) / curvature
+        mapping = curvature * (x - self.problem.prox(ahead, step))
+        answer: Array = jnp.where(usable, mapping, 0.0).astype(gradient.dtype)
+        return answer
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return those of the gradient, widened for rounding."""
+        return {**self.gradient.facts(spec), "coefficient": self.clip, "widened": ROUNDING}
+
+
+def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
+    """Return c |x| + |s|."""
+    size: Array = curvature * jnp.linalg.norm(point) + jnp.linalg.norm(slope)
+    return size
+
+
+class ProximalStep(Question):
     """The minimiser of an agent's function near a public centre.
 
     With f_i the mean of the agent's clipped losses, r and C those of `problem`,
@@ -67,6 +169,8 @@ class ProximalStep(Oracle):
     tol
         Residual, relative to the largest distance c_1 / rho that the centre can have.
     """
+
+    holds_for_any_loss: ClassVar[bool] = False
 
     problem: Problem
     clip: float = eqx.field(static=True)
@@ -113,18 +217,17 @@ class ProximalStep(Oracle):
         return Gradient(self.problem.loss, self.clip)
 
     @property
-    @override
-    def exact_on_machine(self) -> bool:
+    def exact_on_machine(self) -> bool:  # type: ignore[override]
         """Whether the set and the regulariser have a closed form."""
         return self.problem.closed_form
 
     @property
-    @override
     def assumptions(self) -> Assumptions:
+        """Those of the gradient, the norm of records, and rho."""
         return self.gradient.assumptions._replace(record_norm=self.record_norm, rho=self.rho)
 
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
+    def exact(self, shard: Shard, count: Count, query: Centre) -> Answer:
+        """Return x_K."""
         v = query.v if shard.grid is None else query.v.astype(jnp.float64)
         step = jnp.asarray(2 / self.smoothness, v.dtype)
         exactly, features = shard.grid is not None, shard.features.shape[-1]
@@ -156,28 +259,20 @@ class ProximalStep(Oracle):
         fixed += (count + entries + 64) * term
         return (2.0**43 * term / (count * slack) - fixed) / per_size
 
-    @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        curvature = self.curvature
-        return {**self.gradient.facts(spec), "curvature": curvature, "widened": ROUNDING}
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        gradient = self.gradient.bound(spec, adjacency, norm=norm)
-        curvature = self.curvature
-        reason = f"{gradient.derivation}; divided by the strong convexity {curvature:g} of the step"
-        value = gradient.value / curvature
+        """Return those of the gradient, the curvature, and what rounding adds."""
         reach = self.reach(max(spec.counts), spec.shape[0], spec.dimension)
-        if np.all(np.isfinite(value)) and not reach > 0:
+        if math.isfinite(self.gradient.coefficient_bound) and not reach > 0:
             raise InputError(
                 f"with {max(spec.counts)} records and rho {self.rho:g} rounding could exceed what "
                 "one record does to a proximal step; use more agents, a larger rho, or a method "
                 "that asks for gradients"
             )
-        return with_rounding(dataclasses.replace(gradient, value=value, derivation=reason))
+        curvature = {"curvature": self.curvature, "widened": ROUNDING}
+        return self.gradient.facts(spec) | curvature
 
 
-class PerturbedStep(Oracle):
+class PerturbedStep(Question):
     """The minimiser of an agent's function near a centre, with a noised linear term.
 
         w_i(v) = argmin_w f_i(w) + r(w) + b'w + (rho/2) |w - v|^2,     b ~ N(0, scale^2 I),
@@ -208,6 +303,7 @@ class PerturbedStep(Oracle):
 
     # nothing is known of a computed minimiser with noise inside its objective
     exact_on_machine: ClassVar[bool] = False
+    holds_for_any_loss: ClassVar[bool] = False
 
     step: ProximalStep
     output_noise: float = eqx.field(static=True, default=1e-3)
@@ -226,32 +322,27 @@ class PerturbedStep(Oracle):
             )
 
     @property
-    @override
     def assumptions(self) -> Assumptions:
+        """Those of the step."""
         return self.step.assumptions
 
-    @override
-    def exact(self, shard: Shard, count: Float[Array, ""], query: Centre) -> Float[Array, "..."]:
+    def exact(self, shard: Shard, count: Count, query: Centre) -> Answer:
+        """Return the step."""
         return self.step.exact(shard, count, query)
 
     @property
-    @override
     def noise(self) -> ObjectiveNoise:
+        """The noised linear term."""
         step = self.step
         return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
 
-    @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        inside = {"kind": "perturbed", "rho": self.step.rho, "smoothness": self.step.smoothness}
-        residual = {"residual": self.step.tol, "output_noise": self.output_noise}
-        return {**self.step.gradient.facts(spec), **inside, **residual}
-
-    @override
-    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        """Return how far the gradient can move: the noise stands beside it."""
+        """Return those of the gradient, beside which the noise stands, and what decides its law."""
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "
                 '(regulariser_at="server")'
             )
-        return self.step.gradient.bound(spec, adjacency, norm=norm)
+        inside = {"kind": "perturbed", "rho": self.step.rho, "smoothness": self.step.smoothness}
+        residual = {"residual": self.step.tol, "output_noise": self.output_noise}
+        return {**self.step.gradient.facts(spec), **inside, **residual}
