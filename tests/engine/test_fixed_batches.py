@@ -171,7 +171,7 @@ def make_uneven(counts):
 
 @pytest.mark.slow
 def test_the_noise_is_calibrated_by_the_accountant_of_fixed_sizes(made):
-    ((event, count),) = made.ledger.events(0)
+    ((event, count),) = made.ledger.events_by_agent()[0]
     assert isinstance(event, FixedSize)
     assert (event.batch, event.records, count) == (SIZE, RECORDS, 4)
     scale = made.ledger.scale[0, 0, 0]

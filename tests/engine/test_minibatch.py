@@ -283,7 +283,7 @@ def test_sums_are_certified_at_the_messages_value_and_never_credited(shards):
 
 def test_the_ledgers_events_are_sampled_and_cost_what_is_certified(shards):
     made = planned(shards)
-    ((event, count),) = made.ledger.events(0)
+    ((event, count),) = made.ledger.events_by_agent()[0]
     assert count == 6
     assert isinstance(event, Sampled)
     assert event.rate == RATE

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from tests.privacy.certified import certify
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import (
@@ -23,7 +24,6 @@ from taciturn.privacy import (
     Sampled,
     ZeroOut,
     account,
-    certify,
     lattice_epsilon,
 )
 from taciturn.privacy import certificate as certificate_module

@@ -25,8 +25,8 @@ from jaxtyping import Float
 
 from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
-from taciturn.engine import Live, Plan, Private, Record, charge_of, shapes_of
-from taciturn.engine.credit import alone_among, with_claims
+from taciturn.engine import Live, Plan, Private, Record, charge_of, charge_of_legs, shapes_of
+from taciturn.engine.charging import larger_of
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.protocol import agent_round, at
 from taciturn.engine.running import (
@@ -44,14 +44,24 @@ from taciturn.evaluation import (
     PrivateScore,
     evaluation_plan,
     evaluation_seed,
-    larger_of,
     score_of_totals,
     score_units,
     with_evaluation,
 )
 from taciturn.features import CONSTANT
 from taciturn.noise import Stream
-from taciturn.privacy import LEAST_NUMBERS, Certificate, Drawn, Ledger, Sum, drawn_noise, noise_test
+from taciturn.privacy import (
+    LEAST_NUMBERS,
+    Certificate,
+    Drawn,
+    Ledger,
+    Messages,
+    Sum,
+    compose,
+    drawn_noise,
+    noise_test,
+)
+from taciturn.privacy.statement import alone_among
 from taciturn.problems import Draw, Shard, Shards, hold_out
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
@@ -301,7 +311,7 @@ class LastQuestion:
     **Guarantee.** A site asks its own held-out records about the model that follows from what it
     received itself; its answer is that of `Answering` under the plan that it derived. Which records
     these are the site's own secret draw decides, so no record is in both legs
-    (`taciturn.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
+    (`taciturn.privacy.compose`), and what the coordinator says cannot change that.
     Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
     leave under masks, and the sum over all who answer is the only thing that anybody can read.
     """
@@ -416,7 +426,7 @@ class Local:
         """Return the cost of this site's answers in some rounds; T is the last question.
 
         A record is in the training or in the last question, so the larger of the two counts
-        (`taciturn.evaluation.larger_of`).
+        (`taciturn.engine.charging.larger_of`).
         """
         training, last = charge_for(self.plan, self.agent, rounds), self.last
         if last is None or self.agent not in last.agents or self.plan.rounds not in rounds:
@@ -481,12 +491,16 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
     asked = np.where(answered, ledger.kind, -1)
     column = ledger_of_agent(ledger, agent, asked)
-    program = dataclasses.replace(plan.program, summed=False)
-    charge = charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    leg = plan.leg
+    alone = dataclasses.replace(
+        leg, ledger=column, records=leg.records[agent : agent + 1], observer=Messages()
+    )
+    charge = charge_of_legs(compose((alone,), plan.terms))
     if not plan.program.summed:
         return charge
-    every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
-    return dataclasses.replace(charge, summed=_column(charge_of(every), agent).summed)
+    every = dataclasses.replace(leg, ledger=dataclasses.replace(ledger, kind=asked))
+    of_all = charge_of_legs(compose((every,), plan.terms))
+    return dataclasses.replace(charge, summed=_column(of_all, agent).summed)
 
 
 def _column(charge: Charge, agent: int) -> Charge:
@@ -528,7 +542,7 @@ def derive(
         last.check(seed)
     certificate = certificate_for(proposal, plan, last)
     if seed is not None:
-        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
+        certificate = certificate.stamped()
     try:
         content = hashlib.sha256(source.path.read_bytes()).digest()
     except OSError as error:
@@ -550,17 +564,21 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         f"each person has rows at no more than {where}, whatever the person is called there; no "
         "site sees the files of others, so nobody can check it"
     )
-    trust = plan.certificate.trust
+    legs = plan.certificate.legs
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
         trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
-        trust = with_claims(trust, plan.program.oracles)
-    training = dataclasses.replace(plan.certificate, trust=trust).under(
-        (
-            *table_conditions(proposal.data.table.bounds, persons=persons),
-            *((each,) if persons else ()),
-            *proposal.conditions,
-        ),
-        conditional=proposal.conditional,
+        legs = (dataclasses.replace(plan.leg, trust=trust),)
+    training = (
+        compose(legs, plan.terms)
+        .certificate()
+        .under(
+            (
+                *table_conditions(proposal.data.table.bounds, persons=persons),
+                *((each,) if persons else ()),
+                *proposal.conditions,
+            ),
+            conditional=proposal.conditional,
+        )
     )
     return training if last is None else last.certificate(training)
 
@@ -570,7 +588,7 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
     others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant counts on
-    the noise of all A - k in it (`taciturn.engine.credit.alone_among` where these are one).
+    the noise of all A - k in it (`taciturn.privacy.statement.alone_among` where these are one).
     """
     if colluders >= agents - 1:
         return alone_among(agents, colluders)

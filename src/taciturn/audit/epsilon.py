@@ -25,7 +25,7 @@ from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
 from taciturn.oracles import Drawn, MinibatchGradient, PerturbedStep, PoissonBatches, ProximalStep
-from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
+from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, compose
 from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
 from taciturn.proposal import NONE, Request, propose
 from taciturn.typing import Array, HostArray, Key
@@ -350,8 +350,7 @@ def audit_perturbed(
         ratios(audited, pair, actual, key, fault, spread)
         for actual, key in zip((pair.first, pair.second), keys, strict=True)
     ]
-    claimed = certify(
-        audited.ledger, delta=DELTA, adjacency=audited.terms.adjacency, observer=Messages()
-    ).epsilon
+    terms = dataclasses.replace(audited.terms, delta=DELTA)
+    claimed = compose((audited.leg,), terms).certificate().epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)

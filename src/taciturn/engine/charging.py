@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,7 +16,18 @@ from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, rela
 from taciturn.budget.charge import Events
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Observer, Sum, Terms
+from taciturn.privacy import (
+    ChoiceLeg,
+    Composition,
+    GaussianAnswer,
+    Leg,
+    Messages,
+    NoNoise,
+    Observer,
+    Sum,
+    compose,
+    mu_of_choice,
+)
 from taciturn.problems import Origin
 from taciturn.typing import HostArray
 
@@ -42,27 +55,51 @@ def charge_of(plan: Plan) -> Charge:
 
     Raises `InputError` if the run is without noise, or its noise has no place in an account.
 
-    **Guarantee.** The events are those that `certify` accounts for: Gaussian answers on all records
-    are one answer of the multiplier 1 / mu, the exact total (`taciturn.privacy.compose`), with mu
-    rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
-    sums is credited only where agents send whole steps (`Program.summed`).
+    **Guarantee.** That of `charge_of_legs` for the plan's ledger. An observer of sums is credited
+    only where agents send whole steps (`Program.summed`).
+    """
+    return charge_of_legs(compose((plan.leg,), plan.terms))
+
+
+def charge_of_legs(composition: Composition) -> Charge:
+    """Return the events of a composition for each agent, as each observer sees them.
+
+    Raises `InputError` as `charge_of` does, and if of several parts one is more than single
+    Gaussian answers.
+
+    **Guarantee.** The events are those of `Composition.certificate`: Gaussian answers on all
+    records are one answer of the multiplier 1 / mu, the exact total
+    (`taciturn.privacy.total_mu`), with mu rounded up; others are `Ledger.events_by_agent`.
+    Sensitivities are those on the lattice. Of legs on disjoint parts an agent is charged the
+    dearest.
 
     A person at up to M agents is in the answers of all of them, which together are one answer of
     the mu that they have across agents (`Ledger.mu_across`), the certificate's. Every agent is
     charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
     however other runs divide the records, the account adds up at least what the person is in.
     """
-    summed, dealt = plan.program.summed, plan.spec.dealt
-    return charge_of_ledger(plan.ledger, plan.terms, summed=summed, dealt=dealt)
+    return functools.reduce(larger_of, (_charge_of(leg, composition) for leg in composition.legs))
 
 
-def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False) -> Charge:
-    """Return the same for a ledger on those terms, of one run or of several (`joined`).
+def _charge_of(leg: Leg | ChoiceLeg, composition: Composition) -> Charge:
+    terms, agents = composition.terms, composition.agents
+    adjacency, observer = terms.adjacency, terms.observer
+    across = min(adjacency.agents_per_person, agents)
 
-    `summed`: whether agents send whole steps, so that an observer of sums may be credited. `dealt`:
-    whether records were dealt to the agents at random.
-    """
-    observer = terms.observer
+    def charge(messages: tuple[Events, ...], summed: tuple[Events, ...] | None) -> Charge:
+        return Charge(
+            relation=relation_text(adjacency.relation),
+            unit=adjacency.unit,
+            messages=messages,
+            summed=summed,
+            colluders=observer.colluders if isinstance(observer, Sum) else 0,
+            dealt=composition.dealt,
+        )
+
+    if isinstance(leg, ChoiceLeg):
+        events = _gaussian(np.full(agents, mu_of_choice(leg.rate, adjacency.relation)))
+        return charge(events, events)
+    ledger = leg.ledger
     if isinstance(ledger.mechanism, NoNoise):
         raise InputError(
             "a run without noise is not private, and no account has room for it; give a finite "
@@ -73,30 +110,61 @@ def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool 
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-    across = min(terms.adjacency.agents_per_person, len(ledger.kind))
 
     def of_mu(seen_by: Observer) -> tuple[Events, ...]:
         if across == 1:
-            return _gaussian(ledger.mu_per_agent(seen_by))
+            return of_all(_gaussian(ledger.mu_per_agent(seen_by)))
         # all of a person's, which may be at several agents
-        return _gaussian(np.full(len(ledger.kind), ledger.mu_across(seen_by, across)))
+        return _gaussian(np.full(agents, ledger.mu_across(seen_by, across)))
 
-    if not ledger.has_mu and across > 1:
-        raise InputError(
-            "answers that are not Gaussian on all records are charged agent by agent, and a person "
-            "at several agents is in those of all; use Gaussian noise, or let each person be at "
-            "one agent"
-        )
-    return Charge(
-        relation=relation_text(terms.adjacency.relation),
-        unit=terms.adjacency.unit,
-        messages=of_mu(Messages()) if ledger.has_mu else ledger.events_by_agent(),
-        summed=of_mu(observer) if ledger.has_mu and summed else None,
-        colluders=observer.colluders if isinstance(observer, Sum) else 0,
+    def of_all(events: Sequence[Events]) -> tuple[Events, ...]:
+        """Return the events of all agents, none of those that are not asked."""
+        asked = dict(zip(range(agents) if leg.agents is None else leg.agents, events, strict=True))
+        return tuple(asked.get(agent, ()) for agent in range(agents))
+
+    messages = of_mu(Messages()) if ledger.has_mu else of_all(ledger.events_by_agent())
+    credited = ledger.has_mu and isinstance(leg.observer, Sum)
+    return dataclasses.replace(
+        charge(messages, of_mu(leg.observer) if credited else None),
         values=ledger.most_values() * across,
         least_scale=ledger.finest() if ledger.on_lattice else 0.0,
-        dealt=dealt,
     )
+
+
+def larger_of(one: Charge, other: Charge) -> Charge:
+    """Return the charge of legs on one part of the records together with those on another.
+
+    **Guarantee.** A unit is in one of the parts (`taciturn.privacy.compose`): the larger of both
+    costs is charged, for each agent and observer, for how many numbers are released and for how
+    fine their lattice is. An `InputError` if one of the two is more than single Gaussian answers.
+    """
+    summed = None  # an observer of sums is then charged as one of messages
+    if one.summed is not None and other.summed is not None:
+        summed = _larger(one.summed, other.summed)
+    return dataclasses.replace(
+        one,
+        messages=_larger(one.messages, other.messages),
+        summed=summed,
+        values=max(one.values, other.values),
+        least_scale=min(one.least_scale, other.least_scale),
+    )
+
+
+def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
+    return tuple(min(both, key=_multiplier) for both in zip(one, other, strict=True))
+
+
+def _multiplier(events: Events) -> float:
+    """Return the multiplier of a single Gaussian answer; infinite without any."""
+    if not events:
+        return math.inf
+    (event, count), *others = events
+    if others or count != 1 or not isinstance(event, GaussianAnswer):
+        raise InputError(
+            "an account holds a training together with its evaluation where all noise is Gaussian "
+            "and nothing is sampled; leave --evaluate or --account out"
+        )
+    return event.multiplier
 
 
 def _gaussian(sizes: HostArray) -> tuple[Events, ...]:

@@ -283,7 +283,7 @@ class Oracle(eqx.Module):
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:
         """Return what a certificate states of the question: its facts, or whose claim it is."""
-        claims = self.claims()
+        claims = Oracle.claims(self)
         return {"kind": "claimed", "by": list(claims)} if claims else self.facts(spec)
 
     @property

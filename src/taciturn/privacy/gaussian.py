@@ -112,7 +112,7 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     return math.sqrt(rounds) / mu * (1 + margin)
 
 
-def compose(ratios: Float[HostArray, "..."]) -> float:
+def total_mu(ratios: Float[HostArray, "..."]) -> float:
     """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
 
     Infinite if a ratio is; 0 if there are none. Raises `InputError` if a ratio is negative or NaN.

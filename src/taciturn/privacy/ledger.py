@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, Num
-from scipy.special import expit, log_ndtr, ndtri
 
-from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
 from taciturn.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
-from taciturn.privacy.terms import Observer, Relation, Sum, ZeroOut
+from taciturn.privacy.terms import Observer, Sum
 from taciturn.typing import HostArray
 
 Number = TypeVar("Number", bound=np.generic)
@@ -134,6 +131,20 @@ class Ledger:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
             object.__setattr__(self, name, _kept(value))
         self._check_entries()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all that a certificate follows from is equal; at once if it is one."""
+        if self is other or type(self) is not type(other):
+            return self is other
+        assert isinstance(other, Ledger)
+        names = ("kind", "sensitivity", "scale", "rates", "sizes", "steps")
+        alike = type(self.mechanism) is type(other.mechanism) and self.inside is other.inside
+        # what is kept has length 1 along every axis on which nothing changes
+        return (alike and (self.kind.shape, self.values) == (other.kind.shape, other.values)) and (
+            all(np.array_equal(thin(getattr(self, n)), thin(getattr(other, n))) for n in names)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _check_entries(self) -> None:
         parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
@@ -268,7 +279,7 @@ class Ledger:
         no noise there. Raises `PrivacyError` if the noise is not Gaussian, stood inside the
         objective, or an answer is sampled: the total is then not a mu (use `events`).
 
-        **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
+        **Guarantee.** Gaussian answers compose exactly (`gaussian.total_mu`). For the sum, an
         observer who subtracts the noise of k colluders faces independent normal noise whose
         variance is that of the honest rest; which agents collude is unknown, so the k noisiest
         others are taken. The sum must weight every agent's answer equally, and every question
@@ -313,23 +324,16 @@ class Ledger:
             ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
             return float(np.sqrt(np.sum(np.square(ratios))))
 
-    def events(self, agent: int) -> list[tuple[Event, int]]:
-        """Return one agent's answers for the accountant, equal multipliers and rates merged.
+    def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
+        """Return every agent's answers for the accountant, equal multipliers and rates merged.
 
         Answers that no record can move are left out; answers without noise become `Exact`, and
-        those on a batch `Sampled`.
+        those on a batch `Sampled`. Agents whose answers are alike share one tuple.
         """
-        return list(self._events(range(agent, agent + 1))[0])
-
-    def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        """Return `events` of every agent; agents whose answers are alike share one tuple."""
-        return self._events(range(len(self.kind)))
-
-    def _events(self, agents: range) -> tuple[tuple[tuple[Event, int], ...], ...]:
         answers, inside = (self.ratios(), self.rates, self.sizes), self.inside
         known: dict[Any, tuple[tuple[Event, int], ...]] = {}
         keys = []
-        for agent in agents:
+        for agent in range(len(self.kind)):
             given = np.stack([part[agent].ravel() for part in answers])
             keys.append(given.tobytes() if inside is None else agent)  # an event may be somebody's
             if keys[-1] not in known:
@@ -428,70 +432,3 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
 def _kept(values: HostArray) -> HostArray:
     """Return a view that nobody can write to, of a copy of the different entries."""
     return unfolded(folded(values).copy(), values.shape)
-
-
-def joined(ledgers: Sequence[Ledger]) -> Ledger:
-    """Return one ledger with the answers of all, each agent's rounds one after the other.
-
-    Raises `InputError` if there is none, the agents are not as many, or the answers of one have no
-    mu.
-
-    **Guarantee.** Answers of several runs on the same records are answers of one run in which they
-    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
-    exactly (`taciturn.privacy.compose`). Where answers differ in how many numbers they have, the
-    most is taken, which makes neither a movement nor a correction of the arithmetic smaller.
-    """
-    agents = {len(ledger.kind) for ledger in ledgers}
-    if len(agents) != 1:
-        raise InputError(f"there are ledgers of {sorted(agents)} agents; join those of the same")
-    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
-        raise InputError(
-            "runs are joined where all noise is Gaussian and added to answers on all records; "
-            "leave out methods that sample records or have noise inside an objective, and give a "
-            "finite epsilon"
-        )
-    if len({ledger.on_lattice for ledger in ledgers}) > 1:
-        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
-    width = max(ledger.kind.shape[2] for ledger in ledgers)
-
-    def stacked(name: str, empty: int = 0) -> HostArray:
-        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
-        parts = [getattr(one, name) for one in ledgers]
-        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
-        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
-        return np.concatenate(padded, axis=1)
-
-    return Ledger(
-        stacked("kind", NO_QUESTION),
-        stacked("sensitivity"),
-        stacked("scale"),
-        Gaussian(),
-        step=stacked("steps"),
-        values=max(one.values for one in ledgers),
-    )
-
-
-_MARGIN = 1e-12  # covers the rounding of either direction
-
-
-def mu_of_choice(rate: float, relation: Relation) -> float:
-    """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
-
-    Raises `InputError` if the rate is no finite number of at least 0.
-    """
-    half = _width(relation) * checks.not_negative("rate", rate) / 2
-    return 2 * float(ndtri(expit(half))) * (1 + _MARGIN)
-
-
-def rate_of_choice(mu: float, relation: Relation) -> float:
-    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
-
-    Raises `InputError` if mu is not above 0, or infinite.
-    """
-    half = checks.positive("mu", mu) / 2
-    logit = float(log_ndtr(half) - log_ndtr(-half))
-    return 2 * logit / _width(relation) * (1 - 4 * _MARGIN)
-
-
-def _width(relation: Relation) -> float:
-    return 1.0 if isinstance(relation, ZeroOut) else 2.0

@@ -1,10 +1,9 @@
 """Legs: what a certificate follows from, as data that a stranger can compute it from.
 
 A leg is what was asked of one part of the records: its questions, and the noise of every answer.
-Legs on the same part follow one another; legs on parts that share no record cost together what the
-dearest of them costs (`taciturn.evaluation.of_disjoint_parts`). How figures follow from legs is
-specified in docs/reference/certificate.md, from which a verifier is written that shares no line
-with this library.
+`taciturn.privacy.compose` says what legs cost together. How figures follow from legs is specified
+in docs/reference/certificate.md, from which a verifier is written that shares no line with this
+library.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.errors import PrivacyError
 from taciturn.privacy.ledger import NO_QUESTION, Ledger, thin
 from taciturn.privacy.terms import Adjacency, BoundedChange, Observer, Sum, TargetChange
 from taciturn.typing import HostArray
@@ -27,16 +27,22 @@ _FIELDS = ("question", "sensitivity", "scale", "step", "rate", "batch")
 _USUAL = {"step": 0.0, "rate": 1.0, "batch": 0.0}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Leg:
     """The answers of some agents about one part of their records.
+
+    Raises `PrivacyError` unless ledger, agents and records are of as many agents.
 
     - `part`: The name of the part: "training" or "held out".
     - `agents`: The agents by their numbers in the run, in the order of the ledger; None for all.
     - `records`: How many records each of them has in this part; of persons their places.
     - `ledger`: Their answers.
-    - `questions`: What each kind of question is (`taciturn.oracles.Oracle.facts`), by its number.
+    - `questions`: What each kind of question is (`taciturn.oracles.Oracle.stated`), by its number.
     - `observer`: Whom the answers are accounted for: who reads all messages, or a sum alone.
+    - `adjacency`: The neighbours for which the sensitivities of the ledger hold.
+    - `dealt`: Whether the records were dealt to the agents by a secret draw.
+    - `trust`: What keeps from the observer what it does not see; None for the observer's own words.
+    - `exact`: Whether the bounds hold for the answers that a machine computes.
     """
 
     part: str
@@ -45,15 +51,28 @@ class Leg:
     ledger: Ledger
     questions: tuple[Mapping[str, Any], ...]
     observer: Observer
+    adjacency: Adjacency
+    dealt: bool = False
+    trust: str | None = None
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        named = self.records if self.agents is None else self.agents
+        if not len(self.ledger.kind) == len(self.records) == len(named):
+            raise PrivacyError(
+                f"a leg has answers of {len(self.ledger.kind)} agents, the records of "
+                f"{len(self.records)} and {len(named)} names; give those of the same agents"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the leg as JSON-safe values; equal slots are written once."""
-        ledger = self.ledger
+        ledger, observer = self.ledger, self.observer
+        colluders = {"colluders": observer.colluders} if isinstance(observer, Sum) else {}
         return {
             "part": self.part,
             "agents": "all" if self.agents is None else list(self.agents),
             "records": _run_lengths(self.records),
-            "observer": _observer(self.observer),
+            "observer": {"name": observer.name, **colluders},
             "noise": type(ledger.mechanism).__name__.lower(),
             "values": ledger.values,
             "questions": [_finite(question) for question in self.questions],
@@ -89,11 +108,6 @@ def terms_to_dict(adjacency: Adjacency, delta: float, *, dealt: bool) -> dict[st
         terms["rows_per_person"] = adjacency.rows_per_person
         terms["agents_per_person"] = adjacency.agents_per_person
     return {**terms, "delta": delta, "dealt": dealt}
-
-
-def _observer(observer: Observer) -> dict[str, Any]:
-    colluders = {"colluders": observer.colluders} if isinstance(observer, Sum) else {}
-    return {"name": observer.name, **colluders}
 
 
 def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,352 @@
+"""Composition: what several answers, runs and choices on the same records cost together.
+
+A run is a tuple of legs, each the answers of a plan about a named part of the records. Nothing else
+is composed anywhere: a training, the private score of its model, a choice among trainings.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import gaussian
+from taciturn.privacy.accounting import Event, account
+from taciturn.privacy.certificate import Certificate
+from taciturn.privacy.drawn import pays_for_tests
+from taciturn.privacy.ledger import NO_QUESTION, Ledger
+from taciturn.privacy.legs import ChoiceLeg, Leg
+from taciturn.privacy.mechanisms import (
+    SHARE,
+    Gaussian,
+    Laplace,
+    Law,
+    lattice_epsilon,
+    lattice_rate,
+    mu_of_choice,
+)
+from taciturn.privacy.statement import arithmetic_of, claims_of, conditions_of, trust_of
+from taciturn.privacy.terms import Messages, Relation, Terms
+from taciturn.typing import HostArray
+
+# of an attacker
+_A = 0.01
+Legs: TypeAlias = tuple[Leg | ChoiceLeg, ...]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Legs that compose, one for each part of the records; made by `compose` alone.
+
+    - `legs`: In the order in which their parts are first named.
+    - `terms`: Neighbours, delta and observer of the whole.
+    - `agents`: A, how many agents have the records.
+    - `dealt`: Whether the records were dealt to them by a secret draw.
+    - `joined`: Whether several runs are on one part: the delta of all pays for the tests of each.
+    """
+
+    legs: Legs
+    terms: Terms
+    agents: int
+    dealt: bool
+    joined: bool
+
+    @property
+    def ledgers(self) -> tuple[Leg, ...]:
+        """The legs but for choices."""
+        return tuple(leg for leg in self.legs if isinstance(leg, Leg))
+
+    def certificate(self) -> Certificate:
+        """Return what the legs cost together, and what that takes on trust.
+
+        For every agent the larger of its legs' epsilon and mu; overall those of the dearest agent,
+        or of a person at several agents. mu is None where a leg has none.
+        """
+        costs = [_cost_of(leg, self.terms) for leg in self.legs]
+        mus = [cost.mu for cost in costs if cost.mu is not None]
+        gaussians = len(mus) == len(costs)
+        per_agent_epsilon = self._dearest([cost.epsilon for cost in costs])
+        total_mu = max((cost.total_mu or 0.0 for cost in costs), default=0.0)
+        epsilon, delta = max(cost.total for cost in costs), self.terms.delta
+        legs = self.ledgers
+        if self.joined and not all(
+            pays_for_tests(leg.ledger, epsilon=epsilon, delta=delta) for leg in legs
+        ):
+            raise InputError(
+                f"epsilon {epsilon:g} is too large for the noise of all runs to be tested within "
+                "their delta; ask for an epsilon below 20"
+            )
+        return Certificate(
+            epsilon=epsilon,
+            delta=delta,
+            mu=total_mu if gaussians else None,
+            adjacency=self.terms.adjacency,
+            observer=self.terms.observer.name,
+            trust=trust_of(legs, self.terms, self.agents),
+            per_agent_epsilon=per_agent_epsilon,
+            per_agent_mu=self._dearest(mus) if gaussians else None,
+            attacker_tpr=max(cost.rate for cost in costs),
+            arithmetic=arithmetic_of(self.legs),
+            legs=self.legs,
+            dealt=self.dealt,
+            conditions=conditions_of(legs),
+            conditional=bool(claims_of(legs)),
+        )
+
+    def _dearest(self, costs: Sequence[HostArray]) -> tuple[float, ...]:
+        """Return the largest cost of each agent, or of all where records are dealt to them."""
+        largest = np.zeros(self.agents)
+        for leg, cost in zip(self.legs, costs, strict=True):
+            places = slice(None) if isinstance(leg, ChoiceLeg) else places_of(leg)
+            largest[places] = np.maximum(largest[places], cost)
+        if self.dealt:
+            largest[:] = np.max(largest, initial=0.0)
+        return tuple(largest.tolist())
+
+
+def places_of(leg: Leg) -> Any:
+    """Return where the agents of a leg stand among all agents, as an index of an array."""
+    return slice(None) if leg.agents is None else list(leg.agents)
+
+
+def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
+    r"""Return legs as one composition: those on one part in sequence, those on others beside it.
+
+    No number is computed before `Composition.certificate`; the budget of the terms is not used.
+
+    Raises `InputError` if no leg asks all agents, the terms have no accountant for these answers,
+    or legs on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about
+    other neighbours, records or agents, or for a weaker observer; a choice is about records that
+    answer elsewhere; or a unit is in several parts.
+
+    **Guarantee.** *Agents.* One agent's answers compose in sequence. Agents hold disjoint data, so
+    a neighbouring data set differs at one agent i only. Given everything sent before, the other
+    agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
+    what the observer sees is as private as agent i's own answers: overall epsilon is the largest
+    of the agents' (parallel composition), and so is mu. A sum of answers is a function of the
+    messages, so the messages value holds for it as well; sums of Laplace or of sampled answers
+    are certified at that value. A person at several agents is in the answers of all of them
+    (`Ledger.mu_across`). Where records are `dealt` by a secret draw, neighbours are files and a
+    record may be at any agent: the dearest agent's curve holds, whoever has the record
+    (`taciturn.problems.Draw`), and is the only one that is stated.
+
+    *One part.* Answers of several runs on the same records are answers of one run in which they
+    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
+    exactly (`taciturn.privacy.gaussian.total_mu`). Where answers differ in how many numbers they
+    have, the most is taken, which makes neither a movement nor a correction of the arithmetic
+    smaller.
+
+    *Disjoint parts.* Each leg promises (epsilon, delta), and so do all together; their mu is the
+    largest, and not the root of the sum of squares. For two parts, T asked before E (more follow by
+    induction): let part(j) in {T, E} be where record j is, by a secret draw that sees no record.
+    Its law does not depend on the order of the file, so neighbouring data sets can be compared draw
+    by draw (`taciturn.problems.Draw`): they then have the same parts but for what record r says,
+    and a bound that holds for every draw holds for the mixture. Write M(D_T) for the law of all
+    that the first leg lets an observer see, and N_m(D_E) for that of the second, which may depend
+    on what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    M(dm | D_T) N_m(dn | D_E).
+
+    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
+    post-processing of m, and every bound for M holds.
+
+    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
+    S_m,
+
+        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
+                 = e^eps P(S | D') + delta,
+
+    where every N_m is (eps, delta)-private: the figures of the second leg hold at every query.
+    The same holds for the trade-off function of a test, and so for mu: given m, which carries
+    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
+    is no better than G_mu(a), which is convex. Persons the same, with r a person at one agent: all
+    rows of a person are in one part (`taciturn.problems.hold_out`). A person at several agents is
+    refused, since each of them divides its own; so are agents, who are in all parts.
+
+    Adaptive choice of the second leg's question is therefore harmless, as long as the first
+    reads no record of E: not for its centre, nor for any of several candidates.
+
+    *A choice* is one answer of every agent about a part that answers nothing else, with the mu of
+    `mu_of_choice` for every observer.
+    """
+    parts: dict[str, list[Leg | ChoiceLeg]] = {}
+    for leg in legs:
+        parts.setdefault(leg.part, []).append(leg)
+    together = tuple(_in_sequence(group) for group in parts.values())
+    asked = [leg for leg in together if isinstance(leg, Leg)]
+    counts = {len(leg.records) for leg in asked if leg.agents is None}
+    if len(counts) != 1:
+        raise InputError(
+            f"legs about all agents are of {sorted(counts)} agents; give at least one, and those "
+            "of the same"
+        )
+    (agents,) = counts
+    for leg in asked:
+        _check_leg(leg, asked[0], terms, agents)
+    adjacency = terms.adjacency
+    if len(together) > 1 and adjacency.unit == "agent":
+        raise PrivacyError("an agent has records in both parts, so that their costs add up")
+    if len(together) > 1 and adjacency.agents_per_person > 1:
+        raise PrivacyError("a person is at several agents, who divide their rows on their own")
+    return Composition(together, terms, agents, asked[0].dealt, len(together) < len(legs))
+
+
+def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
+    """Return the legs on one part as one, the rounds of each after those of the one before."""
+    if len(legs) == 1:
+        return legs[0]
+    asked = [leg for leg in legs if isinstance(leg, Leg)]
+    if len(asked) < len(legs):
+        raise PrivacyError("a choice is about records that answer elsewhere; hold others out")
+    for name in ("observer", "agents", "records"):
+        if any(getattr(leg, name) != getattr(asked[0], name) for leg in asked):
+            raise PrivacyError(f"legs on the {asked[0].part} part differ in their {name}")
+    ledgers, first = [], 0
+    for leg in asked:  # kinds of questions are numbered one leg after another
+        kind = leg.ledger.kind
+        kind = np.where(kind == NO_QUESTION, kind, kind + first)
+        ledgers.append(replace(leg.ledger, kind=kind))
+        first += len(leg.questions)
+    questions = tuple(itertools.chain(*(leg.questions for leg in asked)))
+    exact = all(leg.exact for leg in asked)
+    return replace(asked[0], ledger=_joined(ledgers), questions=questions, exact=exact)
+
+
+def _joined(ledgers: Sequence[Ledger]) -> Ledger:
+    """Return one ledger with the answers of all, each agent's rounds one after the other."""
+    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
+        raise InputError(
+            "runs are joined where all noise is Gaussian and added to answers on all records; "
+            "leave out methods that sample records or have noise inside an objective, and give a "
+            "finite epsilon"
+        )
+    if len({ledger.on_lattice for ledger in ledgers}) > 1:
+        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
+    width = max(ledger.kind.shape[2] for ledger in ledgers)
+
+    def stacked(name: str, empty: int = 0) -> HostArray:
+        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+        parts = [getattr(one, name) for one in ledgers]
+        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
+        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
+        return np.concatenate(padded, axis=1)
+
+    return Ledger(
+        stacked("kind", NO_QUESTION),
+        stacked("sensitivity"),
+        stacked("scale"),
+        Gaussian(),
+        step=stacked("steps"),
+        values=max(one.values for one in ledgers),
+    )
+
+
+def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
+    """Raise unless a leg composes with the first one on these terms."""
+    adjacency, ledger = terms.adjacency, leg.ledger
+    if leg.adjacency != adjacency or leg.dealt != first.dealt:
+        raise PrivacyError(
+            f"the bounds of the {leg.part} part hold for other neighbours than those of the whole; "
+            "plan all parts on the same terms"
+        )
+    # who sees a sum in one leg and all messages in an earlier one sees all messages
+    if leg.observer not in {first.observer, Messages()} & {terms.observer, Messages()}:
+        raise PrivacyError(
+            f"the {leg.part} part was certified for a weaker observer; plan it again"
+        )
+    if leg.agents is not None and not (
+        [*leg.agents] == sorted({*leg.agents}) and {*leg.agents} <= {*range(agents)}
+    ):
+        raise PrivacyError(f"a leg is not about different ones of {agents} agents, in their order")
+    if leg.dealt and adjacency.unit == "agent":
+        raise InputError(
+            "records without owners are dealt to the agents at random, so no agent's records are "
+            "somebody's; protect records or persons, or give each record its owner"
+        )
+    if ledger.sampled and adjacency.unit != "record":
+        raise InputError(
+            f"sampling records hides no {adjacency.unit}; certify full-batch answers instead"
+        )
+    if adjacency.agents_per_person > 1 and not ledger.has_mu:
+        raise InputError(
+            "a person at several agents is accounted for under added Gaussian noise only; let each "
+            "person be at one agent, or use such noise"
+        )
+
+
+class Cost(NamedTuple):
+    """What one leg costs: of each agent, and in all."""
+
+    epsilon: Float[HostArray, " A"]
+    mu: Float[HostArray, " A"] | None  # None where the law is not exactly Gaussian
+    total: float  # epsilon, and
+    total_mu: float | None
+    rate: float  # the true-positive rate of the best attacker
+
+
+def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
+    """Return what a leg costs.
+
+    Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
+    Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
+    different list of answers, whatever the observer. The attacker's rate is Phi(Phi^-1(a) + mu) for
+    mu, otherwise the smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a).
+    """
+    delta, across = terms.delta, terms.adjacency.agents_per_person
+    if isinstance(leg, ChoiceLeg):
+        mu = mu_of_choice(leg.rate, terms.adjacency.relation)
+        epsilon, rate = gaussian.epsilon_of(delta, mu), gaussian.true_positive_rate(mu, _A)
+        return Cost(np.array([epsilon]), np.array([mu]), epsilon, mu, rate)
+    ledger = leg.ledger
+    curve = _on_lattice(ledger)
+    if not ledger.has_mu:
+        lists, relation = ledger.events_by_agent(), terms.adjacency.relation
+        epsilons = curve(lambda d: np.array([_account(one, d, relation) for one in lists]), delta)
+        total = float(np.max(epsilons, initial=0.0))
+        return Cost(epsilons, None, total, None, _rate(total, delta))
+    mus = ledger.mu_per_agent(leg.observer)
+    epsilons = curve(lambda d: gaussian.epsilon_of(d, mus), delta)
+    mu, total = (float(np.max(part, initial=0.0)) for part in (mus, epsilons))
+    if across > 1:
+        mu = ledger.mu_across(leg.observer, across)
+        total = float(_on_lattice(ledger, across)(lambda d: gaussian.epsilon_of(d, mu), delta))
+    return Cost(epsilons, mus, total, mu, _gaussian_rate(mu, ledger, across, delta))
+
+
+# a check of a plan computes what its planning did
+@functools.lru_cache(maxsize=1024)
+def _account(events: tuple[tuple[Event, int], ...], delta: float, relation: Relation) -> float:
+    return account(events, delta=delta, relation=relation).epsilon
+
+
+def _on_lattice(ledger: Ledger, agents: int = 1) -> Callable[..., Any]:
+    """Return what turns epsilons of rounded noise into those of the noise that is really drawn.
+
+    A unit is in the answers of so many `agents`.
+    """
+    if not ledger.on_lattice:
+        return lambda epsilon_of, delta: epsilon_of(delta)
+    values, scale = agents * ledger.most_values(), ledger.finest()
+    law: Law = "laplace" if isinstance(ledger.mechanism, Laplace) else "gaussian"
+    return functools.partial(lattice_epsilon, values=values, scale=scale, law=law)
+
+
+def _gaussian_rate(mu: float, ledger: Ledger, agents: int, delta: float) -> float:
+    rate_of = functools.partial(gaussian.true_positive_rate, mu)
+    if not ledger.on_lattice:
+        return rate_of(_A)
+    values, scale = agents * ledger.most_values(), ledger.finest()
+    return lattice_rate(rate_of, _A, values=values, scale=scale, refused=SHARE * delta)
+
+
+def _rate(epsilon: float, delta: float) -> float:
+    missed = math.exp(-epsilon) * (1 - delta - _A)
+    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
+    caught = math.exp(min(epsilon, 5.0)) * _A + delta
+    return min(1.0, caught, 1 - missed)
