@@ -13,7 +13,7 @@ from bench.clock import alternating, fresh_process, matrix_rate, median_seconds,
 from taciturn.engine import simulate, sweep
 from taciturn.engine.door import Live, Private
 from taciturn.engine.program import Program, stack
-from taciturn.privacy import epsilon_of, total_mu
+from taciturn.privacy import epsilon_of
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -77,7 +77,7 @@ def cold_start() -> dict[str, float]:
 def accounting() -> dict[str, float]:
     """Return the milliseconds of composing 5,000 different scales and inverting the curve."""
     ratios = np.linspace(1e-3, 2e-2, 5000)
-    seconds = median_seconds(lambda: epsilon_of(1e-6, total_mu(ratios)), repeats=21)
+    seconds = median_seconds(lambda: epsilon_of(1e-6, float(np.linalg.norm(ratios))), repeats=21)
     return {"milliseconds_for_5000_scales": 1000 * seconds}
 
 

@@ -219,16 +219,8 @@ def with_evaluation(
     **Guarantee.** That of `taciturn.privacy.compose`, with the parts of
     `taciturn.problems.hold_out`, under the conditions of both.
     """
-    asked, rows = proposal.evaluation, proposal.budget.rows_per_person
-    assert asked is not None
-    unit = "record" if rows is None else "person"
-    condition = (
-        f"{asked.share:g} of each agent's {unit}s, chosen by a draw that sees none of them, were "
-        "held out of the training and asked about its model: which they are stays secret, and "
-        f"each {unit} is in one of the two, so both together cost it no more than the larger"
-    )
     both = _both_parts(proposal, training, evaluation).certificate()
-    stated = (*training.conditions, *evaluation.conditions, condition)
+    stated = (*training.conditions, *evaluation.conditions)
     return both.under(stated, conditional=training.conditional or evaluation.conditional).stamped(
         reproduction=training.reproduction or evaluation.reproduction
     )

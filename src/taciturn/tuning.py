@@ -214,17 +214,19 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
             "secure aggregation is credited in some of the candidates and not in all; say "
             "--observer messages, or leave out those where it is not"
         )
-    relation = terms.adjacency.relation
     trainings = [plan.leg for plan in plans]
     sizes = privacy.compose(trainings, terms).certificate().per_agent_mu
     assert sizes is not None
     if not min(sizes) > 0:
         raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
-    rate = privacy.rate_of_choice(min(sizes), relation)
-    if privacy.mu_of_choice(rate, relation) > min(sizes):
-        raise PrivacyError("the choice would cost more than the trainings; plan it anew")
+    rate = privacy.rate_of_choice(min(sizes), terms.adjacency.relation)
     composition = privacy.compose((*trainings, privacy.ChoiceLeg("held out", rate)), terms)
-    certificate = _within_budget(proposal, composition.certificate())
+    certificate = composition.certificate()
+    if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
+        raise PrivacyError(
+            f"the trainings would spend epsilon {certificate.epsilon:g}; the budget is "
+            f"{terms.epsilon:g}"
+        )
     purpose = Purpose(
         what=f"a choice among {len(plans)} candidates",
         proposal=proposal.digest,
@@ -235,24 +237,6 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         rounds=sum(plan.rounds for plan in plans),
     )
     return TunePlan(plans, rate, certificate, charge_of_legs(composition), purpose)
-
-
-def _within_budget(proposal: TuneProposal, certificate: Certificate) -> Certificate:
-    """Return the certificate of all trainings and the choice, if it is within the budget."""
-    budget, share = proposal.budget.terms.epsilon, proposal.evaluation.share
-    if not certificate.epsilon <= budget * (1 + 1e-9):
-        raise PrivacyError(
-            f"the trainings would spend epsilon {certificate.epsilon:g}; the budget is {budget:g}"
-        )
-    unit = "person" if proposal.budget.unit == "person" else "record"
-    condition = (
-        f"{len(proposal.candidates)} candidates were trained on the same {unit}s, and "
-        f"{share:g} of each agent's {unit}s, by a draw that sees none of them, "
-        "were held out of all trainings and chose: which they are stays secret, and "
-        f"each {unit} is in one of the two, so both together cost it no more than the "
-        "larger"
-    )
-    return certificate.under((*certificate.conditions, condition), conditional=False)
 
 
 @dataclass(frozen=True)

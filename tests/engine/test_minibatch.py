@@ -264,7 +264,7 @@ def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
 def test_a_run_on_larger_batches_than_planned_releases_nothing(shards):
     """Law 3's fault for sampling: the ledger carries the rate."""
     made = planned(shards)
-    assert np.all(made.ledger.rates == RATE)
+    assert np.all(made.ledger.rate == RATE)
     assert run(made, shards, runtime="simulate").ledger.sampled
     for oracle in (MinibatchGradient(PROBLEM.loss, 1.0, 0.5), Gradient(PROBLEM.loss, 1.0)):
         program = dataclasses.replace(made.program, oracles=(oracle,))
@@ -344,13 +344,13 @@ def test_questions_of_one_plan_may_sample_at_different_rates(shards):
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
     spec = public_facts(PROBLEM, shards, clip=1.0)
     made = plan(spec, Alternates(PROBLEM), oracles, make_terms(), rounds=6, precision="float64")
-    np.testing.assert_array_equal(made.ledger.rates[0, :, 0], [RATE, 1.0] * 3)
+    np.testing.assert_array_equal(made.ledger.rate[0, :, 0], [RATE, 1.0] * 3)
     plain = GaussianAnswer(made.multiplier)
     cost = account([(plain, 3), (Sampled(plain, RATE), 3)], delta=1e-5, relation=ReplaceOne())
     assert made.certificate.epsilon == pytest.approx(cost.epsilon, rel=1e-6)
     assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-4)
     done = run(made, shards, runtime="simulate", seed=0)
-    np.testing.assert_array_equal(done.ledger.rates, made.ledger.rates)
+    np.testing.assert_array_equal(done.ledger.rate, made.ledger.rate)
 
 
 def test_a_sampled_answer_needs_a_key_and_has_no_likelihood_ratio_given_its_batch(shards):

@@ -148,7 +148,7 @@ def test_the_score_is_in_results_model_and_certificate_and_costs_the_larger_budg
     alone = training.plan.certificate.mu
     assert certificate.mu == pytest.approx(alone, rel=1e-6)
     assert certificate.epsilon <= 2.0
-    assert any("held out of the training" in line for line in certificate.lines())
+    assert any("(training, held out)" in line for line in certificate.lines())
     assert json.loads(json.dumps(results(training, None)))["private_score"]["records"] == 50
     assert released(training).private_score["error"]["low"] <= score.error.estimate
     assert training.evaluation.plan.ledger.kind.shape == (2, 1, 1)

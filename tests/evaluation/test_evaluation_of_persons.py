@@ -197,9 +197,9 @@ def test_persons_held_out_of_a_fit_do_not_reach_it_and_cost_no_more(patients):
     score, certificate = model.private_score_, model.certificate_
     assert (score.records, score.unit) == (30, "person")
     assert score.noise == pytest.approx(math.sqrt(2 * 2) / certificate.mu, rel=1e-5)
-    assert (certificate.unit, certificate.rows_per_person) == ("person", 4)
+    assert (certificate.unit, certificate.adjacency.rows_per_person) == ("person", 4)
     assert certificate.mu == pytest.approx(model.plan_.certificate.mu, rel=1e-6)
-    assert "each person is in one of the two" in certificate.conditions[-1]
+    assert "each person is in one of the parts" in certificate.conditions[-1]
     ages, ill, people = patients
     persons = Persons(numbered(map(str, people)), 4)
     _, held = hold_out(persons.deal(2, Draw(seed=0)), 0.25, seed=0, persons=persons)

@@ -25,7 +25,7 @@ def test_the_coarsest_step_is_that_of_an_answer():
     kind = np.array([[[0], [-1]], [[0], [0]]])
     step = np.array([[[0.25], [8.0]], [[0.5], [0.125]]])
     book = Ledger(kind, np.ones(kind.shape), np.ones(kind.shape), Gaussian(), step=step)
-    assert book.coarsest() == 0.5 != np.max(book.steps)
+    assert book.coarsest() == 0.5 != np.max(book.step)
 
 
 def sampled_ledger(agents):

@@ -261,8 +261,8 @@ def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...]
     """Return the entries that the door must leave in each round, compared with the ledger."""
     kind, scale = np.asarray(turns.question), np.asarray(turns.scale, np.float64)
     dtype = np.asarray(turns.scale).dtype
-    rates = ledger.rates[agent].astype(dtype).astype(np.float64)
-    sizes, exponent = ledger.sizes[agent], np.asarray(turns.exponent)
+    rates = ledger.rate[agent].astype(dtype).astype(np.float64)
+    sizes, exponent = ledger.batch[agent], np.asarray(turns.exponent)
     mine = np.asarray(turns.agent) == agent
     asked, enough = np.where(mine, kind, -1), ledger.scale[agent] * (1 - 1e-12)
     large = bool(np.all((scale >= enough)[asked >= 0]))
@@ -754,6 +754,6 @@ def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -
     row = slice(agent, agent + 1)
     return Ledger(
         (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
-        ledger.mechanism, ledger.rates[row], ledger.inside, ledger.sizes[row], ledger.steps[row],
+        ledger.mechanism, ledger.rate[row], ledger.inside, ledger.batch[row], ledger.step[row],
         ledger.values,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from taciturn.privacy import (
     ChoiceLeg,
     Composition,
     GaussianAnswer,
+    Ledger,
     Leg,
     Messages,
     NoNoise,
@@ -69,7 +70,7 @@ def charge_of_legs(composition: Composition) -> Charge:
 
     **Guarantee.** The events are those of `Composition.certificate`: Gaussian answers on all
     records are one answer of the multiplier 1 / mu, the exact total
-    (`taciturn.privacy.total_mu`), with mu rounded up; others are `Ledger.events_by_agent`.
+    (`Ledger.mu_per_agent`), with mu rounded up; others are `Ledger.events_by_agent`.
     Sensitivities are those on the lattice. Of legs on disjoint parts an agent is charged the
     dearest.
 
@@ -83,23 +84,45 @@ def charge_of_legs(composition: Composition) -> Charge:
 
 def _charge_of(leg: Leg | ChoiceLeg, composition: Composition) -> Charge:
     terms, agents = composition.terms, composition.agents
-    adjacency, observer = terms.adjacency, terms.observer
-    across = min(adjacency.agents_per_person, agents)
-
-    def charge(messages: tuple[Events, ...], summed: tuple[Events, ...] | None) -> Charge:
-        return Charge(
-            relation=relation_text(adjacency.relation),
-            unit=adjacency.unit,
-            messages=messages,
-            summed=summed,
-            colluders=observer.colluders if isinstance(observer, Sum) else 0,
-            dealt=composition.dealt,
-        )
-
+    adjacency, observer, summed = terms.adjacency, terms.observer, None
+    values, least_scale = 0, math.inf
     if isinstance(leg, ChoiceLeg):
-        events = _gaussian(np.full(agents, mu_of_choice(leg.rate, adjacency.relation)))
-        return charge(events, events)
-    ledger = leg.ledger
+        mu = mu_of_choice(leg.rate, adjacency.relation)
+        messages = summed = _gaussian(np.full(agents, mu))
+    else:
+        ledger, across = leg.ledger, min(adjacency.agents_per_person, agents)
+        _check_noise(ledger)
+        places = np.arange(agents) if leg.agents is None else np.array(leg.agents)
+
+        def of_mu(seen_by: Observer) -> tuple[Events, ...]:
+            mus = np.zeros(agents)
+            mus[places] = ledger.mu_per_agent(seen_by)
+            if across > 1:  # all of a person's, which may be at several agents
+                mus[:] = ledger.mu_across(seen_by, across)
+            return _gaussian(mus)
+
+        if ledger.has_mu:
+            messages = of_mu(Messages())
+            summed = of_mu(leg.observer) if isinstance(leg.observer, Sum) else None
+        else:
+            asked = dict(zip(places.tolist(), ledger.events_by_agent(), strict=True))
+            messages = tuple(asked.get(agent, ()) for agent in range(agents))
+        values = ledger.most_values() * across
+        least_scale = ledger.finest() if ledger.on_lattice else 0.0
+    return Charge(
+        relation=relation_text(adjacency.relation),
+        unit=adjacency.unit,
+        messages=messages,
+        summed=summed,
+        colluders=observer.colluders if isinstance(observer, Sum) else 0,
+        values=values,
+        least_scale=least_scale,
+        dealt=composition.asked[0].dealt,
+    )
+
+
+def _check_noise(ledger: Ledger) -> None:
+    """Raise `InputError` for answers that have no place in an account."""
     if isinstance(ledger.mechanism, NoNoise):
         raise InputError(
             "a run without noise is not private, and no account has room for it; give a finite "
@@ -110,25 +133,6 @@ def _charge_of(leg: Leg | ChoiceLeg, composition: Composition) -> Charge:
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-
-    def of_mu(seen_by: Observer) -> tuple[Events, ...]:
-        if across == 1:
-            return of_all(_gaussian(ledger.mu_per_agent(seen_by)))
-        # all of a person's, which may be at several agents
-        return _gaussian(np.full(agents, ledger.mu_across(seen_by, across)))
-
-    def of_all(events: Sequence[Events]) -> tuple[Events, ...]:
-        """Return the events of all agents, none of those that are not asked."""
-        asked = dict(zip(range(agents) if leg.agents is None else leg.agents, events, strict=True))
-        return tuple(asked.get(agent, ()) for agent in range(agents))
-
-    messages = of_mu(Messages()) if ledger.has_mu else of_all(ledger.events_by_agent())
-    credited = ledger.has_mu and isinstance(leg.observer, Sum)
-    return dataclasses.replace(
-        charge(messages, of_mu(leg.observer) if credited else None),
-        values=ledger.most_values() * across,
-        least_scale=ledger.finest() if ledger.on_lattice else 0.0,
-    )
 
 
 def larger_of(one: Charge, other: Charge) -> Charge:

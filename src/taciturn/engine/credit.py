@@ -198,19 +198,10 @@ def leg_of(
     `observer`: that of `terms`, or the observer of all messages where nothing is credited to
     summation.
     """
-    questions = tuple(Oracle.stated(oracle, spec) for oracle in oracles)
-    return Leg(
-        "training",
-        None,
-        spec.counts,
-        ledger,
-        questions,
-        observer,
-        terms.adjacency,
-        dealt=spec.dealt,
-        trust=network.trust(observer),
-        exact=all(oracle.holds_on_machine() for oracle in oracles),
-    )
+    facts = tuple(Oracle.stated(oracle, spec) for oracle in oracles)
+    trust, exact = network.trust(observer), all(one.holds_on_machine() for one in oracles)
+    near, dealt = terms.adjacency, spec.dealt
+    return Leg("training", None, spec.counts, ledger, facts, observer, near, dealt, trust, exact)
 
 
 def check_traces(program: Program, spec: Spec) -> None:

@@ -220,7 +220,7 @@ class Plan:
             "multiplier": self.multiplier,
             "schedules": {name: compact(v) for name, v in self.schedules.items()},
             "scales": compact(self.ledger.scale),
-            "steps": compact(self.ledger.steps),
+            "steps": compact(self.ledger.step),
             "sensitivity": [bound.derivation for bound in self.bounds],
             "certificate": self.certificate.to_dict(),
         }

@@ -21,7 +21,6 @@ from taciturn.privacy.gaussian import (
     epsilon_of,
     gaussian_multiplier,
     mu_of,
-    total_mu,
     true_positive_rate,
 )
 from taciturn.privacy.ledger import NO_QUESTION, Inside, Ledger
@@ -111,6 +110,5 @@ __all__ = [
     "relation_named",
     "sampled",
     "share_text",
-    "total_mu",
     "true_positive_rate",
 ]

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from taciturn.privacy.legs import FORMAT, ChoiceLeg, Leg, terms_to_dict
+from taciturn.privacy.document import document_of, stated_by
+from taciturn.privacy.legs import ChoiceLeg, Leg
 from taciturn.privacy.statement import lines_of
 from taciturn.privacy.terms import Adjacency, Unit
-
-_FIGURES = ("epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr")
-_STATED = (
-    "epsilon", "delta", "mu", "relation", "unit", "observer", "trust", "record",
-    "per_agent_epsilon", "per_agent_mu", "reproduction", "conditions", "attacker_tpr",
-    "conditional", "arithmetic",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,35 +81,15 @@ class Certificate:
 
         The fields of a person are there for that unit only.
         """
-        values = {name: _json_safe(getattr(self, name)) for name in _STATED}
-        if self.unit == "person":
-            values["rows_per_person"] = self.adjacency.rows_per_person
-            values["agents_per_person"] = self.adjacency.agents_per_person
-        return values
+        return stated_by(self)
 
     def to_document(self) -> dict[str, Any]:
         """Return all that the figures follow from, and the figures, as JSON-safe values.
 
         As specified in docs/reference/certificate.md.
         """
-        return {
-            "format": FORMAT,
-            "terms": terms_to_dict(self.adjacency, self.delta, dealt=self.dealt),
-            "observer": self.observer,
-            "legs": [leg.to_dict() for leg in self.legs],
-            "claim": {
-                **{name: _json_safe(getattr(self, name)) for name in _FIGURES},
-                "reproduction": self.reproduction,
-                "conditional": self.conditional,
-            },
-        }
+        return document_of(self)
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
         return lines_of(self)
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_json_safe(entry) for entry in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value

@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import gaussian
+from taciturn.privacy import gaussian, statement
 from taciturn.privacy.accounting import Event, account
 from taciturn.privacy.certificate import Certificate
 from taciturn.privacy.drawn import pays_for_tests
@@ -26,19 +25,15 @@ from taciturn.privacy.legs import ChoiceLeg, Leg
 from taciturn.privacy.mechanisms import (
     SHARE,
     Gaussian,
-    Laplace,
-    Law,
     lattice_epsilon,
     lattice_rate,
+    law_of,
     mu_of_choice,
-)
-from taciturn.privacy.statement import arithmetic_of, claims_of, conditions_of, trust_of
+)  # fmt: skip
 from taciturn.privacy.terms import Messages, Relation, Terms
 from taciturn.typing import HostArray
 
-# of an attacker
-_A = 0.01
-Legs: TypeAlias = tuple[Leg | ChoiceLeg, ...]
+_A = 0.01  # false positives of the attacker
 
 
 @dataclass(frozen=True)
@@ -48,18 +43,16 @@ class Composition:
     - `legs`: In the order in which their parts are first named.
     - `terms`: Neighbours, delta and observer of the whole.
     - `agents`: A, how many agents have the records.
-    - `dealt`: Whether the records were dealt to them by a secret draw.
     - `joined`: Whether several runs are on one part: the delta of all pays for the tests of each.
     """
 
-    legs: Legs
+    legs: tuple[Leg | ChoiceLeg, ...]
     terms: Terms
     agents: int
-    dealt: bool
     joined: bool
 
     @property
-    def ledgers(self) -> tuple[Leg, ...]:
+    def asked(self) -> tuple[Leg, ...]:
         """The legs but for choices."""
         return tuple(leg for leg in self.legs if isinstance(leg, Leg))
 
@@ -69,16 +62,12 @@ class Composition:
         For every agent the larger of its legs' epsilon and mu; overall those of the dearest agent,
         or of a person at several agents. mu is None where a leg has none.
         """
-        costs = [_cost_of(leg, self.terms) for leg in self.legs]
-        mus = [cost.mu for cost in costs if cost.mu is not None]
-        gaussians = len(mus) == len(costs)
-        per_agent_epsilon = self._dearest([cost.epsilon for cost in costs])
-        total_mu = max((cost.total_mu or 0.0 for cost in costs), default=0.0)
-        epsilon, delta = max(cost.total for cost in costs), self.terms.delta
-        legs = self.ledgers
-        if self.joined and not all(
-            pays_for_tests(leg.ledger, epsilon=epsilon, delta=delta) for leg in legs
-        ):
+        asked, delta = self.asked, self.terms.delta
+        each, totals = zip(*(_cost_of(leg, self.terms) for leg in self.legs), strict=True)
+        epsilons, mus = (self._dearest(costs) for costs in zip(*each, strict=True))
+        epsilon, mu, rate = np.max(totals, axis=0).tolist()
+        tested = all(pays_for_tests(leg.ledger, epsilon=epsilon, delta=delta) for leg in asked)
+        if self.joined and not tested:
             raise InputError(
                 f"epsilon {epsilon:g} is too large for the noise of all runs to be tested within "
                 "their delta; ask for an epsilon below 20"
@@ -86,34 +75,30 @@ class Composition:
         return Certificate(
             epsilon=epsilon,
             delta=delta,
-            mu=total_mu if gaussians else None,
+            mu=None if math.isnan(mu) else mu,
             adjacency=self.terms.adjacency,
             observer=self.terms.observer.name,
-            trust=trust_of(legs, self.terms, self.agents),
-            per_agent_epsilon=per_agent_epsilon,
-            per_agent_mu=self._dearest(mus) if gaussians else None,
-            attacker_tpr=max(cost.rate for cost in costs),
-            arithmetic=arithmetic_of(self.legs),
+            trust=statement.trust_of(asked, self.terms, self.agents),
+            per_agent_epsilon=epsilons,
+            per_agent_mu=None if math.isnan(mu) else mus,
+            attacker_tpr=rate,
+            arithmetic=statement.arithmetic_of(self.legs),
             legs=self.legs,
-            dealt=self.dealt,
-            conditions=conditions_of(legs),
-            conditional=bool(claims_of(legs)),
+            dealt=asked[0].dealt,
+            conditions=statement.conditions_of(self.legs, self.terms.adjacency.unit),
+            conditional=bool(statement.claims_of(asked)),
         )
 
     def _dearest(self, costs: Sequence[HostArray]) -> tuple[float, ...]:
         """Return the largest cost of each agent, or of all where records are dealt to them."""
         largest = np.zeros(self.agents)
         for leg, cost in zip(self.legs, costs, strict=True):
-            places = slice(None) if isinstance(leg, ChoiceLeg) else places_of(leg)
+            named = None if isinstance(leg, ChoiceLeg) else leg.agents
+            places = slice(None) if named is None else list(named)
             largest[places] = np.maximum(largest[places], cost)
-        if self.dealt:
+        if self.asked[0].dealt:
             largest[:] = np.max(largest, initial=0.0)
         return tuple(largest.tolist())
-
-
-def places_of(leg: Leg) -> Any:
-    """Return where the agents of a leg stand among all agents, as an index of an array."""
-    return slice(None) if leg.agents is None else list(leg.agents)
 
 
 def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
@@ -139,7 +124,7 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
 
     *One part.* Answers of several runs on the same records are answers of one run in which they
     are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
-    exactly (`taciturn.privacy.gaussian.total_mu`). Where answers differ in how many numbers they
+    exactly (`Ledger.mu_per_agent`). Where answers differ in how many numbers they
     have, the most is taken, which makes neither a movement nor a correction of the arithmetic
     smaller.
 
@@ -186,40 +171,27 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
             f"legs about all agents are of {sorted(counts)} agents; give at least one, and those "
             "of the same"
         )
-    (agents,) = counts
+    (agents,), adjacency = counts, terms.adjacency
     for leg in asked:
         _check_leg(leg, asked[0], terms, agents)
-    adjacency = terms.adjacency
     if len(together) > 1 and adjacency.unit == "agent":
         raise PrivacyError("an agent has records in both parts, so that their costs add up")
     if len(together) > 1 and adjacency.agents_per_person > 1:
         raise PrivacyError("a person is at several agents, who divide their rows on their own")
-    return Composition(together, terms, agents, asked[0].dealt, len(together) < len(legs))
+    return Composition(together, terms, agents, joined=len(together) < len(legs))
 
 
 def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
     """Return the legs on one part as one, the rounds of each after those of the one before."""
     if len(legs) == 1:
         return legs[0]
-    asked = [leg for leg in legs if isinstance(leg, Leg)]
+    first, *others = asked = [leg for leg in legs if isinstance(leg, Leg)]
     if len(asked) < len(legs):
         raise PrivacyError("a choice is about records that answer elsewhere; hold others out")
-    for name in ("observer", "agents", "records"):
-        if any(getattr(leg, name) != getattr(asked[0], name) for leg in asked):
-            raise PrivacyError(f"legs on the {asked[0].part} part differ in their {name}")
-    ledgers, first = [], 0
-    for leg in asked:  # kinds of questions are numbered one leg after another
-        kind = leg.ledger.kind
-        kind = np.where(kind == NO_QUESTION, kind, kind + first)
-        ledgers.append(replace(leg.ledger, kind=kind))
-        first += len(leg.questions)
-    questions = tuple(itertools.chain(*(leg.questions for leg in asked)))
-    exact = all(leg.exact for leg in asked)
-    return replace(asked[0], ledger=_joined(ledgers), questions=questions, exact=exact)
-
-
-def _joined(ledgers: Sequence[Ledger]) -> Ledger:
-    """Return one ledger with the answers of all, each agent's rounds one after the other."""
+    for name, leg in itertools.product(("observer", "agents", "records"), others):
+        if getattr(leg, name) != getattr(first, name):
+            raise PrivacyError(f"legs on the {leg.part} part differ in their {name}")
+    ledgers = [leg.ledger for leg in asked]
     if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
         raise InputError(
             "runs are joined where all noise is Gaussian and added to answers on all records; "
@@ -230,21 +202,25 @@ def _joined(ledgers: Sequence[Ledger]) -> Ledger:
         raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
     width = max(ledger.kind.shape[2] for ledger in ledgers)
 
-    def stacked(name: str, empty: int = 0) -> HostArray:
+    def stacked(parts: Iterable[HostArray], empty: int = 0) -> HostArray:
         """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
-        parts = [getattr(one, name) for one in ledgers]
-        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
-        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
-        return np.concatenate(padded, axis=1)
+        added = [(part, ((0, 0), (0, 0), (0, width - part.shape[2]))) for part in parts]
+        return np.concatenate([np.pad(*one, constant_values=empty) for one in added], axis=1)
 
-    return Ledger(
-        stacked("kind", NO_QUESTION),
-        stacked("sensitivity"),
-        stacked("scale"),
+    # kinds of questions are numbered one leg after another
+    starts = itertools.accumulate((len(leg.questions) for leg in asked), initial=0)
+    pairs = zip((ledger.kind for ledger in ledgers), starts, strict=False)
+    kinds = (np.where(kind == NO_QUESTION, kind, kind + start) for kind, start in pairs)
+    ledger = Ledger(
+        stacked(kinds, NO_QUESTION),
+        stacked(ledger.sensitivity for ledger in ledgers),
+        stacked(ledger.scale for ledger in ledgers),
         Gaussian(),
-        step=stacked("steps"),
+        step=stacked(ledger.step for ledger in ledgers),
         values=max(one.values for one in ledgers),
     )
+    questions = tuple(itertools.chain(*(leg.questions for leg in asked)))
+    return replace(first, ledger=ledger, questions=questions, exact=all(leg.exact for leg in asked))
 
 
 def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
@@ -260,9 +236,8 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
         raise PrivacyError(
             f"the {leg.part} part was certified for a weaker observer; plan it again"
         )
-    if leg.agents is not None and not (
-        [*leg.agents] == sorted({*leg.agents}) and {*leg.agents} <= {*range(agents)}
-    ):
+    named = range(agents) if leg.agents is None else leg.agents
+    if not all(one < other for one, other in itertools.pairwise((-1, *named, agents))):
         raise PrivacyError(f"a leg is not about different ones of {agents} agents, in their order")
     if leg.dealt and adjacency.unit == "agent":
         raise InputError(
@@ -280,73 +255,57 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
         )
 
 
-class Cost(NamedTuple):
-    """What one leg costs: of each agent, and in all."""
-
-    epsilon: Float[HostArray, " A"]
-    mu: Float[HostArray, " A"] | None  # None where the law is not exactly Gaussian
-    total: float  # epsilon, and
-    total_mu: float | None
-    rate: float  # the true-positive rate of the best attacker
+# epsilon and mu of each agent; and of all together epsilon, mu and the rate of the best attacker
+Cost: TypeAlias = tuple[tuple[HostArray, HostArray], tuple[float, float, float]]
 
 
 def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
-    """Return what a leg costs.
+    """Return what a leg costs; mu is NaN where the law is not exactly Gaussian.
 
     Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
     Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
     different list of answers, whatever the observer. The attacker's rate is Phi(Phi^-1(a) + mu) for
     mu, otherwise the smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a).
     """
-    delta, across = terms.delta, terms.adjacency.agents_per_person
+    delta, adjacency = terms.delta, terms.adjacency
     if isinstance(leg, ChoiceLeg):
-        mu = mu_of_choice(leg.rate, terms.adjacency.relation)
-        epsilon, rate = gaussian.epsilon_of(delta, mu), gaussian.true_positive_rate(mu, _A)
-        return Cost(np.array([epsilon]), np.array([mu]), epsilon, mu, rate)
-    ledger = leg.ledger
-    curve = _on_lattice(ledger)
-    if not ledger.has_mu:
-        lists, relation = ledger.events_by_agent(), terms.adjacency.relation
-        epsilons = curve(lambda d: np.array([_account(one, d, relation) for one in lists]), delta)
-        total = float(np.max(epsilons, initial=0.0))
-        return Cost(epsilons, None, total, None, _rate(total, delta))
-    mus = ledger.mu_per_agent(leg.observer)
-    epsilons = curve(lambda d: gaussian.epsilon_of(d, mus), delta)
-    mu, total = (float(np.max(part, initial=0.0)) for part in (mus, epsilons))
-    if across > 1:
-        mu = ledger.mu_across(leg.observer, across)
-        total = float(_on_lattice(ledger, across)(lambda d: gaussian.epsilon_of(d, mu), delta))
-    return Cost(epsilons, mus, total, mu, _gaussian_rate(mu, ledger, across, delta))
+        return _cost_of_mus(np.array([mu_of_choice(leg.rate, adjacency.relation)]), delta)
+    ledger, across = leg.ledger, adjacency.agents_per_person
+    values, finest = ledger.most_values(), ledger.finest()
+    if ledger.has_mu:
+        each, total = _cost_of_mus(ledger.mu_per_agent(leg.observer), delta, values, finest)
+        if across > 1:
+            mu = np.array([ledger.mu_across(leg.observer, across)])
+            _, total = _cost_of_mus(mu, delta, across * values, finest)
+        return each, total
+    lists, law = ledger.events_by_agent(), law_of(ledger.mechanism)
+
+    def by_events(delta: float) -> HostArray:
+        return np.array([_account(events, delta, adjacency.relation) for events in lists])
+
+    epsilons = lattice_epsilon(by_events, delta, values=values, scale=finest, law=law)
+    epsilon = float(np.max(epsilons, initial=0.0))
+    missed = math.exp(-epsilon) * (1 - delta - _A)
+    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
+    caught = math.exp(min(epsilon, 5.0)) * _A + delta
+    rate = min(1.0, caught, 1 - missed)
+    return (epsilons, np.full(len(lists), np.nan)), (epsilon, math.nan, rate)
+
+
+def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
+    """Return what Gaussian answers cost, with so many values on a lattice of such a least scale."""
+
+    def rate_of(false_positives: float) -> float:
+        return gaussian.true_positive_rate(mu, false_positives)
+
+    mu = float(np.max(mus, initial=0.0))
+    lattice: Any = {"values": values, "scale": finest}
+    epsilons = lattice_epsilon(lambda d: gaussian.epsilon_of(d, mus), delta, **lattice)
+    rate = lattice_rate(rate_of, _A, refused=SHARE * delta, **lattice)
+    return (epsilons, mus), (float(np.max(epsilons, initial=0.0)), mu, rate)
 
 
 # a check of a plan computes what its planning did
 @functools.lru_cache(maxsize=1024)
 def _account(events: tuple[tuple[Event, int], ...], delta: float, relation: Relation) -> float:
     return account(events, delta=delta, relation=relation).epsilon
-
-
-def _on_lattice(ledger: Ledger, agents: int = 1) -> Callable[..., Any]:
-    """Return what turns epsilons of rounded noise into those of the noise that is really drawn.
-
-    A unit is in the answers of so many `agents`.
-    """
-    if not ledger.on_lattice:
-        return lambda epsilon_of, delta: epsilon_of(delta)
-    values, scale = agents * ledger.most_values(), ledger.finest()
-    law: Law = "laplace" if isinstance(ledger.mechanism, Laplace) else "gaussian"
-    return functools.partial(lattice_epsilon, values=values, scale=scale, law=law)
-
-
-def _gaussian_rate(mu: float, ledger: Ledger, agents: int, delta: float) -> float:
-    rate_of = functools.partial(gaussian.true_positive_rate, mu)
-    if not ledger.on_lattice:
-        return rate_of(_A)
-    values, scale = agents * ledger.most_values(), ledger.finest()
-    return lattice_rate(rate_of, _A, values=values, scale=scale, refused=SHARE * delta)
-
-
-def _rate(epsilon: float, delta: float) -> float:
-    missed = math.exp(-epsilon) * (1 - delta - _A)
-    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
-    caught = math.exp(min(epsilon, 5.0)) * _A + delta
-    return min(1.0, caught, 1 - missed)

@@ -229,6 +229,8 @@ def lattice_rate(
     e^eta2 a + e^-100 under rounded noise, and one of probability b under D then at most e^eta1 b
     (`lattice_epsilon`, tau = 100).
     """
+    if values == 0:
+        return rate_of(false_positives)
     once, again = _once(values, scale, "gaussian"), _again(values, scale, "gaussian", 0.0)
     if scale < 1 or max(once, again) > _MOST:
         return 1.0
@@ -238,6 +240,11 @@ def lattice_rate(
 
 Law: TypeAlias = Literal["gaussian", "laplace"]
 Epsilons = TypeVar("Epsilons", float, HostArray)
+
+
+def law_of(mechanism: Mechanism) -> Law:
+    """Return the name of the law of noise on a lattice."""
+    return "laplace" if isinstance(mechanism, Laplace) else "gaussian"
 
 
 def lattice_epsilon(
@@ -264,9 +271,9 @@ def lattice_epsilon(
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)
-    scale = checks.positive("scale", scale)
     if values == 0:
         return epsilon_of(delta)
+    scale = checks.positive("scale", scale)
     once = _once(values, scale, law)
     remaining = _remaining(delta, once)
     if scale < 1 or once > _MOST or remaining <= 0:

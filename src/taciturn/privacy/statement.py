@@ -13,7 +13,7 @@ import numpy as np
 
 from taciturn.privacy.legs import ChoiceLeg, Leg
 from taciturn.privacy.mechanisms import NoNoise
-from taciturn.privacy.terms import Messages, ReplaceOne, Sum, Terms, ZeroOut
+from taciturn.privacy.terms import Messages, ReplaceOne, Sum, Terms, Unit, ZeroOut
 
 if TYPE_CHECKING:
     from taciturn.privacy.certificate import Certificate
@@ -121,14 +121,20 @@ def claims_of(legs: Sequence[Leg]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in questions for name in one.get("by", ())))
 
 
-def conditions_of(legs: Sequence[Leg]) -> tuple[str, ...]:
-    """Return what must hold beside the legs: what is claimed, and that nobody saw the draw."""
+def conditions_of(legs: Sequence[Leg | ChoiceLeg], unit: Unit) -> tuple[str, ...]:
+    """Return what must hold beside the legs: what is claimed, and that draws stay secret."""
+    asked, parts = [leg for leg in legs if isinstance(leg, Leg)], [leg.part for leg in legs]
+    apart = (
+        f"each {unit} is in one of the parts of the records ({', '.join(parts)}), by a draw that "
+        "sees none of them and stays secret, so that all together cost it no more than the dearest"
+    )
     claims = (
         f"no unit that is protected moves an answer by more than its bound, which rests on {name}: "
         "a claim of its author, neither proved nor checked by taciturn"
-        for name in claims_of(legs)
+        for name in claims_of(asked)
     )
-    return (*claims, *([DEALT] if any(leg.dealt for leg in legs) else []))
+    dealt = any(leg.dealt for leg in asked)
+    return (*claims, *([DEALT] if dealt else []), *([apart] if len(parts) > 1 else []))
 
 
 def arithmetic_of(legs: Sequence[Leg | ChoiceLeg]) -> str:
