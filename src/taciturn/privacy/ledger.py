@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,7 +68,6 @@ NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
 _NUMBERS = ("sensitivity", "scale", "rate", "batch", "step")
-_ONE, _ZERO = np.ones(()), np.zeros(())  # of every answer
 _AGENTS_AT_ONCE = 1024
 
 
@@ -98,10 +97,10 @@ class Ledger:
     sensitivity: Float[HostArray, "A T E"]
     scale: Float[HostArray, "A T E"]
     mechanism: Mechanism
-    rate: Float[HostArray, "..."] = _ONE
+    rate: Float[HostArray, "..."] = field(default_factory=lambda: np.ones(()))
     inside: Inside | None = None
-    batch: Num[HostArray, "..."] = _ZERO
-    step: Float[HostArray, "..."] = _ZERO
+    batch: Num[HostArray, "..."] = field(default_factory=lambda: np.zeros(()))
+    step: Float[HostArray, "..."] = field(default_factory=lambda: np.zeros(()))
     values: int = 1
 
     def __post_init__(self) -> None:
