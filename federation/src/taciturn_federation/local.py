@@ -26,7 +26,6 @@ from jaxtyping import Float
 from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
 from taciturn.engine import Live, Plan, Private, Record, charge_of, charge_of_legs, shapes_of
-from taciturn.engine.charging import larger_of
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.protocol import agent_round, at
 from taciturn.engine.running import (
@@ -426,12 +425,12 @@ class Local:
         """Return the cost of this site's answers in some rounds; T is the last question.
 
         A record is in the training or in the last question, so the larger of the two counts
-        (`taciturn.engine.charging.larger_of`).
+        (`taciturn.engine.charge_of_legs`).
         """
-        training, last = charge_for(self.plan, self.agent, rounds), self.last
-        if last is None or self.agent not in last.agents or self.plan.rounds not in rounds:
-            return training
-        return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
+        last = self.last if self.plan.rounds in rounds else None
+        if last is not None and self.agent not in last.agents:
+            last = None
+        return charge_for(self.plan, self.agent, rounds, last)
 
     def records(self, draw: Draw) -> DividedData:
         """Return the records as those of one agent, in the order of the file.
@@ -473,8 +472,10 @@ class Local:
         return lambda released: last.answering(agent, records, released, seed)
 
 
-def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
-    """Return the events of an agent's answers in some rounds.
+def charge_for(
+    plan: Plan, agent: int, rounds: range | list[int], last: LastQuestion | None = None
+) -> Charge:
+    """Return the events of an agent's answers in some rounds, and to the last question, if given.
 
     **Guarantee.** A filter composes the events that occurred. Rounds that this agent did not
     answer, because another site or a public fact ended the run, produced no event and are not
@@ -487,19 +488,26 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     """
     if plan.terms.adjacency.agents_per_person > 1:
         return _column(charge_of(plan), agent)
-    ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
-    asked = np.where(answered, ledger.kind, -1)
-    column = ledger_of_agent(ledger, agent, asked)
-    leg = plan.leg
-    alone = dataclasses.replace(
-        leg, ledger=column, records=leg.records[agent : agent + 1], observer=Messages()
-    )
-    charge = charge_of_legs(compose((alone,), plan.terms))
+    asked = dataclasses.replace(plan.ledger, kind=np.where(answered, plan.ledger.kind, -1))
+    legs, places = [dataclasses.replace(plan.leg, ledger=asked)], [agent]
+    if last is not None:
+        legs.append(dataclasses.replace(last.planned.leg, part="held out", agents=last.agents))
+        places.append(last.agents.index(agent))
+    alone = [
+        dataclasses.replace(
+            leg,
+            agents=None,
+            records=leg.records[place : place + 1],
+            ledger=ledger_of_agent(leg.ledger, place),
+            observer=Messages(),
+        )
+        for leg, place in zip(legs, places, strict=True)
+    ]
+    charge = charge_of_legs(compose(alone, plan.terms))
     if not plan.program.summed:
         return charge
-    every = dataclasses.replace(leg, ledger=dataclasses.replace(ledger, kind=asked))
-    of_all = charge_of_legs(compose((every,), plan.terms))
+    of_all = charge_of_legs(compose(legs, plan.terms))
     return dataclasses.replace(charge, summed=_column(of_all, agent).summed)
 
 
@@ -749,11 +757,11 @@ def check_entries(planned: Ledger, columns: Sequence[Column], names: Sequence[st
     return observed
 
 
-def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -> Ledger:
-    """Return a ledger's row of one agent; `kind`: questions of all agents in place of its own."""
+def ledger_of_agent(ledger: Ledger, agent: int) -> Ledger:
+    """Return a ledger's row of one agent."""
     row = slice(agent, agent + 1)
     return Ledger(
-        (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
+        ledger.kind[row], ledger.sensitivity[row], ledger.scale[row],
         ledger.mechanism, ledger.rate[row], ledger.inside, ledger.batch[row], ledger.step[row],
         ledger.values,
     )  # fmt: skip

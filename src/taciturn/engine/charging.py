@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,19 +14,7 @@ from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, rela
 from taciturn.budget.charge import Events
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.privacy import (
-    ChoiceLeg,
-    Composition,
-    GaussianAnswer,
-    Ledger,
-    Leg,
-    Messages,
-    NoNoise,
-    Observer,
-    Sum,
-    compose,
-    mu_of_choice,
-)
+from taciturn.privacy import Composition, GaussianAnswer, Messages, NoNoise, Sum, compose
 from taciturn.problems import Origin
 from taciturn.typing import HostArray
 
@@ -65,110 +51,54 @@ def charge_of(plan: Plan) -> Charge:
 def charge_of_legs(composition: Composition) -> Charge:
     """Return the events of a composition for each agent, as each observer sees them.
 
-    Raises `InputError` as `charge_of` does, and if of several parts one is more than single
-    Gaussian answers.
+    Raises `InputError` as `charge_of` does, and if one of several parts has no mu.
 
     **Guarantee.** The events are those of `Composition.certificate`: Gaussian answers on all
     records are one answer of the multiplier 1 / mu, the exact total
     (`Ledger.mu_per_agent`), with mu rounded up; others are `Ledger.events_by_agent`.
-    Sensitivities are those on the lattice. Of legs on disjoint parts an agent is charged the
-    dearest.
+    Sensitivities are those on the lattice. An observer of sums is charged for as one of messages
+    where one of the legs is not credited. Of disjoint parts an agent is charged the dearest, the
+    most numbers and the coarsest lattice.
 
     A person at up to M agents is in the answers of all of them, which together are one answer of
     the mu that they have across agents (`Ledger.mu_across`), the certificate's. Every agent is
     charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
     however other runs divide the records, the account adds up at least what the person is in.
     """
-    return functools.reduce(larger_of, (_charge_of(leg, composition) for leg in composition.legs))
-
-
-def _charge_of(leg: Leg | ChoiceLeg, composition: Composition) -> Charge:
-    terms, agents = composition.terms, composition.agents
-    adjacency, observer, summed = terms.adjacency, terms.observer, None
-    values, least_scale = 0, math.inf
-    if isinstance(leg, ChoiceLeg):
-        mu = mu_of_choice(leg.rate, adjacency.relation)
-        messages = summed = _gaussian(np.full(agents, mu))
-    else:
-        ledger, across = leg.ledger, min(adjacency.agents_per_person, agents)
-        _check_noise(ledger)
-        places = np.arange(agents) if leg.agents is None else np.array(leg.agents)
-
-        def of_mu(seen_by: Observer) -> tuple[Events, ...]:
-            mus = np.zeros(agents)
-            mus[places] = ledger.mu_per_agent(seen_by)
-            if across > 1:  # all of a person's, which may be at several agents
-                mus[:] = ledger.mu_across(seen_by, across)
-            return _gaussian(mus)
-
-        if ledger.has_mu:
-            messages = of_mu(Messages())
-            summed = of_mu(leg.observer) if isinstance(leg.observer, Sum) else None
-        else:
-            asked = dict(zip(places.tolist(), ledger.events_by_agent(), strict=True))
-            messages = tuple(asked.get(agent, ()) for agent in range(agents))
-        values = ledger.most_values() * across
-        least_scale = ledger.finest() if ledger.on_lattice else 0.0
-    return Charge(
-        relation=relation_text(adjacency.relation),
-        unit=adjacency.unit,
-        messages=messages,
-        summed=summed,
-        colluders=observer.colluders if isinstance(observer, Sum) else 0,
-        values=values,
-        least_scale=least_scale,
-        dealt=composition.asked[0].dealt,
-    )
-
-
-def _check_noise(ledger: Ledger) -> None:
-    """Raise `InputError` for answers that have no place in an account."""
-    if isinstance(ledger.mechanism, NoNoise):
+    terms, agents, asked = composition.terms, composition.agents, composition.asked
+    ledgers, observer, summed = [leg.ledger for leg in asked], terms.observer, None
+    if any(isinstance(ledger.mechanism, NoNoise) for ledger in ledgers):
         raise InputError(
             "a run without noise is not private, and no account has room for it; give a finite "
             "epsilon, or leave the account out"
         )
-    if ledger.inside is not None:
+    if any(ledger.inside is not None for ledger in ledgers):
         raise InputError(
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-
-
-def larger_of(one: Charge, other: Charge) -> Charge:
-    """Return the charge of legs on one part of the records together with those on another.
-
-    **Guarantee.** A unit is in one of the parts (`taciturn.privacy.compose`): the larger of both
-    costs is charged, for each agent and observer, for how many numbers are released and for how
-    fine their lattice is. An `InputError` if one of the two is more than single Gaussian answers.
-    """
-    summed = None  # an observer of sums is then charged as one of messages
-    if one.summed is not None and other.summed is not None:
-        summed = _larger(one.summed, other.summed)
-    return dataclasses.replace(
-        one,
-        messages=_larger(one.messages, other.messages),
-        summed=summed,
-        values=max(one.values, other.values),
-        least_scale=min(one.least_scale, other.least_scale),
-    )
-
-
-def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
-    return tuple(min(both, key=_multiplier) for both in zip(one, other, strict=True))
-
-
-def _multiplier(events: Events) -> float:
-    """Return the multiplier of a single Gaussian answer; infinite without any."""
-    if not events:
-        return math.inf
-    (event, count), *others = events
-    if others or count != 1 or not isinstance(event, GaussianAnswer):
+    if all(ledger.has_mu for ledger in ledgers):
+        messages = _gaussian(composition.mus(Messages()))
+        if all(isinstance(leg.observer, Sum) for leg in asked):
+            summed = _gaussian(composition.mus(observer))
+    elif len(composition.legs) == 1:
+        messages = ledgers[0].events_by_agent()
+    else:
         raise InputError(
             "an account holds a training together with its evaluation where all noise is Gaussian "
             "and nothing is sampled; leave --evaluate or --account out"
         )
-    return event.multiplier
+    across = min(terms.adjacency.agents_per_person, agents)
+    return Charge(
+        relation=relation_text(terms.adjacency.relation),
+        unit=terms.adjacency.unit,
+        messages=messages,
+        summed=summed,
+        colluders=observer.colluders if isinstance(observer, Sum) else 0,
+        values=across * max(ledger.most_values() for ledger in ledgers),
+        least_scale=min(one.finest() if one.on_lattice else 0.0 for one in ledgers),
+        dealt=asked[0].dealt,
+    )
 
 
 def _gaussian(sizes: HostArray) -> tuple[Events, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import gaussian, statement
@@ -30,7 +31,7 @@ from taciturn.privacy.mechanisms import (
     law_of,
     mu_of_choice,
 )  # fmt: skip
-from taciturn.privacy.terms import Messages, Relation, Terms
+from taciturn.privacy.terms import Messages, Observer, Relation, Terms
 from taciturn.typing import HostArray
 
 _A = 0.01  # false positives of the attacker
@@ -64,7 +65,10 @@ class Composition:
         """
         asked, delta = self.asked, self.terms.delta
         each, totals = zip(*(_cost_of(leg, self.terms) for leg in self.legs), strict=True)
-        epsilons, mus = (self._dearest(costs) for costs in zip(*each, strict=True))
+        largest = [self._dearest(costs) for costs in zip(*each, strict=True)]
+        if asked[0].dealt:  # whoever has a record
+            largest = [np.full(self.agents, np.max(costs)) for costs in largest]
+        epsilons, mus = (tuple(costs.tolist()) for costs in largest)
         epsilon, mu, rate = np.max(totals, axis=0).tolist()
         tested = all(pays_for_tests(leg.ledger, epsilon=epsilon, delta=delta) for leg in asked)
         if self.joined and not tested:
@@ -89,16 +93,33 @@ class Composition:
             conditional=bool(statement.claims_of(asked)),
         )
 
-    def _dearest(self, costs: Sequence[HostArray]) -> tuple[float, ...]:
-        """Return the largest cost of each agent, or of all where records are dealt to them."""
+    def mus(self, observer: Observer) -> Float[HostArray, " A"]:
+        """Return the mu of each agent's records for some observer; of a person at several, theirs.
+
+        Raises `PrivacyError` if a leg has none.
+        """
+        across = self.terms.adjacency.agents_per_person
+        if across > 1:
+            (leg,) = self.asked
+            return np.full(self.agents, leg.ledger.mu_across(observer, across))
+        relation = self.terms.adjacency.relation
+        return self._dearest(
+            [
+                np.array([mu_of_choice(leg.rate, relation)])
+                if isinstance(leg, ChoiceLeg)
+                else leg.ledger.mu_per_agent(observer)
+                for leg in self.legs
+            ]
+        )
+
+    def _dearest(self, costs: Sequence[HostArray]) -> HostArray:
+        """Return the largest cost of each agent, by the costs of its legs."""
         largest = np.zeros(self.agents)
         for leg, cost in zip(self.legs, costs, strict=True):
             named = None if isinstance(leg, ChoiceLeg) else leg.agents
             places = slice(None) if named is None else list(named)
             largest[places] = np.maximum(largest[places], cost)
-        if self.asked[0].dealt:
-            largest[:] = np.max(largest, initial=0.0)
-        return tuple(largest.tolist())
+        return largest
 
 
 def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
