@@ -26,7 +26,6 @@ from taciturn.privacy import (
     account,
     lattice_epsilon,
 )
-from taciturn.privacy import composition as composition_module
 from taciturn.privacy import mechanisms as lattice_module
 from taciturn.privacy.gaussian import true_positive_rate
 from taciturn.privacy.mechanisms import SHARE, budget_left, lattice_rate
@@ -110,7 +109,7 @@ def delta_left_out(monkeypatch):
     def faulty(curve, delta, **options):
         return lattice_epsilon(lambda _: curve(delta), delta, **options)
 
-    monkeypatch.setattr(composition_module, "lattice_epsilon", faulty)
+    monkeypatch.setattr(lattice_module, "lattice_epsilon", faulty)
 
 
 @pytest.mark.parametrize("fault", [lattice_left_out, etas_left_out, delta_left_out])

@@ -56,11 +56,11 @@ from taciturn.privacy import (
     Ledger,
     Messages,
     Sum,
+    alone_among,
     compose,
     drawn_noise,
     noise_test,
 )
-from taciturn.privacy.statement import alone_among
 from taciturn.problems import Draw, Shard, Shards, hold_out
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
@@ -596,7 +596,7 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
     others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant counts on
-    the noise of all A - k in it (`taciturn.privacy.statement.alone_among` where these are one).
+    the noise of all A - k in it (`taciturn.privacy.alone_among` where these are one).
     """
     if colluders >= agents - 1:
         return alone_among(agents, colluders)

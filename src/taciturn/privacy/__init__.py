@@ -35,7 +35,7 @@ from taciturn.privacy.mechanisms import (
     rate_of_choice,
 )
 from taciturn.privacy.objective import objective_deltas
-from taciturn.privacy.statement import delta_warning
+from taciturn.privacy.statement import alone_among, delta_warning
 from taciturn.privacy.terms import (
     Adjacency,
     BoundedChange,
@@ -91,6 +91,7 @@ __all__ = [
     "Unit",
     "ZeroOut",
     "account",
+    "alone_among",
     "compose",
     "delta_of",
     "delta_warning",

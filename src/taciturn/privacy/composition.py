@@ -17,20 +17,12 @@ import numpy as np
 from jaxtyping import Float
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import gaussian, statement
+from taciturn.privacy import gaussian, mechanisms, statement
 from taciturn.privacy.accounting import Event, account
 from taciturn.privacy.certificate import Certificate
 from taciturn.privacy.drawn import pays_for_tests
 from taciturn.privacy.ledger import NO_QUESTION, Ledger
 from taciturn.privacy.legs import ChoiceLeg, Leg
-from taciturn.privacy.mechanisms import (
-    SHARE,
-    Gaussian,
-    lattice_epsilon,
-    lattice_rate,
-    law_of,
-    mu_of_choice,
-)  # fmt: skip
 from taciturn.privacy.terms import Messages, Observer, Relation, Terms
 from taciturn.typing import HostArray
 
@@ -102,15 +94,7 @@ class Composition:
         if across > 1:
             (leg,) = self.asked
             return np.full(self.agents, leg.ledger.mu_across(observer, across))
-        relation = self.terms.adjacency.relation
-        return self._dearest(
-            [
-                np.array([mu_of_choice(leg.rate, relation)])
-                if isinstance(leg, ChoiceLeg)
-                else leg.ledger.mu_per_agent(observer)
-                for leg in self.legs
-            ]
-        )
+        return self._dearest([_mus_of(leg, observer, self.terms) for leg in self.legs])
 
     def _dearest(self, costs: Sequence[HostArray]) -> HostArray:
         """Return the largest cost of each agent, by the costs of its legs."""
@@ -213,7 +197,7 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
         if getattr(leg, name) != getattr(first, name):
             raise PrivacyError(f"legs on the {leg.part} part differ in their {name}")
     ledgers = [leg.ledger for leg in asked]
-    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
+    if not all(isinstance(one.mechanism, mechanisms.Gaussian) and one.has_mu for one in ledgers):
         raise InputError(
             "runs are joined where all noise is Gaussian and added to answers on all records; "
             "leave out methods that sample records or have noise inside an objective, and give a "
@@ -236,7 +220,7 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
         stacked(kinds, NO_QUESTION),
         stacked(ledger.sensitivity for ledger in ledgers),
         stacked(ledger.scale for ledger in ledgers),
-        Gaussian(),
+        mechanisms.Gaussian(),
         step=stacked(ledger.step for ledger in ledgers),
         values=max(one.values for one in ledgers),
     )
@@ -290,27 +274,34 @@ def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
     """
     delta, adjacency = terms.delta, terms.adjacency
     if isinstance(leg, ChoiceLeg):
-        return _cost_of_mus(np.array([mu_of_choice(leg.rate, adjacency.relation)]), delta)
+        return _cost_of_mus(_mus_of(leg, terms.observer, terms), delta)
     ledger, across = leg.ledger, adjacency.agents_per_person
     values, finest = ledger.most_values(), ledger.finest()
     if ledger.has_mu:
-        each, total = _cost_of_mus(ledger.mu_per_agent(leg.observer), delta, values, finest)
+        each, total = _cost_of_mus(_mus_of(leg, leg.observer, terms), delta, values, finest)
         if across > 1:
             mu = np.array([ledger.mu_across(leg.observer, across)])
             _, total = _cost_of_mus(mu, delta, across * values, finest)
         return each, total
-    lists, law = ledger.events_by_agent(), law_of(ledger.mechanism)
+    lists, law = ledger.events_by_agent(), mechanisms.law_of(ledger.mechanism)
 
     def by_events(delta: float) -> HostArray:
         return np.array([_account(events, delta, adjacency.relation) for events in lists])
 
-    epsilons = lattice_epsilon(by_events, delta, values=values, scale=finest, law=law)
+    epsilons = mechanisms.lattice_epsilon(by_events, delta, values=values, scale=finest, law=law)
     epsilon = float(np.max(epsilons, initial=0.0))
     missed = math.exp(-epsilon) * (1 - delta - _A)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already
     caught = math.exp(min(epsilon, 5.0)) * _A + delta
     rate = min(1.0, caught, 1 - missed)
     return (epsilons, np.full(len(lists), np.nan)), (epsilon, math.nan, rate)
+
+
+def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray:
+    """Return the mu of each agent of a leg; of a choice one, which is that of all."""
+    if isinstance(leg, ChoiceLeg):
+        return np.array([mechanisms.mu_of_choice(leg.rate, terms.adjacency.relation)])
+    return leg.ledger.mu_per_agent(observer)
 
 
 def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
@@ -321,8 +312,8 @@ def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = 
 
     mu = float(np.max(mus, initial=0.0))
     lattice: Any = {"values": values, "scale": finest}
-    epsilons = lattice_epsilon(lambda d: gaussian.epsilon_of(d, mus), delta, **lattice)
-    rate = lattice_rate(rate_of, _A, refused=SHARE * delta, **lattice)
+    epsilons = mechanisms.lattice_epsilon(lambda d: gaussian.epsilon_of(d, mus), delta, **lattice)
+    rate = mechanisms.lattice_rate(rate_of, _A, refused=mechanisms.SHARE * delta, **lattice)
     return (epsilons, mus), (float(np.max(epsilons, initial=0.0)), mu, rate)
 
 

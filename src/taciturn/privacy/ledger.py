@@ -7,7 +7,6 @@ hundred rounds hold a hundred thousand different numbers and not twenty million.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -324,7 +323,7 @@ class Ledger:
         the two disagree.
         """
         law, other = (
-            f"{type(b.mechanism).__name__} noise, {b.kind.shape}" for b in (self, observed)
+            f"{type(b.mechanism).__name__} noise of shape {b.kind.shape}" for b in (self, observed)
         )
         if law != other:
             raise PrivacyError(f"planned {law} but observed {other}; nothing may be released")
@@ -345,14 +344,17 @@ def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
     place = agent, turn, question = tuple(int(index) for index in where)
 
     def answer(book: Ledger) -> str:
-        if book.kind[place] == NO_QUESTION:
-            return "no question"
-        text = f"kind {book.kind[place]} at scale {book.scale[place]:.9g}"
-        if book.step[place] > 0:
-            text += f" on a lattice of step 2^{math.log2(book.step[place]):g}"
-        if book.rate[place] != 1 or book.batch[place]:
-            text += f" and sampling rate {book.rate[place]:.9g}"
-        return f"{text} in batches of {book.batch[place]:.0f}" if book.batch[place] else text
+        kind, scale, step, rate, batch = (
+            part[place] for part in (book.kind, book.scale, book.step, book.rate, book.batch)
+        )
+        return (
+            "no question"
+            if kind == NO_QUESTION
+            else (
+                f"kind {kind} at scale {scale:.9g} on a lattice of step {step:.9g}, sampling rate "
+                f"{rate:.9g} in batches of {batch:g}"
+            )
+        )
 
     return (
         f"agent {agent}, round {turn}, question {question}: planned {answer(planned)} but observed "
