@@ -25,7 +25,10 @@ def test_the_coarsest_step_is_that_of_an_answer():
     kind = np.array([[[0], [-1]], [[0], [0]]])
     step = np.array([[[0.25], [8.0]], [[0.5], [0.125]]])
     book = Ledger(kind, np.ones(kind.shape), np.ones(kind.shape), Gaussian(), step=step)
-    assert book.coarsest() == 0.5 != np.max(book.step)
+    adjacency = Adjacency(ReplaceOne(), "record")
+    found = certify(book, delta=1e-5, adjacency=adjacency, observer=Messages())
+    assert "step 2^-1 or finer" in found.arithmetic
+    assert np.max(book.step) != 0.5
 
 
 def sampled_ledger(agents):

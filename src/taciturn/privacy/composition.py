@@ -179,10 +179,11 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     (agents,), adjacency = counts, terms.adjacency
     for leg in asked:
         _check_leg(leg, asked[0], terms, agents)
-    if len(together) > 1 and adjacency.unit == "agent":
-        raise PrivacyError("an agent has records in both parts, so that their costs add up")
-    if len(together) > 1 and adjacency.agents_per_person > 1:
-        raise PrivacyError("a person is at several agents, who divide their rows on their own")
+    if len(together) > 1 and (adjacency.unit == "agent" or adjacency.agents_per_person > 1):
+        raise PrivacyError(
+            "an agent has records in both parts, and so may a person at several agents, who divide "
+            "them on their own; protect records, or persons at one agent"
+        )
     return Composition(together, terms, agents, joined=len(together) < len(legs))
 
 
@@ -306,11 +307,8 @@ def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray
 
 def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
     """Return what Gaussian answers cost, with so many values on a lattice of such a least scale."""
-
-    def rate_of(false_positives: float) -> float:
-        return gaussian.true_positive_rate(mu, false_positives)
-
     mu = float(np.max(mus, initial=0.0))
+    rate_of = functools.partial(gaussian.true_positive_rate, mu)
     lattice: Any = {"values": values, "scale": finest}
     epsilons = mechanisms.lattice_epsilon(lambda d: gaussian.epsilon_of(d, mus), delta, **lattice)
     rate = mechanisms.lattice_rate(rate_of, _A, refused=mechanisms.SHARE * delta, **lattice)

@@ -198,11 +198,6 @@ class Ledger:
         some = asked & (step > 0)
         return float(np.min(scale[some] / step[some], initial=np.inf))
 
-    def coarsest(self) -> float:
-        """Return the largest step of the lattice of an answer; 0 if none has one."""
-        asked, step = np.broadcast_arrays(self._asked, thin(self.step))
-        return float(np.max(step, initial=0.0, where=asked))
-
     def most_values(self) -> int:
         """Return how many numbers on a lattice an agent gives in all, at most."""
         answers = np.sum(self.asked & (self.step > 0), axis=(1, 2))

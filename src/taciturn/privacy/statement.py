@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from taciturn.privacy.ledger import NO_QUESTION, Ledger, thin
 from taciturn.privacy.legs import ChoiceLeg, Leg
 from taciturn.privacy.mechanisms import NoNoise
 from taciturn.privacy.terms import Messages, ReplaceOne, Sum, Terms, Unit, ZeroOut
@@ -159,11 +160,16 @@ def _arithmetic(leg: Leg | ChoiceLeg) -> str:
         return ""
     if not leg.ledger.on_lattice:
         return REAL_NUMBERS
-    coarsest = int(np.log2(leg.ledger.coarsest()))
     return (
         "holds for the numbers that are computed, rounding included: exact noise on a lattice of "
-        f"step 2^{coarsest} or finer"
+        f"step 2^{int(np.log2(_coarsest(leg.ledger)))} or finer"
     )
+
+
+def _coarsest(ledger: Ledger) -> float:
+    """Return the largest step of the lattice of an answer."""
+    asked, step = np.broadcast_arrays(thin(ledger.kind) > NO_QUESTION, thin(ledger.step))
+    return float(np.max(step, where=asked, initial=0.0))
 
 
 def _is_quiet(leg: Leg) -> bool:
