@@ -35,6 +35,7 @@ from taciturn.privacy import (
     TargetChange,
     ZeroOut,
     account,
+    compose,
 )
 from taciturn.privacy.mechanisms import SHARE
 from taciturn.problems import (
@@ -267,9 +268,14 @@ def test_a_run_on_larger_batches_than_planned_releases_nothing(shards):
     assert np.all(made.ledger.rate == RATE)
     assert run(made, shards, runtime="simulate").ledger.sampled
     for oracle in (MinibatchGradient(PROBLEM.loss, 1.0, 0.5), Gradient(PROBLEM.loss, 1.0)):
-        program = dataclasses.replace(made.program, oracles=(oracle,))
+        edited = dataclasses.replace(
+            made, program=dataclasses.replace(made.program, oracles=(oracle,))
+        )
+        with pytest.raises(PrivacyError, match="ledger amounts to"):  # its leg asks otherwise
+            run(edited, shards, runtime="simulate")
+        certificate = compose((edited.leg,), made.terms).certificate()
         with pytest.raises(PrivacyError, match=r"sampling rate 0\.3"):
-            run(dataclasses.replace(made, program=program), shards, runtime="simulate")
+            run(dataclasses.replace(edited, certificate=certificate), shards, runtime="simulate")
 
 
 def test_sums_are_certified_at_the_messages_value_and_never_credited(shards):

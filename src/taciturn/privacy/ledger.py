@@ -122,11 +122,16 @@ class Ledger:
         """Return whether all that a certificate follows from is equal; at once if it is one."""
         if not isinstance(other, Ledger) or self is other:
             return self is other
-        # what is kept has length 1 along every axis on which nothing changes
-        parts = zip((thin(self.kind), *self._thin), (thin(other.kind), *other._thin), strict=True)
-        return all(np.array_equal(one, its) for one, its in parts) and (
-            (self.kind.shape, self.values, type(self), type(self.mechanism), self.inside)
-            == (other.kind.shape, other.values, type(other), type(other.mechanism), other.inside)
+        one, its = ([b.kind, *(getattr(b, name) for name in _NUMBERS)] for b in (self, other))
+        if self.inside is not None and other.inside is not None:
+            one += [self.inside.jacobian, self.inside.output_ratio]
+            its += [other.inside.jacobian, other.inside.output_ratio]
+        words = [
+            (b.kind.shape, b.values, type(b), type(b.mechanism), b.inside is None)
+            for b in (self, other)
+        ]
+        return words[0] == words[1] and all(
+            np.array_equal(folded(part), folded(own)) for part, own in zip(one, its, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
