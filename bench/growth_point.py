@@ -19,9 +19,8 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, reserve, run
 from taciturn.engine.charging import charge_of
-from taciturn.engine.credit import certificate_of
 from taciturn.engine.protocol import observed_ledger
-from taciturn.privacy import Messages
+from taciturn.privacy import compose
 from taciturn.proposal import Proposal, Request, StructureRequest
 from taciturn.proposal.request import NetworkRequest
 from taciturn.report.results import json_text, results, strict
@@ -95,9 +94,7 @@ def work(text: str) -> None:
     with figures.of("ledger"):
         plan.ledger.same_as(observed_ledger(plan.ledger, finished.trace.records))
     with figures.of("certificate"):
-        observer = plan.terms.observer if plan.program.summed else Messages()
-        network = plan.program.network
-        certificate_of(plan.ledger, plan.program.oracles, plan.terms, observer, network, plan.spec)
+        compose((plan.leg,), plan.terms).certificate()
     with figures.of("plan.json"):
         json_text(strict({**plan.to_dict(), "digest": plan.digest}))
     with figures.of("metrics"):

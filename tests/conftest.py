@@ -144,7 +144,7 @@ def just_above(value, limit):
 
 def on_lattice(ledger, sensitivity):
     """What moves a Gaussian answer on a full batch by so much moves it on the ledger's lattice."""
-    return sensitivity + 2 * np.max(ledger.steps) * np.sqrt(ledger.values)
+    return sensitivity + 2 * np.max(ledger.step) * np.sqrt(ledger.values)
 
 
 def trained_on(dataset, *, agents=10, reference=False, seed=None, structure=None, **asked):

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -66,12 +66,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from taciturn import privacy
 from taciturn.algorithms import EvaluateModel
-from taciturn.budget.charge import Charge, Events
-from taciturn.engine import Plan, charge_of, plan, run
+from taciturn.engine import Plan, charge_of, charge_of_legs, plan, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import Tally
-from taciturn.privacy import Certificate, GaussianAnswer, Leg, Messages
+from taciturn.privacy import Certificate, Messages
 from taciturn.privacy.mechanisms import LEAST_SCALE
 from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
 from taciturn.proposal import Proposal
@@ -179,8 +179,8 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
       asked.
     - `seed`: As for the training; with one both are reproductions.
 
-    **Guarantee.** That of `taciturn.run` for one question, and of `of_disjoint_parts` for training
-    and evaluation together, whose rows are compared (`taciturn.problems.check_origins`).
+    **Guarantee.** That of `taciturn.run` for one question, and of `taciturn.privacy.compose` for
+    training and evaluation together, whose rows are compared (`taciturn.problems.check_origins`).
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -214,112 +214,29 @@ def with_evaluation(
 ) -> Certificate:
     """Return the certificate of a training together with the evaluation of its proposal.
 
-    **Guarantee.** That of `of_disjoint_parts`, with the parts of `taciturn.problems.hold_out`.
+    Raises as `taciturn.privacy.compose`.
+
+    **Guarantee.** That of `taciturn.privacy.compose`, with the parts of
+    `taciturn.problems.hold_out`, under the conditions of both.
     """
-    asked, rows = proposal.evaluation, proposal.budget.rows_per_person
-    assert asked is not None
-    unit = "record" if rows is None else "person"
-    condition = (
-        f"{asked.share:g} of each agent's {unit}s, chosen by a draw that sees none of them, were "
-        "held out of the training and asked about its model: which they are stays secret, and "
-        f"each {unit} is in one of the two, so both together cost it no more than the larger"
+    both = _both_parts(proposal, training, evaluation).certificate()
+    stated = (*training.conditions, *evaluation.conditions)
+    return both.under(stated, conditional=training.conditional or evaluation.conditional).stamped(
+        reproduction=training.reproduction or evaluation.reproduction
     )
-    return of_disjoint_parts(training, evaluation, asked.agents, condition, dealt=proposal.dealt)
 
 
-def of_disjoint_parts(
-    training: Certificate,
-    evaluation: Certificate,
-    answering: Sequence[int],
-    condition: str,
-    *,
-    dealt: bool = False,
-) -> Certificate:
-    r"""Return the certificate of two runs, each record being in the data of one of them only.
-
-    A `PrivacyError` if the two are about other neighbours, observers or deltas.
-
-    - `answering`: The agents of the second run, which asks held-out records, by their numbers in
-      the first.
-    - `condition`: What says which record is in which part.
-    - `dealt`: Whether records were dealt to the agents at random: whoever has a record may be one
-      who answers, so that the dearest agent's figures are every agent's.
-
-    **Guarantee.** Both promise (epsilon, delta), and so do both together; the mu of both
-    together is the larger of the two, and not the root of the sum of their squares.
-
-    Let part(j) in {T, E} be where record j is, by a secret draw that sees no record. Its law does
-    not depend on the order of the file, so neighbouring data sets can be compared draw by draw
-    (`taciturn.problems.Draw`): they then have the same parts but for what record r says, and a
-    bound that holds for every draw holds for the mixture. Write M(D_T) for the law of all that
-    the first run lets an observer see, and N_m(D_E) for that of the second, which may depend on
-    what was seen, m: the model is a function of it. The observer sees (m, n) with the law
-    M(dm | D_T) N_m(dn | D_E).
-
-    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
-    post-processing of m, and every bound for M holds.
-
-    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
-    S_m,
-
-        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
-                 = e^eps P(S | D') + delta,
-
-    where every N_m is (eps, delta)-private: the certificate of the second run holds at every query.
-    The same holds for the trade-off function of a test, and so for mu: given m, which carries
-    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
-    is no better than G_mu(a), which is convex.
-
-    *Persons.* The same with r a person at one agent: all rows of a person are in one part
-    (`taciturn.problems.hold_out`). A person at several agents is refused, since each of them
-    divides its own.
-
-    Adaptive choice of the second run's question is therefore harmless, as long as the first
-    reads no record of E: not for its centre, nor for any of several candidates.
-    """
-    same = ("delta", "relation", "unit", "record", "rows_per_person", "agents_per_person")
-    if training.unit == "agent":
-        raise PrivacyError("an agent has records in both parts, so that their costs add up")
-    if training.agents_per_person not in {None, 1}:
-        raise PrivacyError("a person is at several agents, who divide their rows on their own")
-    different = [name for name in same if getattr(training, name) != getattr(evaluation, name)]
-    if different:
-        raise PrivacyError(
-            f"training and evaluation differ in their {different[0]}; plan both on the same terms"
-        )
-    if evaluation.observer not in {training.observer, "messages"}:
-        raise PrivacyError("the evaluation was certified for a weaker observer; plan it again")
-    agents = list(answering)
-    epsilons = np.array(training.per_agent_epsilon)
-    epsilons[agents] = np.maximum(epsilons[agents], evaluation.per_agent_epsilon)
-    sizes = None
-    if training.per_agent_mu is not None and evaluation.per_agent_mu is not None:
-        sizes = np.array(training.per_agent_mu)
-        sizes[agents] = np.maximum(sizes[agents], evaluation.per_agent_mu)
-    if dealt:
-        epsilons[:] = np.max(epsilons)
-        sizes = None if sizes is None else np.full_like(sizes, np.max(sizes))
-    held_out = tuple(
-        dataclasses.replace(leg, part="held out", agents=tuple(agents))
+def _both_parts(
+    proposal: Proposal, training: Certificate, evaluation: Certificate
+) -> privacy.Composition:
+    """Return a training and the evaluation of its proposal, which asks the records held out."""
+    assert proposal.evaluation is not None
+    held_out = [
+        dataclasses.replace(leg, part="held out", agents=tuple(proposal.evaluation.agents))
         for leg in evaluation.legs
-        if isinstance(leg, Leg)
-    )
-    arithmetic, other = training.arithmetic, evaluation.arithmetic
-    if other not in {arithmetic, ""}:
-        arithmetic = f"{arithmetic}; of the evaluation, it {other}"
-    return dataclasses.replace(
-        training,
-        epsilon=max(training.epsilon, evaluation.epsilon),
-        mu=None if sizes is None else float(np.max(sizes)),
-        per_agent_epsilon=tuple(epsilons.tolist()),
-        per_agent_mu=None if sizes is None else tuple(sizes.tolist()),
-        reproduction=training.reproduction or evaluation.reproduction,
-        attacker_tpr=max(training.attacker_tpr, evaluation.attacker_tpr),
-        conditions=(*training.conditions, condition),
-        conditional=training.conditional or evaluation.conditional,
-        arithmetic=arithmetic,
-        legs=(*training.legs, *held_out),
-    )
+        if isinstance(leg, privacy.Leg)
+    ]
+    return privacy.compose((*training.legs, *held_out), proposal.budget.terms)
 
 
 def evaluation_seed(seed: int | None) -> int | None:
@@ -337,69 +254,23 @@ def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float)
 def check_covered(proposal: Proposal, training: Plan) -> None:
     """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
 
-    **Guarantee.** A record is in one of the two parts (`of_disjoint_parts`), so what the two runs
-    reveal of it is at most the larger of their costs, agent by agent: the charge of the training,
-    if no answer of the evaluation has less noise than all of the agent's answers in training
-    together.
+    **Guarantee.** The charge of both (`taciturn.engine.charge_of_legs`) is that of the training.
     """
     evaluation = proposal.evaluation
     if evaluation is None or not evaluation.asked:
         return
-    first, last = charge_of(training), charge_of(evaluation_plan(proposal, training))
-    pairs = [(first.messages, last.messages)]
-    if last.summed is not None:
-        pairs.append((first.summed or (), last.summed))
-    covered = all(
-        len(charged) > max(evaluation.agents)
-        and all(
-            _multiplier(charged[agent]) <= _multiplier(events)
-            for agent, events in zip(evaluation.agents, asked, strict=True)
-        )
-        for charged, asked in pairs
-    )
+    last = evaluation_plan(proposal, training).certificate
+    both = charge_of_legs(_both_parts(proposal, training.certificate, last))
     # an account counts the numbers that are released, on lattices of at least this fineness
-    if not (covered and last.values <= first.values and last.least_scale >= LEAST_SCALE):
+    fineness = min(both.least_scale, LEAST_SCALE)
+    alone = charge_of(training)
+    same = dataclasses.replace(both, least_scale=alone.least_scale) == alone
+    if not (same and fineness == min(alone.least_scale, LEAST_SCALE)):
         raise InputError(
             "the account is charged for the training, and the evaluation needs more than that; "
             "leave --evaluate or --account out, train in more rounds, or let all agents answer in "
             "each of them"
         )
-
-
-def larger_of(training: Charge, evaluation: Charge) -> Charge:
-    """Return the charge of one agent's training together with its evaluation.
-
-    **Guarantee.** As for `check_covered`: the larger of both costs, taken for each observer, for
-    how many numbers are released and for how fine their lattice is. An `InputError` if one of the
-    two is more than single Gaussian answers.
-    """
-    summed = None  # an observer of sums is then charged as one of messages
-    if training.summed is not None and evaluation.summed is not None:
-        summed = _larger(training.summed, evaluation.summed)
-    return dataclasses.replace(
-        training,
-        messages=_larger(training.messages, evaluation.messages),
-        summed=summed,
-        values=max(training.values, evaluation.values),
-        least_scale=min(training.least_scale, evaluation.least_scale),
-    )
-
-
-def _larger(one: Sequence[Events], other: Sequence[Events]) -> tuple[Events, ...]:
-    return tuple(min(both, key=_multiplier) for both in zip(one, other, strict=True))
-
-
-def _multiplier(events: Events) -> float:
-    """Return the multiplier of a single Gaussian answer; infinite without any."""
-    if not events:
-        return math.inf
-    (event, count), *others = events
-    if others or count != 1 or not isinstance(event, GaussianAnswer):
-        raise InputError(
-            "an account holds a training together with its evaluation where all noise is Gaussian "
-            "and nothing is sampled; leave --evaluate or --account out"
-        )
-    return event.multiplier
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar
 
 import jax
@@ -22,14 +21,13 @@ from pydantic import model_validator
 from taciturn import checks, privacy
 from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.datasets import Dataset
-from taciturn.engine import Charged, Plan, charge_of_ledger, check_chargeable, returned_on_error
+from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
 from taciturn.evaluation import tally_axes
 from taciturn.features import AroundCentre
 from taciturn.noise import Label, Stream, exponential_choice
 from taciturn.oracles import ClippedErrors, Point, Tally
-from taciturn.privacy import Certificate, Ledger
-from taciturn.privacy.drawn import pays_for_tests
+from taciturn.privacy import Certificate
 from taciturn.problems import Draw, Shard, Shards, check_at_one_agent, held_out_counts
 from taciturn.problems.shards import for_exact_sums
 from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
@@ -139,7 +137,7 @@ def propose_choice(
     r"""Return the proposal of a choice among named requests on the same terms.
 
     Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
-    have mu (`taciturn.privacy.joined`). The facts are those with each candidate's features; the
+    have mu (`taciturn.privacy.compose`). The facts are those with each candidate's features; the
     rest is as for `taciturn.proposal.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
@@ -166,12 +164,11 @@ def propose_choice(
 class TunePlan:
     """What a choice among trainings will do and cost.
 
-    The ledger is that of all trainings in order, the rate that of every agent's choice
-    (`taciturn.noise.exponential_choice`); certificate, charge and purpose are of all together.
+    The rate is that of every agent's choice (`taciturn.noise.exponential_choice`); certificate,
+    charge and purpose are of all trainings, in order, and the choice together.
     """
 
     plans: tuple[Plan, ...]
-    ledger: Ledger
     rate: float
     certificate: Certificate
     charge: Charge
@@ -188,16 +185,16 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     (`taciturn.problems.hold_out`).
 
     *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
-    those that are not picked: the answers are those of one ledger (`taciturn.privacy.joined`), and
-    the choice, made by others, is post-processing.
+    those that are not picked: legs on one part (`taciturn.privacy.compose`), and the choice, made
+    by others, is post-processing.
 
     *Chooses.* All that the trainings let an observer see has the same law with any other record in
     its place. Given it, the record's agent makes one choice: a number of errors, a sum of terms in
     [0, 1], one for each of its records or persons, by candidate. That is `mu_of_choice` at its
     rate, which is made at most the mu of the agent with the least in the trainings.
 
-    So both together cost the larger of the two (`taciturn.evaluation.of_disjoint_parts`), which is
-    that of the trainings. Theorems on private tuning with a random number of trainings (Papernot
+    So both together cost the larger of the two (`taciturn.privacy.compose`), which is that of the
+    trainings. Theorems on private tuning with a random number of trainings (Papernot
     and Steinke 2022; Koskela, Redberg and Wang 2024) need those that are not picked to stay hidden.
     Here every message may be read, so they do not apply.
     """
@@ -217,18 +214,19 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
             "secure aggregation is credited in some of the candidates and not in all; say "
             "--observer messages, or leave out those where it is not"
         )
-    ledger, dealt = privacy.joined(_numbered(plans)), plans[0].spec.dealt
-    certificate = _certificate_of(proposal, ledger, summed=summed, dealt=dealt)
-    assert certificate.per_agent_mu is not None
-    least = min(certificate.per_agent_mu)
-    if not least > 0:
+    trainings = [plan.leg for plan in plans]
+    sizes = privacy.compose(trainings, terms).certificate().per_agent_mu
+    assert sizes is not None
+    if not min(sizes) > 0:
         raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
-    relation = terms.adjacency.relation
-    rate = privacy.rate_of_choice(least, relation)
-    if privacy.mu_of_choice(rate, relation) > least:
-        raise PrivacyError("the choice would cost more than the trainings; plan it anew")
-    observer = terms.observer if summed else privacy.Messages()
-    certificate = replace(certificate, legs=_legs(plans, ledger, rate, observer))
+    rate = privacy.rate_of_choice(min(sizes), terms.adjacency.relation)
+    composition = privacy.compose((*trainings, privacy.ChoiceLeg("held out", rate)), terms)
+    certificate = composition.certificate()
+    if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):
+        raise PrivacyError(
+            f"the trainings would spend epsilon {certificate.epsilon:g}; the budget is "
+            f"{terms.epsilon:g}"
+        )
     purpose = Purpose(
         what=f"a choice among {len(plans)} candidates",
         proposal=proposal.digest,
@@ -238,61 +236,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         mu=certificate.mu,
         rounds=sum(plan.rounds for plan in plans),
     )
-    charge = charge_of_ledger(ledger, terms, summed=summed, dealt=dealt)
-    return TunePlan(plans, ledger, rate, certificate, charge, purpose)
-
-
-def _certificate_of(
-    proposal: TuneProposal, ledger: Ledger, *, summed: bool, dealt: bool
-) -> Certificate:
-    """Return the certificate of all trainings and the choice, once it is within the budget."""
-    terms, share = proposal.budget.terms, proposal.evaluation.share
-    observer = terms.observer if summed else privacy.Messages()
-    together = privacy.certify(
-        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=dealt
-    )
-    if not together.epsilon <= terms.epsilon * (1 + 1e-9):
-        raise PrivacyError(
-            f"the trainings would spend epsilon {together.epsilon:g}; the budget is "
-            f"{terms.epsilon:g}"
-        )
-    if not pays_for_tests(ledger, epsilon=together.epsilon, delta=together.delta):
-        raise InputError(
-            f"epsilon {together.epsilon:g} is too large for the noise of all trainings to be "
-            "tested within their delta; ask for an epsilon below 20"
-        )
-    unit = "person" if proposal.budget.unit == "person" else "record"
-    condition = (
-        f"{len(proposal.candidates)} candidates were trained on the same {unit}s, and "
-        f"{share:g} of each agent's {unit}s, by a draw that sees none of them, "
-        "were held out of all trainings and chose: which they are stays secret, and "
-        f"each {unit} is in one of the two, so both together cost it no more than the "
-        "larger"
-    )
-    arithmetic = f"{together.arithmetic}; the choice is drawn exactly"
-    conditions = (*together.conditions, condition)
-    return replace(together, conditions=conditions, arithmetic=arithmetic)
-
-
-def _numbered(plans: Sequence[Plan]) -> list[Ledger]:
-    """Return the ledgers of all trainings, their kinds of questions numbered one after another."""
-    ledgers, first = [], 0
-    for plan in plans:
-        kind = plan.ledger.kind
-        kind = np.where(kind == privacy.NO_QUESTION, kind, kind + first)
-        ledgers.append(replace(plan.ledger, kind=kind))
-        first += len(plan.program.oracles)
-    return ledgers
-
-
-def _legs(
-    plans: Sequence[Plan], ledger: Ledger, rate: float, observer: privacy.Observer
-) -> tuple[privacy.Leg | privacy.ChoiceLeg, ...]:
-    """Return the trainings, one after the other, and the choice among them."""
-    facts = [[one.stated(plan.spec) for one in plan.program.oracles] for plan in plans]
-    counts = plans[0].spec.counts
-    trainings = privacy.Leg("training", None, counts, ledger, tuple(chain(*facts)), observer)
-    return trainings, privacy.ChoiceLeg("held out", rate)
+    return TunePlan(plans, rate, certificate, charge_of_legs(composition), purpose)
 
 
 @dataclass(frozen=True)
@@ -578,15 +522,11 @@ def _certified(
     stays that of the winner's proposal, by which anyone derives it again.
     """
     certificates = [training.plan.certificate for training in trainings]
-    reproduction = certificates[best].reproduction
-    stated = (text for one in (*certificates, plan.certificate) for text in one.conditions)
-    certificate = replace(
-        plan.certificate,
-        conditions=tuple(dict.fromkeys(stated)),
-        reproduction=reproduction,
-        attacker_tpr=1.0 if reproduction else plan.certificate.attacker_tpr,
+    certificate = plan.certificate.under(
+        (text for one in (*certificates, plan.certificate) for text in one.conditions),
         conditional=any(one.conditional for one in certificates),
     )
+    certificate = certificate.stamped(reproduction=certificates[best].reproduction)
     return replace(trainings[best], choice=certificate, charged=charged)
 
 

@@ -14,15 +14,15 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 from tests.conftest import make_plan, make_shards, make_terms
+from tests.privacy.certified import leg_of
 from tests.privacy.test_persons import ledger, person
 
 from taciturn.budget import Account, AccountTerms, Guarantee, open_account, total_of
 from taciturn.cli import main
-from taciturn.engine import charge_of, reserve, run, running
-from taciturn.engine.charging import charge_of_ledger
+from taciturn.engine import charge_of, charge_of_legs, reserve, run, running
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, validation
-from taciturn.privacy import Laplace, Messages, Sum, Terms, ZeroOut
+from taciturn.privacy import Laplace, Messages, Sum, Terms, ZeroOut, compose
 from taciturn.problems import Shards
 
 
@@ -401,7 +401,8 @@ def test_a_person_at_several_agents_is_charged_across_them(observer):
 
     def charged(agents):
         terms = Terms(9.0, 1e-5, person(5, agents), observer)
-        charge = charge_of_ledger(book, terms, summed=observer != Messages())
+        leg = leg_of(book, terms.adjacency, observer)
+        charge = charge_of_legs(compose((leg,), terms))
         account = AccountTerms(
             unit="person", observer="sum" if observer != Messages() else "messages", colluders=0
         )
@@ -417,7 +418,7 @@ def test_a_person_at_several_agents_is_charged_across_them(observer):
     assert charged(1)[0] < book.mu_across(observer, 2) ** 2 * 0.9
     terms = Terms(9.0, 1e-5, person(5, 2), observer)
     with pytest.raises(InputError, match="person at several agents"):
-        charge_of_ledger(ledger(mechanism=Laplace()), terms, summed=False)
+        compose((leg_of(ledger(mechanism=Laplace()), terms.adjacency),), terms)
 
 
 OTHER = """

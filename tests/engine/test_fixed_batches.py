@@ -136,8 +136,8 @@ def test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents(rat
     shards = make_uneven((10, 100))
     question = MinibatchGradient(PROBLEM.loss, 1.0, rate, records=10)
     made = planned(shards, question)
-    np.testing.assert_array_equal(made.ledger.rates, 1.0)
-    np.testing.assert_array_equal(made.ledger.sizes, 0)
+    np.testing.assert_array_equal(made.ledger.rate, 1.0)
+    np.testing.assert_array_equal(made.ledger.batch, 0)
     run(made, shards, runtime="simulate", seed=0)
     larger, query = shards.shard(1), Point(jnp.array([0.3, -0.2, 0.5]))
     mean = Gradient(PROBLEM.loss, 1.0).exact(larger, jnp.asarray(100.0), query)
@@ -155,7 +155,7 @@ def make_uneven(counts):
 
 @pytest.mark.slow
 def test_the_noise_is_calibrated_by_the_accountant_of_fixed_sizes(made):
-    ((event, count),) = made.ledger.events(0)
+    ((event, count),) = made.ledger.events_by_agent()[0]
     assert isinstance(event, FixedSize)
     assert (event.batch, event.records, count) == (SIZE, RECORDS, 4)
     scale = made.ledger.scale[0, 0, 0]
@@ -173,7 +173,7 @@ def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_rele
     made, shards
 ):
     done = run(made, shards, runtime="simulate", seed=0)
-    np.testing.assert_array_equal(done.ledger.sizes, SIZE)
+    np.testing.assert_array_equal(done.ledger.batch, SIZE)
     poisson = MinibatchGradient(PROBLEM.loss, 1.0, SIZE / RECORDS)
     program = dataclasses.replace(made.program, oracles=(poisson,))
     with pytest.raises(PrivacyError, match="in batches of 3"):

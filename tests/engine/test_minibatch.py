@@ -40,6 +40,7 @@ from taciturn.privacy import (
     TargetChange,
     ZeroOut,
     account,
+    compose,
 )
 from taciturn.privacy.mechanisms import SHARE
 from taciturn.problems import (
@@ -260,12 +261,15 @@ def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
 def test_a_run_on_larger_batches_than_planned_releases_nothing(shards):
     """Law 3's fault for sampling: the ledger carries the rate."""
     made = planned(shards)
-    assert np.all(made.ledger.rates == RATE)
+    assert np.all(made.ledger.rate == RATE)
     assert run(made, shards, runtime="simulate").ledger.sampled
     for oracle in (MinibatchGradient(PROBLEM.loss, 1.0, 0.5), Gradient(PROBLEM.loss, 1.0)):
-        program = dataclasses.replace(made.program, oracles=(oracle,))
+        edited = dataclasses.replace(
+            made, program=dataclasses.replace(made.program, oracles=(oracle,))
+        )
+        certificate = compose((edited.leg,), made.terms).certificate()
         with pytest.raises(PrivacyError, match=r"sampling rate 0\.3"):
-            run(dataclasses.replace(made, program=program), shards, runtime="simulate")
+            run(dataclasses.replace(edited, certificate=certificate), shards, runtime="simulate")
 
 
 def test_sums_are_certified_at_the_messages_value_and_never_credited(shards):
@@ -279,7 +283,7 @@ def test_sums_are_certified_at_the_messages_value_and_never_credited(shards):
 
 def test_the_ledgers_events_are_sampled_and_cost_what_is_certified(shards):
     made = planned(shards)
-    ((event, count),) = made.ledger.events(0)
+    ((event, count),) = made.ledger.events_by_agent()[0]
     assert count == 6
     assert isinstance(event, Sampled)
     assert event.rate == RATE
@@ -340,13 +344,13 @@ def test_questions_of_one_plan_may_sample_at_different_rates(shards):
     oracles = (MinibatchGradient(PROBLEM.loss, 1.0, RATE), Gradient(PROBLEM.loss, 1.0))
     spec = public_facts(PROBLEM, shards, clip=1.0)
     made = plan(spec, Alternates(PROBLEM), oracles, make_terms(), rounds=6, precision="float64")
-    np.testing.assert_array_equal(made.ledger.rates[0, :, 0], [RATE, 1.0] * 3)
+    np.testing.assert_array_equal(made.ledger.rate[0, :, 0], [RATE, 1.0] * 3)
     plain = GaussianAnswer(made.multiplier)
     cost = account([(plain, 3), (Sampled(plain, RATE), 3)], delta=1e-5, relation=ReplaceOne())
     assert made.certificate.epsilon == pytest.approx(cost.epsilon, rel=1e-6)
     assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-4)
     done = run(made, shards, runtime="simulate", seed=0)
-    np.testing.assert_array_equal(done.ledger.rates, made.ledger.rates)
+    np.testing.assert_array_equal(done.ledger.rate, made.ledger.rate)
 
 
 def test_a_sampled_answer_has_no_likelihood_ratio_given_its_batch(shards):

@@ -250,7 +250,7 @@ def test_laplace_answers_are_calibrated_by_the_accountant(shards):
         mechanism=Laplace(),
     )
     assert made.certificate.mu is None
-    spent = account(made.ledger.events(0), delta=1e-5, relation=ReplaceOne()).epsilon
+    spent = account(made.ledger.events_by_agent()[0], delta=1e-5, relation=ReplaceOne()).epsilon
     assert spent <= 2.0
     assert made.certificate.epsilon == pytest.approx(2.0, rel=1e-3)
     sensitivity = 2 * 0.5 * math.sqrt(3) / 12  # 2 c / m in L1, by sqrt(d)

@@ -108,7 +108,7 @@ def test_seeded_noise_stands_on_the_lattice_too():
     made = make_plan("noisy-gradient", shards)
     done = run(made, shards, runtime="simulate", seed=0, keep=frozenset({"answers"}))
     answers = np.asarray(done.trace.records.answer)
-    steps = np.moveaxis(made.ledger.steps, 0, -1)[..., None]
+    steps = np.moveaxis(made.ledger.step, 0, -1)[..., None]
     np.testing.assert_array_equal(answers, np.rint(answers / steps) * steps)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm as normal
+from tests.privacy.certified import certify
 
 from conftest import make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
@@ -23,7 +24,6 @@ from taciturn.privacy import (
     Sampled,
     ZeroOut,
     account,
-    certify,
 )
 from taciturn.privacy.mechanisms import Gaussian
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts

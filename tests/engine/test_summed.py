@@ -11,14 +11,14 @@ from jax.experimental import io_callback
 
 from conftest import computed, make_plan, make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
-from taciturn.engine.credit import certificate_of, credits_summation
+from taciturn.engine.credit import credits_summation
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at
 from taciturn.engine.running import behind_the_door, run
 from taciturn.engine.summed import mean_of
 from taciturn.errors import PrivacyError
 from taciturn.oracles import Point
-from taciturn.privacy import Messages, Sum
+from taciturn.privacy import Messages, Sum, compose
 
 STEPS = np.array([[1, 2**40, -3], [7, -(2**40), 5], [2**52, 11, 0]])
 # the same sums, divided otherwise
@@ -123,10 +123,9 @@ def test_whole_steps_of_different_sizes_are_not_added_up():
     step = made.ledger.step.copy()
     step[1:] *= 8
     ledger = dataclasses.replace(made.ledger, step=step)
-    certificate = certificate_of(
-        ledger, program.oracles, made.terms, made.terms.observer, program.network, made.spec
-    )
-    edited = dataclasses.replace(made, program=program, ledger=ledger, certificate=certificate)
+    edited = dataclasses.replace(made, program=program, ledger=ledger)
+    certificate = compose((edited.leg,), made.terms).certificate()
+    edited = dataclasses.replace(edited, certificate=certificate)
     with pytest.raises(PrivacyError, match="different sizes"):
         run(edited, shards, runtime="simulate")
 

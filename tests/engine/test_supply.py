@@ -240,14 +240,14 @@ def test_the_scale_of_every_answer_is_at_least_2_to_the_24_steps(network, mechan
     assert np.all(finest_of(made, exponents + 1) < least)  # the planted fault: twice the step
     book = made.ledger
     np.testing.assert_allclose(scales, book.finest(), rtol=1e-6)
-    assert len(np.unique(book.scale[book.asked] / book.steps[book.asked])) == 1
+    assert len(np.unique(book.scale[book.asked] / book.step[book.asked])) == 1
 
 
 def test_answers_stand_on_the_lattice_of_the_plan():
     made, private = case("star", "full")
     _, trace = ran(simulate, made, private, supply_of(made, private))
     answers = np.asarray(trace.records.answer)
-    steps = np.moveaxis(made.ledger.steps, 0, -1)[..., None]
+    steps = np.moveaxis(made.ledger.step, 0, -1)[..., None]
     assert np.all(answers == np.rint(answers / steps) * steps)
     finer = answers / (1024 * steps)  # the planted fault: another lattice
     assert np.any(finer != np.rint(finer))

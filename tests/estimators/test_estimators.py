@@ -169,7 +169,7 @@ def test_an_algorithm_that_samples_draws_batches_at_the_rate_that_is_given():
     x, y = two_labels()
     model = PrivateLogisticRegression(**{**EXACT, "rounds": 5}, classes=["fit", "ill"])
     model.set_params(algorithm="dp-sgd", sampling_rate=0.2).fit(x, y)
-    np.testing.assert_array_equal(model.plan_.ledger.rates, 0.2)
+    np.testing.assert_array_equal(model.plan_.ledger.rate, 0.2)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_the_certificate_is_what_the_noise_of_the_plan_costs(relation, times):
     model.fit(x, y, agents=[1] * 20 + [2] * 30)
     sensitivity = times * 0.5 * math.sqrt(3 + 1) / np.array([20, 30])
     scale = np.asarray(model.plan_.program.scales).reshape(10, 2)
-    steps = np.moveaxis(model.plan_.ledger.steps, 0, -1).reshape(10, 2)
+    steps = np.moveaxis(model.plan_.ledger.step, 0, -1).reshape(10, 2)
     moved = sensitivity + 2 * steps * math.sqrt(4)  # rounded to the lattice of the noise
     mu = np.sqrt(np.sum((moved / scale) ** 2, axis=0)).max()
     assert model.certificate_.mu == pytest.approx(mu, rel=1e-9)

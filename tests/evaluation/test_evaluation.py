@@ -16,7 +16,7 @@ from taciturn.datasets import Dataset
 from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError, UtilityWarning
 from taciturn.estimators import PrivateLinearRegression
-from taciturn.evaluation import check_covered, evaluation_plan, of_disjoint_parts
+from taciturn.evaluation import check_covered, evaluation_plan
 from taciturn.oracles import ClippedErrors, Point, Tally
 from taciturn.oracles.statistics import cuts_of_scores
 from taciturn.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
@@ -148,7 +148,7 @@ def test_the_score_is_in_results_model_and_certificate_and_costs_the_larger_budg
     alone = training.plan.certificate.mu
     assert certificate.mu == pytest.approx(alone, rel=1e-6)
     assert certificate.epsilon <= 2.0
-    assert any("held out of the training" in line for line in certificate.lines())
+    assert any("(training, held out)" in line for line in certificate.lines())
     assert json.loads(json.dumps(results(training, None)))["private_score"]["records"] == 50
     assert released(training).private_score["error"]["low"] <= score.error.estimate
     assert training.evaluation.plan.ledger.kind.shape == (2, 1, 1)
@@ -181,32 +181,12 @@ def test_rows_that_were_trained_on_are_not_evaluated(plain):
         train(none, training.proposal, reference=False, seed=0)
 
 
-def test_both_certificates_are_on_the_same_terms_and_the_larger_one_counts(plain):
-    first = plain[1].plan.certificate
-    agents = len(first.per_agent_epsilon)
-    more = dataclasses.replace(
-        first, epsilon=3.0, mu=1.0, per_agent_epsilon=(3.0,), per_agent_mu=(1.0,)
-    )
-    both = of_disjoint_parts(first, more, [1], "because")
-    assert (both.epsilon, both.mu) == (3.0, 1.0)
-    assert both.per_agent_mu == (*first.per_agent_mu[:1], 1.0)
-    assert agents == 2
-    assert both.conditions[-1] == "because"
-    with pytest.raises(PrivacyError, match="delta"):
-        of_disjoint_parts(first, dataclasses.replace(more, delta=1e-3), [1], "")
-    with pytest.raises(PrivacyError, match="weaker observer"):
-        of_disjoint_parts(first, dataclasses.replace(more, observer="sum"), [1], "")
-
-
 def test_an_agent_that_is_protected_is_in_both_parts_and_no_evaluation_is_free(plain):
     """All records of an agent change together, those that are held out among them."""
     values = json.loads(plain[1].proposal.to_json())
     values["budget"]["unit"] = "agent"
     with pytest.raises(InputError, match="pays for both"):
         Proposal.from_json(json.dumps(values))
-    whole = dataclasses.replace(plain[1].plan.certificate, unit="agent")
-    with pytest.raises(PrivacyError, match="both parts"):
-        of_disjoint_parts(whole, whole, [0, 1], "")
 
 
 def test_a_proposal_says_what_is_held_out_and_other_counts_are_refused(plain):

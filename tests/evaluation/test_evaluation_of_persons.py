@@ -1,6 +1,5 @@
 """Whole persons are held out, each counts once, and all rows of one move the answer by one term."""
 
-import dataclasses
 import json
 import math
 
@@ -13,7 +12,7 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
-from taciturn.evaluation import Scale, of_disjoint_parts, score_of_labels
+from taciturn.evaluation import Scale, score_of_labels
 from taciturn.oracles import ClippedErrors, Point, Tally
 from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.problems import (
@@ -198,9 +197,9 @@ def test_persons_held_out_of_a_fit_do_not_reach_it_and_cost_no_more(patients):
     score, certificate = model.private_score_, model.certificate_
     assert (score.records, score.unit) == (30, "person")
     assert score.noise == pytest.approx(math.sqrt(2 * 2) / certificate.mu, rel=1e-5)
-    assert (certificate.unit, certificate.rows_per_person) == ("person", 4)
+    assert (certificate.unit, certificate.adjacency.rows_per_person) == ("person", 4)
     assert certificate.mu == pytest.approx(model.plan_.certificate.mu, rel=1e-6)
-    assert "each person is in one of the two" in certificate.conditions[-1]
+    assert "each person is in one of the parts" in certificate.conditions[-1]
     ages, ill, people = patients
     persons = Persons(numbered(map(str, people)), 4)
     _, held = hold_out(persons.deal(2, Draw(seed=0)), 0.25, seed=0, persons=persons)
@@ -253,13 +252,3 @@ def test_a_table_with_persons_is_evaluated_by_person(patients, tmp_path, capsys,
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "at several agents" in error
-
-
-def test_certificates_of_other_persons_are_not_put_together(patients):
-    certificate = fitted(patients, random_state=3).plan_.certificate
-    other = dataclasses.replace(certificate, rows_per_person=5)
-    with pytest.raises(PrivacyError, match="rows_per_person"):
-        of_disjoint_parts(certificate, other, [0, 1], "")
-    several = dataclasses.replace(certificate, agents_per_person=2)
-    with pytest.raises(PrivacyError, match="several agents"):
-        of_disjoint_parts(several, several, [0, 1], "")

@@ -264,7 +264,7 @@ def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on
     )  # fmt: skip
     checked = called(tmp_path, "site", "check", "diabetes.proposal", "--name", "mercy")
     assert "records that are held out, told to all" in checked
-    assert "were held out of the training" in checked
+    assert "(training, held out)" in checked
     parties = Processes(tmp_path)
     parties.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
     parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")

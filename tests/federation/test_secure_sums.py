@@ -12,11 +12,12 @@ from tests.federation.test_parties import (
     said_once,
 )
 from tests.federation.wire import answers_seen, envelopes, local_of, meet, site_of
+from tests.privacy.certified import certify
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import Sum, certify
+from taciturn.privacy import Sum
 from taciturn_federation import journal as journal_module
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
 from taciturn_federation.interface import Packet

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from tests.privacy.certified import certify
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import (
@@ -23,10 +24,8 @@ from taciturn.privacy import (
     Sampled,
     ZeroOut,
     account,
-    certify,
     lattice_epsilon,
 )
-from taciturn.privacy import certificate as certificate_module
 from taciturn.privacy import mechanisms as lattice_module
 from taciturn.privacy.gaussian import true_positive_rate
 from taciturn.privacy.mechanisms import SHARE, budget_left, lattice_rate
@@ -110,7 +109,7 @@ def delta_left_out(monkeypatch):
     def faulty(curve, delta, **options):
         return lattice_epsilon(lambda _: curve(delta), delta, **options)
 
-    monkeypatch.setattr(certificate_module, "lattice_epsilon", faulty)
+    monkeypatch.setattr(lattice_module, "lattice_epsilon", faulty)
 
 
 @pytest.mark.parametrize("fault", [lattice_left_out, etas_left_out, delta_left_out])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.privacy.certified import certify
 
-from taciturn.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne, certify
-from taciturn.privacy import certificate as certificate_module
+from taciturn.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne
+from taciturn.privacy import composition as composition_module
 from taciturn.privacy import ledger as ledger_module
 
 
@@ -24,7 +25,10 @@ def test_the_coarsest_step_is_that_of_an_answer():
     kind = np.array([[[0], [-1]], [[0], [0]]])
     step = np.array([[[0.25], [8.0]], [[0.5], [0.125]]])
     book = Ledger(kind, np.ones(kind.shape), np.ones(kind.shape), Gaussian(), step=step)
-    assert book.coarsest() == 0.5 != np.max(book.steps)
+    adjacency = Adjacency(ReplaceOne(), "record")
+    found = certify(book, delta=1e-5, adjacency=adjacency, observer=Messages())
+    assert "step 2^-1 or finer" in found.arithmetic
+    assert np.max(book.step) != 0.5
 
 
 def sampled_ledger(agents):
@@ -47,15 +51,14 @@ def test_the_answers_of_many_agents_are_merged_in_one_pass_and_accounted_for_onc
         return call
 
     monkeypatch.setattr(Ledger, "ratios", counted("ratios", Ledger.ratios))
-    account = counted("accounts", certificate_module.account)
-    monkeypatch.setattr(certificate_module, "account", account)
+    account = counted("accounts", composition_module.account)
+    monkeypatch.setattr(composition_module, "account", account)
     seen = []
     for agents in (6, 60):
         calls.update(ratios=0, accounts=0)
+        composition_module._account.cache_clear()
         book = sampled_ledger(agents)
         certificate = certify(book, delta=1e-5, adjacency=adjacency, observer=Messages())
         assert len(set(certificate.per_agent_epsilon)) == 3
         seen.append(dict(calls))
     assert seen[0] == seen[1] == {"ratios": 1, "accounts": 3}
-    assert list(book.events_by_agent()) == [tuple(book.events(agent)) for agent in range(agents)]
-    assert calls["ratios"] > agents

@@ -22,7 +22,7 @@ from taciturn.errors import PrivacyError
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
 from taciturn.noise import Label, Stream
 from taciturn.oracles import Gradient
-from taciturn.privacy import Gaussian, Laplace, Sum, delta_of, joined
+from taciturn.privacy import Gaussian, Laplace, Sum, compose, delta_of
 from taciturn.privacy.drawn import LEAST_NUMBERS, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
 from taciturn.problems import (
     Devices,
@@ -216,8 +216,8 @@ def test_levels_of_joined_runs_add_up_to_what_their_values_pay():
         for one in plans
     ]
     spent = sum(test.per_value * 1000 * k for test, k in zip(tests, (1, 2, 3), strict=True))
-    together = joined([one.ledger for one in plans])
-    assert spent <= together.most_values() * PER_VALUE / 2
+    (together,) = compose([one.leg for one in plans], plans[0].terms).asked
+    assert spent <= together.ledger.most_values() * PER_VALUE / 2
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])

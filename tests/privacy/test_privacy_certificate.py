@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tests.privacy.certified import certify
 
 from taciturn.errors import InputError
 from taciturn.privacy import (
@@ -19,7 +20,6 @@ from taciturn.privacy import (
     Sum,
     ZeroOut,
     account,
-    certify,
     epsilon_of,
 )
 
@@ -32,8 +32,8 @@ def ledger(ratios, rounds=25, mechanism=None):
     return Ledger(np.zeros(shape, int), sensitivity, np.ones(shape), mechanism or Gaussian())
 
 
-def issue(book, observer=None, **options):
-    return certify(book, delta=1e-6, adjacency=RECORD, observer=observer or Messages(), **options)
+def issue(book, observer=None):
+    return certify(book, delta=1e-6, adjacency=RECORD, observer=observer or Messages())
 
 
 def test_the_worst_agent_decides_and_its_own_answers_add_up():
@@ -66,7 +66,7 @@ def test_the_sum_is_credited_for_gaussian_noise_and_says_what_it_trusts():
 
 def test_a_laplace_sum_is_certified_at_the_messages_value_and_says_so():
     book = ledger([1 / 30, 1 / 60], rounds=100, mechanism=Laplace())
-    messages, total = issue(book), issue(book, Sum())
+    messages, total = issue(book), issue(book, Sum(0))
     assert messages.epsilon == total.epsilon == pytest.approx(1.4159, abs=6e-5)
     assert "post-processing" in total.trust
     assert "post-processing" not in messages.trust
@@ -109,7 +109,7 @@ def test_a_ledger_without_questions_costs_nothing():
 
 
 def test_a_reproduction_is_stamped_as_not_private():
-    found = issue(ledger([0.1]), reproduction=True)
+    found = issue(ledger([0.1])).stamped()
     assert found.lines()[0].startswith("reproduction, not private")
     assert found.attacker_tpr == 1
     assert found.to_dict()["reproduction"] is True
@@ -121,8 +121,7 @@ def test_the_sentences_hold_everything_needed_to_read_the_promise():
         delta=1e-5,
         adjacency=Adjacency(ZeroOut(), "agent"),
         observer=Sum(2),
-        conditions=("feature ranges were public",),
-    )
+    ).under(["feature ranges were public"], conditional=False)
     text = "\n".join(found.lines())
     for part in ("zero_out", "agent", "1e-05", "sum", "at most 2", "feature ranges were public"):
         assert part in text
@@ -131,7 +130,7 @@ def test_the_sentences_hold_everything_needed_to_read_the_promise():
 
 
 def test_a_conditional_certificate_begins_with_the_word():
-    firm = issue(ledger([0.1]), conditions=("ranges were read off the records",))
+    firm = issue(ledger([0.1])).under(["ranges were read off the records"], conditional=False)
     found = dataclasses.replace(firm, conditional=True)
     assert firm.lines()[0].startswith("epsilon = ")
     assert found.lines()[0].startswith("Conditional")
@@ -143,7 +142,7 @@ def test_a_conditional_certificate_begins_with_the_word():
 
 
 def test_every_certificate_says_that_it_is_of_one_run_alone():
-    for found in (issue(ledger([0.1])), issue(ledger([0.1]), reproduction=True)):
+    for found in (issue(ledger([0.1])), issue(ledger([0.1])).stamped()):
         (said,) = [line for line in found.lines() if line.startswith("Scope")]
         assert "this run alone" in said
         assert not found.conditional
@@ -151,7 +150,7 @@ def test_every_certificate_says_that_it_is_of_one_run_alone():
 
 
 def test_the_record_of_a_certificate_is_plain_json():
-    found = issue(ledger([0.1, 0.2]), conditions=("x",))
+    found = issue(ledger([0.1, 0.2])).under(["x"], conditional=False)
     again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert again == found.to_dict()
     assert again["per_agent_epsilon"] == list(found.per_agent_epsilon)

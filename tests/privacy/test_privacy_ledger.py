@@ -139,7 +139,7 @@ def test_malformed_ledgers_are_refused():
 def test_events_merge_equal_multipliers_and_agree_with_mu():
     ledger = random_ledger(2)
     for agent in range(5):
-        events = ledger.events(agent)
+        events = ledger.events_by_agent()[agent]
         assert len({event for event, _ in events}) == len(events)
         spent = account(events, delta=1e-6, relation=ReplaceOne())
         mu = ledger.mu_per_agent(Messages())[agent]
@@ -150,12 +150,12 @@ def test_equal_answers_become_one_event_and_noiseless_ones_are_exact():
     kind = np.zeros((1, 4, 1), int)
     sensitivity = np.array([1.0, 1.0, 0.0, 1.0]).reshape(1, 4, 1)
     scale = np.array([3.0, 3.0, 3.0, 0.0]).reshape(1, 4, 1)
-    assert Ledger(kind, sensitivity, scale, Laplace()).events(0) == [
+    assert Ledger(kind, sensitivity, scale, Laplace()).events_by_agent()[0] == (
         (LaplaceAnswer(3.0), 2),
         (Exact(), 1),
-    ]
-    assert Ledger(kind, sensitivity, 0 * scale, NoNoise()).events(0) == [(Exact(), 3)]
-    (event, count), _ = Ledger(kind, sensitivity, scale, Gaussian()).events(0)
+    )
+    assert Ledger(kind, sensitivity, 0 * scale, NoNoise()).events_by_agent()[0] == ((Exact(), 3),)
+    (event, count), _ = Ledger(kind, sensitivity, scale, Gaussian()).events_by_agent()[0]
     assert (event, count) == (GaussianAnswer(3.0), 2)
 
 

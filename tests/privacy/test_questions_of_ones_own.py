@@ -18,7 +18,6 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import LinearisedADMM, NoisyGradient
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
-from taciturn.engine.credit import certificate_of
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
@@ -51,6 +50,7 @@ from taciturn.privacy import (
     SensitivityBound,
     TargetChange,
     Terms,
+    compose,
     mean_gradient_bound,
 )
 from taciturn.problems import (
@@ -541,12 +541,9 @@ def test_terms_of_ones_own_are_refused(terms):
 
 def test_a_ledger_of_ones_own_is_refused():
     made = planned(Gradient(PROBLEM.loss, 1.0))
-    ledger = of_class(OwnLedger, made.ledger)
-    star = made.program.network
-    stated = certificate_of(
-        ledger, made.program.oracles, made.terms, made.terms.observer, star, made.spec
-    )
+    forged = dataclasses.replace(made, ledger=of_class(OwnLedger, made.ledger))
+    stated = compose((forged.leg,), made.terms).certificate()
     assert stated.epsilon < 0.01
-    forged = dataclasses.replace(made, ledger=ledger, certificate=stated)
+    forged = dataclasses.replace(forged, certificate=stated)
     with pytest.raises(InputError, match="OwnLedger is your own class"):
         run(forged, make_shards(), runtime="simulate")

@@ -11,7 +11,7 @@ from conftest import just_below, trained_on
 from taciturn.datasets import load, split
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy import Certificate, delta_warning
-from taciturn.privacy.certificate import DEALT
+from taciturn.privacy.statement import DEALT
 from taciturn.problems import Draw
 from taciturn.proposal import Request, StructureRequest
 from taciturn.training import DividedData, divide, proposal_for, train

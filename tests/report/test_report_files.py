@@ -17,6 +17,7 @@ from conftest import just_below, trained_on
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.models import model_to_dict
+from taciturn.privacy.statement import SCOPE
 from taciturn.report import check_out, results, save, strict
 from taciturn.report.save import CURVES, FILES
 from taciturn.report.training import training_page
@@ -155,7 +156,7 @@ def test_the_page_says_what_was_promised_and_how_well_it_went(training):
         training.certificate.record,
         training.certificate.trust,
         *training.certificate.conditions,
-        training.certificate.scope,
+        SCOPE,
         training.dataset.licence,
         training.dataset.source,
         training.plan.digest,

@@ -72,7 +72,7 @@ def test_all_trainings_together_cost_the_budget_and_the_choice_no_more(proposal)
     assert mu_of_choice(plan.rate, proposal.budget.terms.adjacency.relation) <= min(
         plan.certificate.per_agent_mu
     )
-    assert any("chose" in line for line in plan.certificate.conditions)
+    assert any("(training, held out)" in line for line in plan.certificate.conditions)
 
 
 def test_a_proposal_is_data_and_refuses_what_does_not_fit_together(proposal):
@@ -166,7 +166,7 @@ def test_the_winner_carries_the_certificate_of_everything(tuned, proposal):
     certificate = tuned.certificate
     assert certificate.mu == plan_choice(proposal).certificate.mu
     assert certificate.reproduction
-    assert "3 candidates" in certificate.conditions[-1]
+    assert "(training, held out)" in certificate.conditions[-1]
     assert tuned.training.proposal == proposal.candidates[tuned.picked].proposal
     assert len(tuned.picks) == 2
     assert json.loads(json.dumps(tuned.to_dict()))["picked"] == tuned.names[tuned.picked]

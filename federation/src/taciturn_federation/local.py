@@ -25,9 +25,8 @@ from jaxtyping import Float
 
 from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
-from taciturn.engine import Live, Plan, Private, Record, charge_of, shapes_of
+from taciturn.engine import Live, Plan, Private, Record, charge_of, charge_of_legs, shapes_of
 from taciturn.engine.agents import at
-from taciturn.engine.credit import alone_among, with_claims
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import agent_round
 from taciturn.engine.running import (
@@ -44,14 +43,24 @@ from taciturn.evaluation import (
     PrivateScore,
     evaluation_plan,
     evaluation_seed,
-    larger_of,
     score_of_totals,
     score_units,
     with_evaluation,
 )
 from taciturn.features import CONSTANT
 from taciturn.noise import Stream
-from taciturn.privacy import LEAST_NUMBERS, Certificate, Drawn, Ledger, Sum, drawn_noise, noise_test
+from taciturn.privacy import (
+    LEAST_NUMBERS,
+    Certificate,
+    Drawn,
+    Ledger,
+    Messages,
+    Sum,
+    alone_among,
+    compose,
+    drawn_noise,
+    noise_test,
+)
 from taciturn.problems import Draw, Shard, Shards, hold_out
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
@@ -233,8 +242,8 @@ def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...]
     """Return the entries that the door must leave in each round, compared with the ledger."""
     kind, scale = np.asarray(turns.question), np.asarray(turns.scale, np.float64)
     dtype = np.asarray(turns.scale).dtype
-    rates = ledger.rates[agent].astype(dtype).astype(np.float64)
-    sizes, exponent = ledger.sizes[agent], np.asarray(turns.exponent)
+    rates = ledger.rate[agent].astype(dtype).astype(np.float64)
+    sizes, exponent = ledger.batch[agent], np.asarray(turns.exponent)
     mine = np.asarray(turns.agent) == agent
     asked, enough = np.where(mine, kind, -1), ledger.scale[agent] * (1 - 1e-12)
     large = bool(np.all((scale >= enough)[asked >= 0]))
@@ -281,7 +290,7 @@ class LastQuestion:
     **Guarantee.** A site asks its own held-out records about the model that follows from what it
     received itself; its answer is that of `Answering` under the plan that it derived. Which records
     these are the site's own secret draw decides, so no record is in both legs
-    (`taciturn.evaluation.of_disjoint_parts`), and what the coordinator says cannot change that.
+    (`taciturn.privacy.compose`), and what the coordinator says cannot change that.
     Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
     leave under masks, and the sum over all who answer is the only thing that anybody can read.
     """
@@ -396,12 +405,12 @@ class Local:
         """Return the cost of this site's answers in some rounds; T is the last question.
 
         A record is in the training or in the last question, so the larger of the two counts
-        (`taciturn.evaluation.larger_of`).
+        (`taciturn.engine.charge_of_legs`).
         """
-        training, last = charge_for(self.plan, self.agent, rounds), self.last
-        if last is None or self.agent not in last.agents or self.plan.rounds not in rounds:
-            return training
-        return larger_of(training, charge_for(last.planned, last.agents.index(self.agent), [0]))
+        last = self.last if self.plan.rounds in rounds else None
+        if last is not None and self.agent not in last.agents:
+            last = None
+        return charge_for(self.plan, self.agent, rounds, last)
 
     def records(self, draw: Draw) -> DividedData:
         """Return the records as those of one agent, in the order of the file.
@@ -443,8 +452,10 @@ class Local:
         return lambda released: last.answering(agent, records, released, seed)
 
 
-def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
-    """Return the events of an agent's answers in some rounds.
+def charge_for(
+    plan: Plan, agent: int, rounds: range | list[int], last: LastQuestion | None = None
+) -> Charge:
+    """Return the events of an agent's answers in some rounds, and to the last question, if given.
 
     **Guarantee.** A filter composes the events that occurred. Rounds that this agent did not
     answer, because another site or a public fact ended the run, produced no event and are not
@@ -457,16 +468,27 @@ def charge_for(plan: Plan, agent: int, rounds: range | list[int]) -> Charge:
     """
     if plan.terms.adjacency.agents_per_person > 1:
         return _column(charge_of(plan), agent)
-    ledger = plan.ledger
     answered = np.isin(np.arange(plan.rounds), list(rounds))[None, :, None]
-    asked = np.where(answered, ledger.kind, -1)
-    column = ledger_of_agent(ledger, agent, asked)
-    program = dataclasses.replace(plan.program, summed=False)
-    charge = charge_of(dataclasses.replace(plan, ledger=column, program=program))
+    asked = dataclasses.replace(plan.ledger, kind=np.where(answered, plan.ledger.kind, -1))
+    legs, places = [dataclasses.replace(plan.leg, ledger=asked)], [agent]
+    if last is not None:
+        legs.append(dataclasses.replace(last.planned.leg, part="held out", agents=last.agents))
+        places.append(last.agents.index(agent))
+    alone = [
+        dataclasses.replace(
+            leg,
+            agents=None,
+            records=leg.records[place : place + 1],
+            ledger=ledger_of_agent(leg.ledger, place),
+            observer=Messages(),
+        )
+        for leg, place in zip(legs, places, strict=True)
+    ]
+    charge = charge_of_legs(compose(alone, plan.terms))
     if not plan.program.summed:
         return charge
-    every = dataclasses.replace(plan, ledger=dataclasses.replace(ledger, kind=asked))
-    return dataclasses.replace(charge, summed=_column(charge_of(every), agent).summed)
+    of_all = charge_of_legs(compose(legs, plan.terms))
+    return dataclasses.replace(charge, summed=_column(of_all, agent).summed)
 
 
 def _column(charge: Charge, agent: int) -> Charge:
@@ -508,7 +530,7 @@ def derive(
         last.check(seed)
     certificate = certificate_for(proposal, plan, last)
     if seed is not None:
-        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
+        certificate = certificate.stamped()
     try:
         content = hashlib.sha256(source.path.read_bytes()).digest()
     except OSError as error:
@@ -530,17 +552,21 @@ def certificate_for(proposal: Proposal, plan: Plan, last: LastQuestion | None) -
         f"each person has rows at no more than {where}, whatever the person is called there; no "
         "site sees the files of others, so nobody can check it"
     )
-    trust = plan.certificate.trust
+    legs = plan.certificate.legs
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
         trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
-        trust = with_claims(trust, plan.program.oracles)
-    training = dataclasses.replace(plan.certificate, trust=trust).under(
-        (
-            *table_conditions(proposal.data.table.bounds, persons=persons),
-            *((each,) if persons else ()),
-            *proposal.conditions,
-        ),
-        conditional=proposal.conditional,
+        legs = (dataclasses.replace(plan.leg, trust=trust),)
+    training = (
+        compose(legs, plan.terms)
+        .certificate()
+        .under(
+            (
+                *table_conditions(proposal.data.table.bounds, persons=persons),
+                *((each,) if persons else ()),
+                *proposal.conditions,
+            ),
+            conditional=proposal.conditional,
+        )
     )
     return training if last is None else last.certificate(training)
 
@@ -550,7 +576,7 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
     others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant counts on
-    the noise of all A - k in it (`taciturn.engine.credit.alone_among` where these are one).
+    the noise of all A - k in it (`taciturn.privacy.alone_among` where these are one).
     """
     if colluders >= agents - 1:
         return alone_among(agents, colluders)
@@ -711,11 +737,11 @@ def check_entries(planned: Ledger, columns: Sequence[Column], names: Sequence[st
     return observed
 
 
-def ledger_of_agent(ledger: Ledger, agent: int, kind: HostArray | None = None) -> Ledger:
-    """Return a ledger's row of one agent; `kind`: questions of all agents in place of its own."""
+def ledger_of_agent(ledger: Ledger, agent: int) -> Ledger:
+    """Return a ledger's row of one agent."""
     row = slice(agent, agent + 1)
     return Ledger(
-        (ledger.kind if kind is None else kind)[row], ledger.sensitivity[row], ledger.scale[row],
-        ledger.mechanism, ledger.rates[row], ledger.inside, ledger.sizes[row], ledger.steps[row],
+        ledger.kind[row], ledger.sensitivity[row], ledger.scale[row],
+        ledger.mechanism, ledger.rate[row], ledger.inside, ledger.batch[row], ledger.step[row],
         ledger.values,
     )  # fmt: skip

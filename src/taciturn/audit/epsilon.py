@@ -26,7 +26,7 @@ from taciturn.engine.program import Program
 from taciturn.errors import InputError
 from taciturn.noise import Stream
 from taciturn.oracles import Drawn, Gradient, PerturbedStep, PoissonBatches, ProximalStep, Words
-from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, certify
+from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, compose
 from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
 from taciturn.proposal import NONE, Request, propose
 from taciturn.typing import Array, HostArray
@@ -359,8 +359,7 @@ def audit_perturbed(
         ratios(audited, pair, actual, fault, runs=runs, seed=one, spread=spread)
         for actual, one in zip((pair.first, pair.second), seeds_from(seed, 2), strict=True)
     ]
-    claimed = certify(
-        audited.ledger, delta=DELTA, adjacency=audited.terms.adjacency, observer=Messages()
-    ).epsilon
+    terms = dataclasses.replace(audited.terms, delta=DELTA)
+    claimed = compose((audited.leg,), terms).certificate().epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)

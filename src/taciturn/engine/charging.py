@@ -14,7 +14,7 @@ from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, rela
 from taciturn.budget.charge import Events
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.privacy import GaussianAnswer, Ledger, Messages, NoNoise, Observer, Sum, Terms
+from taciturn.privacy import Composition, GaussianAnswer, Messages, NoNoise, Sum, compose
 from taciturn.problems import Origin
 from taciturn.typing import HostArray
 
@@ -42,60 +42,62 @@ def charge_of(plan: Plan) -> Charge:
 
     Raises `InputError` if the run is without noise, or its noise has no place in an account.
 
-    **Guarantee.** The events are those that `certify` accounts for: Gaussian answers on all records
-    are one answer of the multiplier 1 / mu, the exact total (`taciturn.privacy.compose`), with mu
-    rounded up; others are `Ledger.events`. Sensitivities are those on the lattice. An observer of
-    sums is credited only where agents send whole steps (`Program.summed`).
+    **Guarantee.** That of `charge_of_legs` for the plan's ledger. An observer of sums is credited
+    only where agents send whole steps (`Program.summed`).
+    """
+    return charge_of_legs(compose((plan.leg,), plan.terms))
+
+
+def charge_of_legs(composition: Composition) -> Charge:
+    """Return the events of a composition for each agent, as each observer sees them.
+
+    Raises `InputError` as `charge_of` does, and if one of several parts has no mu.
+
+    **Guarantee.** The events are those of `Composition.certificate`: Gaussian answers on all
+    records are one answer of the multiplier 1 / mu, the exact total
+    (`Ledger.mu_per_agent`), with mu rounded up; others are `Ledger.events_by_agent`.
+    Sensitivities are those on the lattice. An observer of sums is charged for as one of messages
+    where one of the legs is not credited. Of disjoint parts an agent is charged the dearest, the
+    most numbers and the coarsest lattice.
 
     A person at up to M agents is in the answers of all of them, which together are one answer of
     the mu that they have across agents (`Ledger.mu_across`), the certificate's. Every agent is
     charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
     however other runs divide the records, the account adds up at least what the person is in.
     """
-    summed, dealt = plan.program.summed, plan.spec.dealt
-    return charge_of_ledger(plan.ledger, plan.terms, summed=summed, dealt=dealt)
-
-
-def charge_of_ledger(ledger: Ledger, terms: Terms, *, summed: bool, dealt: bool = False) -> Charge:
-    """Return the same for a ledger on those terms, of one run or of several (`joined`).
-
-    `summed`: whether agents send whole steps, so that an observer of sums may be credited. `dealt`:
-    whether records were dealt to the agents at random.
-    """
-    observer = terms.observer
-    if isinstance(ledger.mechanism, NoNoise):
+    terms, agents, asked = composition.terms, composition.agents, composition.asked
+    ledgers, observer, summed = [leg.ledger for leg in asked], terms.observer, None
+    if any(isinstance(ledger.mechanism, NoNoise) for ledger in ledgers):
         raise InputError(
             "a run without noise is not private, and no account has room for it; give a finite "
             "epsilon, or leave the account out"
         )
-    if ledger.inside is not None:
+    if any(ledger.inside is not None for ledger in ledgers):
         raise InputError(
             "noise inside an objective has no place in an account; use a method that adds its "
             "noise to the answer"
         )
-    across = min(terms.adjacency.agents_per_person, len(ledger.kind))
-
-    def of_mu(seen_by: Observer) -> tuple[Events, ...]:
-        if across == 1:
-            return _gaussian(ledger.mu_per_agent(seen_by))
-        # all of a person's, which may be at several agents
-        return _gaussian(np.full(len(ledger.kind), ledger.mu_across(seen_by, across)))
-
-    if not ledger.has_mu and across > 1:
+    if all(ledger.has_mu for ledger in ledgers):
+        messages = _gaussian(composition.mus(Messages()))
+        if all(isinstance(leg.observer, Sum) for leg in asked):
+            summed = _gaussian(composition.mus(observer))
+    elif len(composition.legs) == 1:
+        messages = ledgers[0].events_by_agent()
+    else:
         raise InputError(
-            "answers that are not Gaussian on all records are charged agent by agent, and a person "
-            "at several agents is in those of all; use Gaussian noise, or let each person be at "
-            "one agent"
+            "an account holds a training together with its evaluation where all noise is Gaussian "
+            "and nothing is sampled; leave --evaluate or --account out"
         )
+    across = min(terms.adjacency.agents_per_person, agents)
     return Charge(
         relation=relation_text(terms.adjacency.relation),
         unit=terms.adjacency.unit,
-        messages=of_mu(Messages()) if ledger.has_mu else ledger.events_by_agent(),
-        summed=of_mu(observer) if ledger.has_mu and summed else None,
+        messages=messages,
+        summed=summed,
         colluders=observer.colluders if isinstance(observer, Sum) else 0,
-        values=ledger.most_values() * across,
-        least_scale=ledger.finest() if ledger.on_lattice else 0.0,
-        dealt=dealt,
+        values=across * max(ledger.most_values() for ledger in ledgers),
+        least_scale=min(one.finest() if one.on_lattice else 0.0 for one in ledgers),
+        dealt=asked[0].dealt,
     )
 
 

@@ -20,7 +20,6 @@ here: the run is then certified at the value for the observer of all messages.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, cast
 
@@ -37,8 +36,7 @@ from taciturn.engine.runtimes import compute
 from taciturn.engine.supply import raw_shapes
 from taciturn.errors import InputError, TaciturnError
 from taciturn.oracles import Oracle
-from taciturn.privacy import Certificate, Ledger, Leg, NoNoise, Observer, Sum, Terms, certify
-from taciturn.privacy.certificate import REAL_NUMBERS
+from taciturn.privacy import Ledger, Leg, Observer, Terms
 from taciturn.problems import Shard
 from taciturn.spec import Spec
 from taciturn.typing import Array, PyTree
@@ -188,78 +186,23 @@ def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
     return False
 
 
-def certificate_of(
+def leg_of(
     ledger: Ledger,
     oracles: tuple[Oracle, ...],
     terms: Terms,
     observer: Observer,
     network: NetworkKind,
     spec: Spec,
-) -> Certificate:
-    """Return what a ledger amounts to, under the name of the planned observer.
+) -> Leg:
+    """Return the answers of a plan about the records that are trained on.
 
     `observer`: that of `terms`, or the observer of all messages where nothing is credited to
-    summation. The certificate has one leg: all answers, about the records that are trained on.
+    summation.
     """
-    certificate = certify(
-        ledger, delta=terms.delta, adjacency=terms.adjacency, observer=observer, dealt=spec.dealt
-    )
-    facts = tuple(oracle.stated(spec) for oracle in oracles)
-    leg = Leg("training", None, spec.counts, ledger, facts, observer)
-    trust = network.trust(observer) or certificate.trust
-    if isinstance(observer, Sum) and 1 < network.agents <= observer.colluders + 1:
-        trust = alone_among(network.agents, observer.colluders)
-    if observer != terms.observer:  # for all messages, under the name of the one planned for
-        why = "this algorithm asks at private iterates"
-        if ledger.sampled:
-            why = "its batches are sampled"
-        elif ledger.inside is not None:
-            why = "its noise stands inside an objective"
-        trust = (
-            f"none needed: {why}, so nothing is credited to summation; this is the value for an "
-            "observer of every message"
-        )
-    claimed = () if isinstance(ledger.mechanism, NoNoise) else claims_of(oracles)
-    exact = all(oracle.holds_on_machine() for oracle in oracles)
-    certificate = dataclasses.replace(
-        certificate,
-        observer=terms.observer.name,
-        trust=with_claims(trust, oracles) if claimed else trust,
-        arithmetic=certificate.arithmetic if exact else REAL_NUMBERS,
-        legs=(leg,),
-    )
-    return certificate.under(map(claim_condition, claimed), conditional=bool(claimed))
-
-
-def claims_of(oracles: tuple[Oracle, ...]) -> tuple[str, ...]:
-    """Return the classes on whose authors' word the bounds of some questions rest."""
-    return tuple(dict.fromkeys(name for oracle in oracles for name in Oracle.claims(oracle)))
-
-
-def claim_condition(name: str) -> str:
-    """Return the condition that a bound holds which somebody else claims."""
-    return (
-        f"no unit that is protected moves an answer by more than its bound, which rests on {name}: "
-        "a claim of its author, neither proved nor checked by taciturn"
-    )
-
-
-def with_claims(trust: str, oracles: tuple[Oracle, ...]) -> str:
-    """Return what is taken on trust, with the authors of the questions that are not taciturn's."""
-    names = ", ".join(claims_of(oracles))
-    return f"{trust}; and the author of {names}, for the bound" if names else trust
-
-
-def alone_among(agents: int, colluders: int) -> str:
-    """Return what is taken on trust where an agent may be the only one who does not collude.
-
-    **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`), which
-    for k >= A - 1 is an agent's own alone.
-    """
-    return (
-        f"none needed: if {colluders} may collude, an agent among {agents} may face nobody else, "
-        "so nothing is credited to summation; this is the value for an observer of every message"
-    )
+    facts = tuple(Oracle.stated(oracle, spec) for oracle in oracles)
+    trust, exact = network.trust(observer), all(one.holds_on_machine() for one in oracles)
+    near, dealt = terms.adjacency, spec.dealt
+    return Leg("training", None, spec.counts, ledger, facts, observer, near, dealt, trust, exact)
 
 
 def check_traces(program: Program, spec: Spec) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from taciturn import checks, privacy
 from taciturn.algorithms import Algorithm, Noise
-from taciturn.engine.credit import certificate_of, check_traces, credits_summation
+from taciturn.engine.credit import check_traces, credits_summation, leg_of
 from taciturn.engine.program import (
     Design,
     Draft,
@@ -220,10 +220,17 @@ class Plan:
             "multiplier": self.multiplier,
             "schedules": {name: compact(v) for name, v in self.schedules.items()},
             "scales": compact(self.ledger.scale),
-            "steps": compact(self.ledger.steps),
+            "steps": compact(self.ledger.step),
             "sensitivity": [bound.derivation for bound in self.bounds],
             "certificate": self.certificate.to_dict(),
         }
+
+    @property
+    def leg(self) -> privacy.Leg:
+        """The answers of the plan, derived from all that is asked and not from its certificate."""
+        program, terms = self.program, self.terms
+        observer = terms.observer if program.summed else privacy.Messages()
+        return leg_of(self.ledger, program.oracles, terms, observer, program.network, self.spec)
 
     @property
     def digest(self) -> str:
@@ -326,9 +333,14 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         adds and credits_summation(draft(first(observer), observer).program)
     ):
         observer = privacy.Messages()
+
+    def certify(ledger: privacy.Ledger) -> privacy.Certificate:
+        leg = leg_of(ledger, oracles, terms, observer, connected, spec)
+        return privacy.compose((leg,), terms).certificate()
+
     settled = within_budget(
         lambda z: draft(z, observer),
-        lambda it: certificate_of(it, oracles, terms, observer, connected, spec),
+        certify,
         first(observer),
         terms.epsilon,
         given=multiplier is not None,

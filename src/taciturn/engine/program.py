@@ -24,7 +24,7 @@ from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.oracles import Oracle, PoissonBatches
-from taciturn.privacy.ledger import folded, unfolded
+from taciturn.privacy.ledger import folded
 from taciturn.privacy.mechanisms import lattice_width, step_exponents
 from taciturn.problems.memory import own_array
 from taciturn.spec import Spec
@@ -205,7 +205,7 @@ def drafted(
     narrow = scale.astype(precision)  # never below what was planned
     rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
-    whole = functools.partial(unfolded, shape=asked.shape)
+    whole = functools.partial(np.broadcast_to, shape=asked.shape)
     ledger = privacy.Ledger(
         asked,
         whole(sensitivity),

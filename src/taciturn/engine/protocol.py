@@ -124,9 +124,9 @@ def observed_ledger(planned: Ledger, records: Record) -> Ledger:
         planned.sensitivity,
         scale,
         planned.mechanism,
-        None if rate is None else _agents_first(rate),
+        np.ones(()) if rate is None else _agents_first(rate),
         planned.inside,
-        None if batch is None else _agents_first(batch),
+        np.zeros(()) if batch is None else _agents_first(batch),
         step=np.where((scale > 0) & (planned.inside is None), np.ldexp(1.0, exponent), 0.0),
         values=planned.values,
     )

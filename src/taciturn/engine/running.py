@@ -17,7 +17,7 @@ import pandas as pd
 
 from taciturn import problems
 from taciturn.engine.charging import Charged, ChargedTo, charging
-from taciturn.engine.credit import certificate_of, credits_summation
+from taciturn.engine.credit import credits_summation
 from taciturn.engine.door import Live, Private, samples
 from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
@@ -28,7 +28,7 @@ from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
 from taciturn.oracles import Oracle, check_of_library
-from taciturn.privacy import Certificate, Ledger, Mechanism, Messages, NoNoise
+from taciturn.privacy import Certificate, Ledger, Mechanism, NoNoise, compose
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from taciturn.typing import HostArray
 
@@ -251,8 +251,9 @@ def _answered(
     trace = tested(plan.ledger, certificate, trace)
     # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
     repeated = origin is not None and origin.reproducible
-    if seed is not None or certificate.reproduction or repeated:
-        certificate = dataclasses.replace(certificate, reproduction=True, attacker_tpr=1.0)
+    certificate = certificate.stamped(
+        reproduction=seed is not None or certificate.reproduction or repeated
+    )
     return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
 
 
@@ -433,7 +434,7 @@ def check_certificate(plan: Plan) -> None:
     For the observer of sums only where agents send whole steps, and the method may be summed.
     Further conditions are the caller's to state.
     """
-    program, terms = plan.program, plan.terms
+    program = plan.program
     if program.summed and not credits_summation(program):
         raise PrivacyError("this method's answers may not be added up as a sum; plan again")
     exponents = np.asarray(program.exponents)
@@ -443,13 +444,8 @@ def check_certificate(plan: Plan) -> None:
         if not math.isinf(plan.certificate.epsilon):
             raise PrivacyError("the certificate promises what a run without noise does not keep")
         return
-    observer = terms.observer if program.summed else Messages()
-    fresh = certificate_of(
-        plan.ledger, program.oracles, terms, observer, program.network, plan.spec
-    )
-    given = plan.certificate
-    # equal only if it states what it is conditional on itself
+    fresh, given = compose((plan.leg,), plan.terms).certificate(), plan.certificate
+    # equal only if it states what it is conditional on itself; its legs are compared, too
     fresh = fresh.under(given.conditions, conditional=given.conditional)
-    # a stamped one, of an earlier run with a seed, promises nothing
-    if fresh != given and not given.reproduction:
+    if fresh.stamped(reproduction=given.reproduction) != given:
         raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")

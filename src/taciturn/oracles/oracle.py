@@ -300,7 +300,7 @@ class Oracle(eqx.Module):
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:
         """Return what a certificate states of the question: its facts, or whose claim it is."""
-        claims = self.claims()
+        claims = Oracle.claims(self)
         if claims or not isinstance(self, Question):
             return {"kind": "claimed", "by": list(claims)}
         return self.facts(spec)

@@ -13,27 +13,29 @@ from taciturn.privacy.accounting import (
     multiplier_for_all,
     sampled,
 )
-from taciturn.privacy.certificate import Certificate, certify, delta_warning
+from taciturn.privacy.certificate import Certificate
+from taciturn.privacy.composition import Composition, compose
 from taciturn.privacy.drawn import LEAST_NUMBERS, Drawn, drawn_noise, noise_test
 from taciturn.privacy.gaussian import (
-    compose,
     delta_of,
     epsilon_of,
     gaussian_multiplier,
     mu_of,
     true_positive_rate,
 )
-from taciturn.privacy.ledger import (
-    NO_QUESTION,
-    Inside,
-    Ledger,
-    joined,
+from taciturn.privacy.ledger import NO_QUESTION, Inside, Ledger
+from taciturn.privacy.legs import ChoiceLeg, Leg
+from taciturn.privacy.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoNoise,
+    lattice_epsilon,
     mu_of_choice,
     rate_of_choice,
 )
-from taciturn.privacy.legs import ChoiceLeg, Leg
-from taciturn.privacy.mechanisms import Gaussian, Laplace, Mechanism, NoNoise, lattice_epsilon
 from taciturn.privacy.objective import objective_deltas
+from taciturn.privacy.statement import alone_among, delta_warning
 from taciturn.privacy.terms import (
     Adjacency,
     BoundedChange,
@@ -61,6 +63,7 @@ __all__ = [
     "BoundedChange",
     "Certificate",
     "ChoiceLeg",
+    "Composition",
     "Drawn",
     "Event",
     "Exact",
@@ -88,14 +91,13 @@ __all__ = [
     "Unit",
     "ZeroOut",
     "account",
-    "certify",
+    "alone_among",
     "compose",
     "delta_of",
     "delta_warning",
     "drawn_noise",
     "epsilon_of",
     "gaussian_multiplier",
-    "joined",
     "lattice_epsilon",
     "mean_gradient_bound",
     "mu_of",

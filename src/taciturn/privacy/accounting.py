@@ -166,7 +166,7 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
-    exact (`gaussian.compose`), the rest an upper bound (`numerical.numerical_epsilon`).
+    exact (`Ledger.mu_per_agent`), the rest an upper bound (`numerical.numerical_epsilon`).
     Batches of a fixed size have Renyi bounds (`numerical.fixed_size_epsilon`). Sampling at rate 1,
     or of all records, is no sampling.
     """

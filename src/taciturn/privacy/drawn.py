@@ -60,7 +60,7 @@ from scipy.special import gammainc, gammaincc
 
 from taciturn.errors import PrivacyError
 from taciturn.privacy.ledger import Ledger
-from taciturn.privacy.mechanisms import SHARE, Laplace, Law, NoNoise
+from taciturn.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, law_of
 from taciturn.typing import HostArray
 
 # what a number in an answer may add to the probability that honest noise is refused, twice over
@@ -137,8 +137,7 @@ def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | N
     values = _numbers(ledger) * int(np.max(np.sum(ledger.asked, axis=(1, 2))))
     paid = SHARE * delta / (1 + math.exp(min(epsilon, _MOST_EXPONENT)))
     level = min(values * PER_VALUE / 2, paid)
-    law: Law = "laplace" if isinstance(ledger.mechanism, Laplace) else "gaussian"
-    return NoiseTest(law, level / (values * len(ledger.kind)))
+    return NoiseTest(law_of(ledger.mechanism), level / (values * len(ledger.kind)))
 
 
 def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:

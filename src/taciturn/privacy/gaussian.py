@@ -11,7 +11,6 @@ import math
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from taciturn import checks
@@ -110,19 +109,6 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
         margin *= 10
     return math.sqrt(rounds) / mu * (1 + margin)
-
-
-def compose(ratios: Float[HostArray, "..."]) -> float:
-    """Return mu = sqrt(sum (Delta/sigma)^2) of answers given in sequence.
-
-    Infinite if a ratio is; 0 if there are none. Raises `InputError` if a ratio is negative or NaN.
-
-    **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
-    independent normal variables, also when each question depends on earlier answers; nothing is
-    lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3).
-    """
-    with np.errstate(over="ignore"):
-        return math.sqrt(float(np.sum(np.square(_not_negative("a ratio", ratios)))))
 
 
 def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:

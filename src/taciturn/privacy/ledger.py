@@ -7,22 +7,18 @@ hundred rounds hold a hundred thousand different numbers and not twenty million.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, Num
-from scipy.special import expit, log_ndtr, ndtri
 
-from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
 from taciturn.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
-from taciturn.privacy.terms import Observer, Relation, Sum, ZeroOut
+from taciturn.privacy.terms import Observer, Sum
 from taciturn.typing import HostArray
 
 Number = TypeVar("Number", bound=np.generic)
@@ -41,13 +37,6 @@ def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtyp
 def thin(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
     """Return the different entries that a view repeats: length 1 where the stride is 0."""
     return values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
-
-
-def unfolded(
-    values: np.ndarray[Any, np.dtype[Number]], shape: tuple[int, ...]
-) -> np.ndarray[Any, np.dtype[Number]]:
-    """Return a view of the values in a shape, which nobody can write to."""
-    return np.broadcast_to(values, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +66,7 @@ class Inside:
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
+_NUMBERS = ("sensitivity", "scale", "rate", "batch", "step")
 _AGENTS_AT_ONCE = 1024
 
 
@@ -94,12 +84,11 @@ class Ledger:
       bounded.
     - `scale`: Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
     - `mechanism`: Where the noise came from.
-    - `rate`: The Poisson rate at which records took part in the answer, in (0, 1]; None for 1
-      everywhere.
+    - `rate`: The Poisson rate at which records took part in the answer, in (0, 1].
     - `inside`: Given if the noise stood inside the objective; None if it was added to the answers.
-    - `batch`: The size of the batch if it was fixed and drawn without replacement; 0, or None for 0
-      everywhere, if nothing was sampled or the batch was Poisson.
-    - `step`: The step of the lattice that answer and noise stood on; None for real numbers.
+    - `batch`: The size of the batch if it was fixed and drawn without replacement; 0 if nothing was
+      sampled or the batch was Poisson.
+    - `step`: The step of the lattice that answer and noise stood on; 0 for real numbers.
     - `values`: How many numbers an answer has.
     """
 
@@ -107,10 +96,10 @@ class Ledger:
     sensitivity: Float[HostArray, "A T E"]
     scale: Float[HostArray, "A T E"]
     mechanism: Mechanism
-    rate: Float[HostArray, "A T E"] | None = None
+    rate: Float[HostArray, "..."] = field(default_factory=lambda: np.ones(()))
     inside: Inside | None = None
-    batch: Num[HostArray, "A T E"] | None = None
-    step: Float[HostArray, "A T E"] | None = None
+    batch: Num[HostArray, "..."] = field(default_factory=lambda: np.zeros(()))
+    step: Float[HostArray, "..."] = field(default_factory=lambda: np.zeros(()))
     values: int = 1
 
     def __post_init__(self) -> None:
@@ -121,23 +110,34 @@ class Ledger:
                 "(agents, rounds, questions)"
             )
         object.__setattr__(self, "kind", _kept(kind))
-        given = {
-            "sensitivity": self.sensitivity,
-            "scale": self.scale,
-            "rate": self.rates,
-            "batch": self.sizes,
-            "step": self.steps,
-        }
-        for name, values in given.items():
-            value = np.asarray(values, dtype=np.float64)
+        for name in _NUMBERS:
+            value = np.asarray(getattr(self, name), dtype=np.float64)
+            value = np.broadcast_to(value, kind.shape) if value.ndim == 0 else value
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
             object.__setattr__(self, name, _kept(value))
         self._check_entries()
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether all that a certificate follows from is equal; at once if it is one."""
+        if not isinstance(other, Ledger) or self is other:
+            return self is other
+        one, its = ([b.kind, *(getattr(b, name) for name in _NUMBERS)] for b in (self, other))
+        if self.inside is not None and other.inside is not None:
+            one += [self.inside.jacobian, self.inside.output_ratio]
+            its += [other.inside.jacobian, other.inside.output_ratio]
+        words = [
+            (b.kind.shape, b.values, type(b), type(b.mechanism), b.inside is None)
+            for b in (self, other)
+        ]
+        return words[0] == words[1] and all(
+            np.array_equal(folded(part), folded(own)) for part, own in zip(one, its, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def _check_entries(self) -> None:
-        parts = (self.sensitivity, self.scale, self.rates, self.sizes, self.steps)
-        moves, scale, rate, sizes, steps = map(thin, parts)
+        moves, scale, rate, sizes, steps = self._thin
         asked = self._asked
         if bool(np.any(self.kind < NO_QUESTION)):
             raise InputError("a kind is below -1; use -1 for no question, 0 and above for oracles")
@@ -147,19 +147,15 @@ class Ledger:
             (scale < np.inf, "a scale is infinite; give a finite one"),
             ((steps >= 0) & (steps < np.inf), "the step of a lattice is not a number; plan again"),
             ((rate > 0) & (rate <= 1), "a sampling rate is not in (0, 1]; use 1 for no sampling"),
-            (
-                sizes == np.floor(sizes),
-                "a batch size is no whole number; use 0 where none is",
-            ),
+            (sizes == np.floor(sizes), "a batch size is no whole number; use 0 where none is"),
             (sizes >= 0, "a batch size is negative; use 0 where none is"),
         )
         for holds, fault in faults:
             if bool(np.any(asked & ~holds)):
                 raise PrivacyError(fault)
         quiet = isinstance(self.mechanism, NoNoise)
-        if self.inside is not None and (
-            self.sampled or not (quiet or isinstance(self.mechanism, Gaussian))
-        ):
+        lawful = quiet or isinstance(self.mechanism, Gaussian)
+        if self.inside is not None and (self.sampled or not lawful):
             raise PrivacyError(
                 "noise inside an objective is accounted for if it is Gaussian and no record is "
                 "sampled; use such noise, or add it to the answer"
@@ -170,7 +166,12 @@ class Ledger:
     @property
     def asked(self) -> HostArray:
         """Where there was a question, shape (A, T, E), bool."""
-        return unfolded(self._asked, self.kind.shape)
+        return np.broadcast_to(self._asked, self.kind.shape)
+
+    @property
+    def _thin(self) -> tuple[HostArray, ...]:
+        """The different entries of what an answer has, in the order of `_NUMBERS`."""
+        return tuple(thin(getattr(self, name)) for name in _NUMBERS)
 
     @property
     def _asked(self) -> HostArray:
@@ -178,27 +179,9 @@ class Ledger:
         return np.asarray(thin(self.kind) > NO_QUESTION)
 
     @property
-    def rates(self) -> HostArray:
-        """The sampling rates, shape (A, T, E); 1 where nothing was sampled."""
-        return self._all(1.0) if self.rate is None else self.rate
-
-    @property
-    def sizes(self) -> HostArray:
-        """The fixed sizes of batches, shape (A, T, E); 0 where there is none."""
-        return self._all(0.0) if self.batch is None else self.batch
-
-    @property
-    def steps(self) -> HostArray:
-        """The steps of the lattice, shape (A, T, E); 0 where there is none."""
-        return self._all(0.0) if self.step is None else self.step
-
-    def _all(self, value: float) -> HostArray:
-        return unfolded(np.asarray(value), self.kind.shape)
-
-    @property
     def on_lattice(self) -> bool:
         """Whether answers and noise stood on a lattice."""
-        return bool(np.any(self._asked & (thin(self.steps) > 0)))
+        return bool(np.any(self._asked & (thin(self.step) > 0)))
 
     @property
     def moves(self) -> Float[HostArray, "A T E"]:
@@ -207,36 +190,28 @@ class Ledger:
         The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
         that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
-        parts = (self.sensitivity, self.rates, self.sizes, self.steps)
-        sensitivity, rates, sizes, steps = map(thin, parts)
+        sensitivity, _, rates, sizes, steps = self._thin
         poisson = (rates < 1) & (sizes == 0)
         width = lattice_width(self.values, self.mechanism.norm)
         rounding = np.where(poisson, 4.0, 2.0) * steps * width
         moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
-        return unfolded(moves, self.kind.shape)
+        return np.broadcast_to(moves, self.kind.shape)
 
     def finest(self) -> float:
         """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
-        scale, steps = thin(self.scale), thin(self.steps)
-        some = self._asked & (steps > 0) & np.ones(scale.shape, np.bool_)
-        ratios = np.divide(scale, steps, out=np.full(some.shape, np.inf), where=some)
-        return float(np.min(ratios, initial=np.inf))
-
-    def coarsest(self) -> float:
-        """Return the largest step of the lattice of an answer; 0 if none has one."""
-        steps = thin(self.steps)
-        some = self._asked & np.ones(steps.shape, np.bool_)
-        return float(np.max(np.broadcast_to(steps, some.shape), initial=0.0, where=some))
+        asked, scale, step = np.broadcast_arrays(self._asked, thin(self.scale), thin(self.step))
+        some = asked & (step > 0)
+        return float(np.min(scale[some] / step[some], initial=np.inf))
 
     def most_values(self) -> int:
         """Return how many numbers on a lattice an agent gives in all, at most."""
-        answers = np.sum(self.asked & (self.steps > 0), axis=(1, 2))
+        answers = np.sum(self.asked & (self.step > 0), axis=(1, 2))
         return self.values * int(np.max(answers, initial=0))
 
     @property
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
-        return bool(np.any(self._asked & (thin(self.rates) < 1)))
+        return bool(np.any(self._asked & (thin(self.rate) < 1)))
 
     @property
     def has_mu(self) -> bool:
@@ -257,7 +232,7 @@ class Ledger:
         with np.errstate(divide="ignore", over="ignore"):
             # an unbounded sensitivity stays infinite under any finite noise
             ratios = np.divide(moves, deviation, out=np.zeros(matters.shape), where=matters)
-        return unfolded(ratios, self.kind.shape)
+        return np.broadcast_to(ratios, self.kind.shape)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
         """Return every agent's total mu as `observer` sees it.
@@ -268,18 +243,16 @@ class Ledger:
         no noise there. Raises `PrivacyError` if the noise is not Gaussian, stood inside the
         objective, or an answer is sampled: the total is then not a mu (use `events`).
 
-        **Guarantee.** Gaussian answers compose exactly (`gaussian.compose`). For the sum, an
-        observer who subtracts the noise of k colluders faces independent normal noise whose
+        **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
+        independent normal variables, also when each question depends on earlier answers; nothing is
+        lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3). For the
+        sum, an observer who subtracts the noise of k colluders faces independent normal noise whose
         variance is that of the honest rest; which agents collude is unknown, so the k noisiest
         others are taken. The sum must weight every agent's answer equally, and every question
         must be a function of what the observer knows already.
         """
         if not self.has_mu:
-            raise PrivacyError(
-                f"these answers have no mu ({type(self.mechanism).__name__} noise, sampled: "
-                f"{self.sampled}, inside an objective: {self.inside is not None}); account for "
-                "their events instead"
-            )
+            raise PrivacyError("these answers have no mu; account for their events instead")
         if isinstance(observer, Sum):
             scale = thin(self.scale)
             variance = np.where(self._asked, scale**2, 0.0)
@@ -313,23 +286,16 @@ class Ledger:
             ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
             return float(np.sqrt(np.sum(np.square(ratios))))
 
-    def events(self, agent: int) -> list[tuple[Event, int]]:
-        """Return one agent's answers for the accountant, equal multipliers and rates merged.
+    def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
+        """Return every agent's answers for the accountant, equal multipliers and rates merged.
 
         Answers that no record can move are left out; answers without noise become `Exact`, and
-        those on a batch `Sampled`.
+        those on a batch `Sampled`. Agents whose answers are alike share one tuple.
         """
-        return list(self._events(range(agent, agent + 1))[0])
-
-    def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        """Return `events` of every agent; agents whose answers are alike share one tuple."""
-        return self._events(range(len(self.kind)))
-
-    def _events(self, agents: range) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        answers, inside = (self.ratios(), self.rates, self.sizes), self.inside
+        answers, inside = (self.ratios(), self.rate, self.batch), self.inside
         known: dict[Any, tuple[tuple[Event, int], ...]] = {}
         keys = []
-        for agent in agents:
+        for agent in range(len(self.kind)):
             given = np.stack([part[agent].ravel() for part in answers])
             keys.append(given.tobytes() if inside is None else agent)  # an event may be somebody's
             if keys[-1] not in known:
@@ -356,29 +322,21 @@ class Ledger:
         mechanism or shape differs, or at the first agent, round and question (counted from 0) where
         the two disagree.
         """
-        if type(self.mechanism) is not type(observed.mechanism):
-            raise PrivacyError(
-                f"planned {type(self.mechanism).__name__} noise but observed "
-                f"{type(observed.mechanism).__name__}; nothing may be released"
-            )
-        if self.kind.shape != observed.kind.shape:
-            raise PrivacyError(
-                f"planned answers of shape {self.kind.shape} but observed {observed.kind.shape}; "
-                "nothing may be released"
-            )
-        planned, seen = (
-            [thin(part) for part in (one.kind, one.scale, one.rates, one.sizes, one.steps)]
-            for one in (self, observed)
+        law, other = (
+            f"{type(b.mechanism).__name__} noise of shape {b.kind.shape}" for b in (self, observed)
         )
-        (kind, kind_2), (scale, scale_2), (rate, rate_2), *exact = zip(planned, seen, strict=True)
+        if law != other:
+            raise PrivacyError(f"planned {law} but observed {other}; nothing may be released")
+        kind, kind_2 = thin(self.kind), thin(observed.kind)
+        (_, scale, rate, *exact), (_, scale_2, rate_2, *exact_2) = self._thin, observed._thin
         asked = (kind > NO_QUESTION) & (kind_2 > NO_QUESTION)
         gap = np.abs(np.where(asked, scale_2, 0.0) - np.where(asked, scale, 0.0))
         close = (gap <= _SCALE_TOL * scale) & (np.abs(rate_2 - rate) <= _SCALE_TOL * rate)
-        for one, other in exact:
-            close = close & (one == other)
+        for one, its in zip(exact, exact_2, strict=True):
+            close = close & (one == its)
         wrong = (kind != kind_2) | (asked & ~close)
         if bool(np.any(wrong)):
-            whole = unfolded(wrong, self.kind.shape)
+            whole = np.broadcast_to(wrong, self.kind.shape)
             raise PrivacyError(_difference(self, observed, np.argwhere(whole)[0]))
 
 
@@ -386,14 +344,17 @@ def _difference(planned: Ledger, observed: Ledger, where: HostArray) -> str:
     place = agent, turn, question = tuple(int(index) for index in where)
 
     def answer(book: Ledger) -> str:
-        if book.kind[place] == NO_QUESTION:
-            return "no question"
-        text = f"kind {book.kind[place]} at scale {book.scale[place]:.9g}"
-        if book.steps[place] > 0:
-            text += f" on a lattice of step 2^{math.log2(book.steps[place]):g}"
-        if book.rates[place] != 1 or book.sizes[place]:
-            text += f" and sampling rate {book.rates[place]:.9g}"
-        return f"{text} in batches of {book.sizes[place]:.0f}" if book.sizes[place] else text
+        kind, scale, step, rate, batch = (
+            part[place] for part in (book.kind, book.scale, book.step, book.rate, book.batch)
+        )
+        return (
+            "no question"
+            if kind == NO_QUESTION
+            else (
+                f"kind {kind} at scale {scale:.9g} on a lattice of step {step:.9g}, sampling rate "
+                f"{rate:.9g} in batches of {batch:g}"
+            )
+        )
 
     return (
         f"agent {agent}, round {turn}, question {question}: planned {answer(planned)} but observed "
@@ -427,71 +388,4 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
 
 def _kept(values: HostArray) -> HostArray:
     """Return a view that nobody can write to, of a copy of the different entries."""
-    return unfolded(folded(values).copy(), values.shape)
-
-
-def joined(ledgers: Sequence[Ledger]) -> Ledger:
-    """Return one ledger with the answers of all, each agent's rounds one after the other.
-
-    Raises `InputError` if there is none, the agents are not as many, or the answers of one have no
-    mu.
-
-    **Guarantee.** Answers of several runs on the same records are answers of one run in which they
-    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
-    exactly (`taciturn.privacy.compose`). Where answers differ in how many numbers they have, the
-    most is taken, which makes neither a movement nor a correction of the arithmetic smaller.
-    """
-    agents = {len(ledger.kind) for ledger in ledgers}
-    if len(agents) != 1:
-        raise InputError(f"there are ledgers of {sorted(agents)} agents; join those of the same")
-    if not all(isinstance(one.mechanism, Gaussian) and one.has_mu for one in ledgers):
-        raise InputError(
-            "runs are joined where all noise is Gaussian and added to answers on all records; "
-            "leave out methods that sample records or have noise inside an objective, and give a "
-            "finite epsilon"
-        )
-    if len({ledger.on_lattice for ledger in ledgers}) > 1:
-        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
-    width = max(ledger.kind.shape[2] for ledger in ledgers)
-
-    def stacked(name: str, empty: int = 0) -> HostArray:
-        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
-        parts = [getattr(one, name) for one in ledgers]
-        pads = [((0, 0), (0, 0), (0, width - part.shape[2])) for part in parts]
-        padded = [np.pad(*one, constant_values=empty) for one in zip(parts, pads, strict=True)]
-        return np.concatenate(padded, axis=1)
-
-    return Ledger(
-        stacked("kind", NO_QUESTION),
-        stacked("sensitivity"),
-        stacked("scale"),
-        Gaussian(),
-        step=stacked("steps"),
-        values=max(one.values for one in ledgers),
-    )
-
-
-_MARGIN = 1e-12  # covers the rounding of either direction
-
-
-def mu_of_choice(rate: float, relation: Relation) -> float:
-    """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
-
-    Raises `InputError` if the rate is no finite number of at least 0.
-    """
-    half = _width(relation) * checks.not_negative("rate", rate) / 2
-    return 2 * float(ndtri(expit(half))) * (1 + _MARGIN)
-
-
-def rate_of_choice(mu: float, relation: Relation) -> float:
-    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
-
-    Raises `InputError` if mu is not above 0, or infinite.
-    """
-    half = checks.positive("mu", mu) / 2
-    logit = float(log_ndtr(half) - log_ndtr(-half))
-    return 2 * logit / _width(relation) * (1 - 4 * _MARGIN)
-
-
-def _width(relation: Relation) -> float:
-    return 1.0 if isinstance(relation, ZeroOut) else 2.0
+    return np.broadcast_to(folded(values).copy(), values.shape)

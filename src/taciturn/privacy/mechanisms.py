@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Int64
+from scipy.special import expit, log_ndtr, ndtri
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from taciturn.privacy.accounting import Event, Exact, GaussianAnswer, LaplaceAnswer
-from taciturn.privacy.terms import Norm
+from taciturn.privacy.terms import Norm, Relation, ZeroOut
 from taciturn.typing import Array, HostArray, Key, Scalar
 
 Answer: TypeAlias = Float[Array, "..."]
@@ -228,6 +229,8 @@ def lattice_rate(
     e^eta2 a + e^-100 under rounded noise, and one of probability b under D then at most e^eta1 b
     (`lattice_epsilon`, tau = 100).
     """
+    if values == 0:
+        return rate_of(false_positives)
     once, again = _once(values, scale, "gaussian"), _again(values, scale, "gaussian", 0.0)
     if scale < 1 or max(once, again) > _MOST:
         return 1.0
@@ -237,6 +240,11 @@ def lattice_rate(
 
 Law: TypeAlias = Literal["gaussian", "laplace"]
 Epsilons = TypeVar("Epsilons", float, HostArray)
+
+
+def law_of(mechanism: Mechanism) -> Law:
+    """Return the name of the law of noise on a lattice."""
+    return "laplace" if isinstance(mechanism, Laplace) else "gaussian"
 
 
 def lattice_epsilon(
@@ -263,9 +271,9 @@ def lattice_epsilon(
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)
-    scale = checks.positive("scale", scale)
     if values == 0:
         return epsilon_of(delta)
+    scale = checks.positive("scale", scale)
     once = _once(values, scale, law)
     remaining = _remaining(delta, once)
     if scale < 1 or once > _MOST or remaining <= 0:
@@ -301,3 +309,29 @@ def _again(values: int, scale: float, law: Law, epsilon: float) -> float:
     poisson = 3 * values * math.exp(-2 * (math.pi * scale) ** 2) if scale < 10 else 0.0
     # from s = 10 on, the last term is below 1e-850 n: far below the rounding that the 1e-12 covers
     return (values * norm**2 / (24 * scale**2) + poisson) * (1 + 1e-12)
+
+
+_OF_CHOICE = 1e-12  # covers the rounding of either direction
+
+
+def mu_of_choice(rate: float, relation: Relation) -> float:
+    """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
+
+    Raises `InputError` if the rate is no finite number of at least 0.
+    """
+    half = _width(relation) * checks.not_negative("rate", rate) / 2
+    return 2 * float(ndtri(expit(half))) * (1 + _OF_CHOICE)
+
+
+def rate_of_choice(mu: float, relation: Relation) -> float:
+    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
+
+    Raises `InputError` if mu is not above 0, or infinite.
+    """
+    half = checks.positive("mu", mu) / 2
+    logit = float(log_ndtr(half) - log_ndtr(-half))
+    return 2 * logit / _width(relation) * (1 - 4 * _OF_CHOICE)
+
+
+def _width(relation: Relation) -> float:
+    return 1.0 if isinstance(relation, ZeroOut) else 2.0

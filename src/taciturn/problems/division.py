@@ -201,7 +201,7 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
     """Raise `PrivacyError` unless records were held out of those that were trained on.
 
     **Guarantee.** Training and evaluation together cost the larger of the two only where no record
-    is in both (`taciturn.evaluation.of_disjoint_parts`). Rows are compared by their numbers in one
+    is in both (`taciturn.privacy.compose`). Rows are compared by their numbers in one
     table; shards of other tables, or of unknown origin, are refused.
     """
     if (
@@ -407,7 +407,7 @@ def hold_out(
 
     **Guarantee.** Counts and a secret permutation decide who is held out, never what a record says
     or where it stands in the file: see `Draw` for the derivation, and
-    `taciturn.evaluation.of_disjoint_parts` for what both sides together cost. A rule on row numbers
+    `taciturn.privacy.compose` for what both sides together cost. A rule on row numbers
     under a public seed would let one replaced record move all others of a sorted file to other
     sides; with such a seed the run is stamped as a reproduction.
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taciturn.privacy import Certificate
+from taciturn.privacy.statement import SCOPE
 from taciturn.report.recomputed import certificate_of
 
 TO_FILL_IN = "TO BE FILLED IN by whoever publishes this"
@@ -22,7 +23,7 @@ _MODELS = {
 _COMPOSITION = (
     "Answers of an agent compose in sequence (Gaussian ones exactly, by mu; others by privacy-loss "
     "distributions or Renyi divergences). Agents hold disjoint records and parts of the records "
-    "share none, so both compose in parallel. " + Certificate.scope.capitalize() + "."
+    "share none, so both compose in parallel. " + SCOPE.capitalize() + "."
 )
 _TUNING = (
     "Preprocessing uses the public facts in the conditions. Answers for a centre, and a choice "
@@ -71,7 +72,7 @@ def registry_record(document: Mapping[str, Any]) -> dict[str, Any]:
                 "model_name_details": found["model"],
                 "actors": f"{found['observer']} Who these are: {TO_FILL_IN}.",
                 "release_type": TO_FILL_IN,
-                "release_type_details": f"The certificate is of {certificate.scope}.",
+                "release_type_details": f"The certificate is of {SCOPE}.",
                 "data_source_type": TO_FILL_IN,
                 "access_type": TO_FILL_IN,
             },

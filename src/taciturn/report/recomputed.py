@@ -20,32 +20,35 @@ import numpy as np
 from taciturn import checks
 from taciturn.errors import InputError, TaciturnError
 from taciturn.models import Model, load_model, read_values
+from taciturn.oracles import AllRecords, FixedSizeBatches, PoissonBatches, Sampling, bound_of
 from taciturn.privacy import (
     NO_QUESTION,
     Adjacency,
     BoundedChange,
     Certificate,
+    ChoiceLeg,
     Gaussian,
     Inside,
     Laplace,
     Ledger,
+    Leg,
     Mechanism,
     Messages,
     NoNoise,
+    Norm,
     Observer,
     Relation,
     ReplaceOne,
     Sum,
     TargetChange,
+    Terms,
     ZeroOut,
-    certify,
-    epsilon_of,
-    mu_of_choice,
+    compose,
 )
-from taciturn.privacy.certificate import DEALT
-from taciturn.privacy.legs import FORMAT
+from taciturn.privacy.document import FORMAT
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
+from taciturn.spec import Spec
 from taciturn.typing import HostArray
 
 # relative: of what has a closed form, and of what an accountant bounds, from above
@@ -131,7 +134,7 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     Raises `InputError`, which names the first difference, if a sensitivity, a figure, a condition
     or a sentence of the document is not what its legs give; other errors if it is malformed.
 
-    **Guarantee.** The figures are those of `certify` for the answers that are stated. What no
+    **Guarantee.** The figures are those of `compose` for the answers that are stated. What no
     reader of a file can compute is whether the run happened as it says.
     """
     computed = certificate_of(document)
@@ -141,7 +144,6 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     conditions = [f"Condition: {condition}" for condition in document["conditions"]]
     if conditions != [line for line in stated if line.startswith("Condition: ")]:
         raise InputError("the conditions and the sentences that state them differ")
-    _check_conditions(document)
     free = tuple(line for line in stated if line.startswith(_STATED))
     read = [line for line in stated if not line.startswith(_STATED)]
     lines = [line for line in computed.lines() if not line.startswith(_STATED)]
@@ -176,97 +178,48 @@ def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None
             raise InputError(f"it states {what}, and its legs give {other}")
 
 
-def _check_conditions(document: Mapping[str, Any]) -> None:
+def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> None:
     """Raise `InputError` where a condition that follows from the legs is not stated."""
-    conditions, terms, legs = document["conditions"], document["terms"], document["legs"]
-    claimed = any(one["kind"] == "claimed" for leg in legs for one in leg.get("questions", ()))
-    apart = any("is in one of the two" in condition for condition in conditions)
-    needed = {
-        "records were dealt by a secret draw": not terms["dealt"] or DEALT in conditions,
-        "each record is in one part (or a leg)": (len(legs) > 1) == apart,
-        "a bound holds as its author claims": not claimed or document["claim"]["conditional"],
-        "that on which it is conditional": not document["claim"]["conditional"] or conditions,
-    }
-    for what, holds in needed.items():
-        if not holds:
-            raise InputError(f"a condition is missing: {what}")
+    conditions, claim = document["conditions"], document["claim"]
+    missing = [condition for condition in follow if condition not in conditions]
+    if missing:
+        raise InputError(f"a condition is missing: {missing[0]}")
+    if claim["conditional"] and not conditions:
+        raise InputError("a condition is missing: that on which it is conditional")
 
 
 def certificate_of(document: Mapping[str, Any]) -> Certificate:
     """Return the certificate that follows from the `terms` and `legs` of a document.
 
     Its figures are computed; conditions, and the stamps `reproduction` and `conditional`, are those
-    that the document states. Raises `InputError` if a sensitivity is not that of its question
-    (the table of docs/reference/certificate.md), legs do not compose, or a ledger is too large.
-
-    **Guarantee.** Legs on different parts of the records cost an agent the larger of the two
-    (`taciturn.evaluation.of_disjoint_parts`), a choice the mu of `mu_of_choice`.
+    that the document states. Raises `InputError` if a sensitivity is not that of its question, legs
+    do not compose (`taciturn.privacy.compose`), a condition that follows from them is not stated,
+    or a ledger is too large.
     """
-    terms, claim, legs = document["terms"], document["claim"], document["legs"]
-    adjacency, delta = _adjacency(terms), float(terms["delta"])
-    first, *others = legs
-    if len({leg["part"] for leg in legs}) < len(legs):
+    terms, claim, stated = document["terms"], document["claim"], document["legs"]
+    if len({leg["part"] for leg in stated}) < len(stated):
         raise InputError("two legs are about the same part of the records")
-    apart = adjacency.unit == "agent" or adjacency.agents_per_person > 1
-    if others and apart:
-        raise InputError("several parts are stated, and the unit protected is in all of them")
-    summed = any(leg.get("observer", {}).get("name") == "sum" for leg in legs)
-    if summed and document["observer"] != "sum":
+    adjacency, dealt = _adjacency(terms), bool(terms["dealt"])
+    legs = [_leg(leg, adjacency, dealt=dealt) for leg in stated]
+    sums = [o for leg in legs if isinstance(leg, Leg) and isinstance(o := leg.observer, Sum)]
+    if sums and document["observer"] != Sum.name:
         raise InputError("its legs are about an observer of sums, and it names another")
-    total = _of_leg(first, adjacency, delta)
-    if first["agents"] != "all":
-        raise InputError("some agents have no answer in the first leg; it must name all")
-    for leg in others:
-        total = _with_part(total, leg, adjacency, delta)
-    if terms["dealt"]:
-        epsilons, mus = total.per_agent_epsilon, total.per_agent_mu
-        total = replace(
-            total,
-            per_agent_epsilon=(max(epsilons),) * len(epsilons),
-            per_agent_mu=None if mus is None else (max(mus),) * len(mus),
-        )
-    seeded = bool(claim["reproduction"])
-    return replace(
-        total,
-        observer=str(document["observer"]),
-        reproduction=seeded,
-        conditional=bool(claim["conditional"]),
-        conditions=tuple(map(str, document["conditions"])),
-        attacker_tpr=1.0 if seeded else total.attacker_tpr,
-    )
+    observer = sums[0] if sums else _observer({"name": document["observer"], "colluders": 1})
+    whole = compose(legs, Terms(math.inf, float(terms["delta"]), adjacency, observer))
+    total, seeded = whole.certificate(), bool(claim["reproduction"])
+    _check_conditions(document, total.conditions)
+    if total.conditional and not claim["conditional"]:
+        raise InputError("a bound is claimed by its author, and the file says not so")
+    conditions = tuple(map(str, document["conditions"]))
+    conditional = bool(claim["conditional"])
+    total = replace(total, conditions=conditions, conditional=conditional)
+    return total.stamped(reproduction=seeded)
 
 
-def _with_part(
-    total: Certificate, leg: Mapping[str, Any], adjacency: Adjacency, delta: float
-) -> Certificate:
-    """Return the certificate together with a leg on another part of the records."""
-    agents: Sequence[int] = range(len(total.per_agent_epsilon))
-    epsilon, mu = list(total.per_agent_epsilon), total.per_agent_mu
+def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | ChoiceLeg:
+    """Return a leg of a document, once its sensitivities are those of its questions."""
     if "choice" in leg:
-        one = mu_of_choice(leg["choice"]["rate"], adjacency.relation)
-        sizes: tuple[float, ...] | None = (one,) * len(agents)
-        epsilons, rate = (float(epsilon_of(delta, one)),) * len(agents), 0.0
-    else:
-        part = _of_leg(leg, adjacency, delta)
-        agents = agents if leg["agents"] == "all" else _whole(leg["agents"]).tolist()
-        epsilons, sizes, rate = part.per_agent_epsilon, part.per_agent_mu, part.attacker_tpr
-    mus = None if mu is None or sizes is None else list(mu)
-    for place, agent in enumerate(agents):
-        epsilon[agent] = max(epsilon[agent], epsilons[place])
-        if mus is not None and sizes is not None:
-            mus[agent] = max(mus[agent], sizes[place])
-    return replace(
-        total,
-        epsilon=max(epsilon),
-        per_agent_epsilon=tuple(epsilon),
-        mu=None if mus is None else max(mus),
-        per_agent_mu=None if mus is None else tuple(mus),
-        attacker_tpr=max(total.attacker_tpr, rate),
-    )
-
-
-def _of_leg(leg: Mapping[str, Any], adjacency: Adjacency, delta: float) -> Certificate:
-    """Return the certificate of the answers of one leg."""
+        return ChoiceLeg(str(leg["part"]), checks.positive("rate", leg["choice"]["rate"]))
     records = np.repeat(*_whole(leg["records"]).T[::-1])
     checks.at_least("the number of records of an agent", int(np.min(records)), 1)
     shape = (len(records), int(_whole([slot["times"] for slot in leg["slots"]]).sum()), 1)
@@ -298,7 +251,16 @@ def _of_leg(leg: Mapping[str, Any], adjacency: Adjacency, delta: float) -> Certi
         values=leg["values"],
         **whole,
     )
-    return certify(ledger, delta=delta, adjacency=adjacency, observer=_observer(leg["observer"]))
+    return Leg(
+        str(leg["part"]),
+        None if leg["agents"] == "all" else tuple(_whole(leg["agents"]).tolist()),
+        tuple(records.tolist()),
+        ledger,
+        tuple(leg["questions"]),
+        _observer(leg["observer"]),
+        adjacency,
+        dealt=dealt,
+    )
 
 
 def _check_sensitivity(
@@ -308,78 +270,33 @@ def _check_sensitivity(
 
     `records`: m of the agents that answer.
     """
-    question, given = leg["questions"][answer["question"]], _number(answer["sensitivity"])
-    kind, batch, rate = question["kind"], answer.get("batch", 0), answer.get("rate", 1.0)
-    plain = kind == "claimed" or (kind == "mean" and "curvature" not in question)
-    if (batch or rate < 1) and not plain:
+    facts = dict(leg["questions"][answer["question"]])
+    given, kind = _number(answer["sensitivity"]), facts["kind"]
+    sampling: Sampling = AllRecords()
+    if answer.get("batch"):
+        rate, batch = answer["rate"], answer["batch"]
+        sampling = FixedSizeBatches(batch, round(batch / rate))
+        if (sampling.records > records).any():
+            raise InputError("a batch has more records than an agent")
+    elif answer.get("rate", 1.0) != 1:
+        sampling = PoissonBatches(answer["rate"])
+    plain = kind == "claimed" or (kind == "mean" and "curvature" not in facts)
+    if sampling.rate != 1 and not plain:
         raise InputError(f"no bound is known for batches of a question of the kind {kind}")
-    if batch and (round(batch / rate) > records).any():
-        raise InputError("a batch has more records than an agent")
     if kind == "claimed":
         return
-    needed = _sensitivity(question, adjacency, records, leg["values"], l1=leg["noise"] == "laplace")
-    if kind == "mean":
-        needed = needed / (batch / records if batch else rate)
+    facts |= {name: math.inf for name, value in facts.items() if value == "infinity"}
+    entries = leg["values"]
+    if kind == "moments":  # D (D + 1) / 2 + D entries
+        entries = (math.isqrt(9 + 8 * entries) - 3) // 2
+    spec = Spec(tuple(records.tolist()), (entries,), 1.0, 1.0, 1.0)
+    norm: Norm = "l1" if leg["noise"] == "laplace" else "l2"
+    needed = bound_of(facts, spec, adjacency, norm, sampling).value[:, 0, 0]
     if not np.allclose(given, needed, rtol=_EXACT, atol=0):
         raise InputError(
             f"it states {given:.12g} for the sensitivity of a question of the kind {kind}, and "
             f"its facts give {float(np.max(needed)):.12g}"
         )
-
-
-def _sensitivity(
-    question: Mapping[str, Any], adjacency: Adjacency, records: HostArray, values: int, *, l1: bool
-) -> HostArray:
-    """Return how far one unit moves an answer on all records, of every agent.
-
-    The table of docs/reference/certificate.md, in its order; `l1`: in the 1-norm.
-    """
-    kind, relation = question["kind"], adjacency.relation
-    changed = adjacency.changed(tuple(records.tolist()))
-    zeroed, norm = isinstance(relation, ZeroOut), math.sqrt(values) if l1 else 1.0
-    row, target = (_number(question.get(name, 0.0)) for name in ("row", "target"))
-    if kind in {"mean", "perturbed"}:
-        coefficient = _number(question["coefficient"]) * (1 if zeroed else 2) * norm
-        widened = (1 + question.get("widened", 0.0)) / question.get("curvature", 1.0)
-        return np.asarray(coefficient * row * (changed / records) * widened)
-    if kind == "moments":
-        near, far = math.sqrt(2) * (row**2 + target**2 / 2), 2 * row * target
-        moved = near if target <= math.sqrt(2) * row else far
-        return norm * (row * math.hypot(row, target) if zeroed else moved) * changed / records
-    if kind in {"tally", "errors"}:
-        square = 3.0 if kind == "errors" else 1.0 if zeroed else 2.0
-        rows = question.get("rows_per_person")
-        if rows is not None:
-            if adjacency.unit == "person" and rows != adjacency.rows_per_person:
-                raise InputError("a sum over persons has another number of rows than the terms")
-            changed = (
-                np.ceil(records / rows) if adjacency.unit == "agent" else np.ones(len(records))
-            )
-        return (square if l1 else math.sqrt(square)) * changed
-    return _of_targets(question, adjacency, records, norm, l1=l1)
-
-
-def _of_targets(
-    question: Mapping[str, Any],
-    adjacency: Adjacency,
-    records: HostArray,
-    norm: float,
-    *,
-    l1: bool,
-) -> HostArray:
-    """Return how far one unit moves targets, or their sums, under `TargetChange`."""
-    kind, relation = question["kind"], adjacency.relation
-    changed = adjacency.changed(tuple(records.tolist()))
-    if not isinstance(relation, TargetChange):
-        raise InputError(f"no bound of a question of the kind {kind} is known for this relation")
-    if kind == "target sums":
-        rounding = 2.0**-52 * records * (records + 2.0) * question["target"]
-        return np.asarray(norm * question["row"] * (relation.beta * changed + rounding))
-    if kind != "targets":
-        raise InputError(f"there is no question of the kind {kind!r}")
-    shared = changed / question["steps"]
-    count = np.where(shared % 1 == 0, shared, np.minimum(changed, question["targets"]))
-    return np.asarray(relation.beta * (count if l1 else np.sqrt(count)))
 
 
 def _inside(questions: Sequence[Mapping[str, Any]], records: HostArray) -> Inside | None:

@@ -172,7 +172,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
             ("epsilon of an agent", spread(certificate.per_agent_epsilon)),
         ]
     if ledger.sampled:
-        rows += [("sampling rate of the batches", spread(ledger.rates))]
+        rows += [("sampling rate of the batches", spread(ledger.rate))]
     rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]

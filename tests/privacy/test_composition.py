@@ -1,0 +1,265 @@
+"""Legs compose in one way: in sequence on one part of the records, beside one another on others."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from tests.conftest import make_plan, make_shards, make_terms
+from tests.privacy.certified import leg_of
+
+from taciturn.engine import charge_of, charge_of_legs, run
+from taciturn.errors import InputError, PrivacyError
+from taciturn.privacy import (
+    Adjacency,
+    ChoiceLeg,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Messages,
+    ReplaceOne,
+    Sum,
+    TargetChange,
+    Terms,
+    ZeroOut,
+    account,
+    compose,
+    epsilon_of,
+    mu_of_choice,
+    rate_of_choice,
+)
+from taciturn_verify import verify
+
+RECORD = Adjacency(ReplaceOne(), "record")
+DELTA = 1e-6
+
+
+def terms(adjacency=RECORD, observer=None):
+    return Terms(1.0, DELTA, adjacency, observer or Messages())
+
+
+def book(ratios, rounds=4, mechanism=None, **more):
+    shape = (len(ratios), rounds, 1)
+    moves = np.broadcast_to(np.array(ratios)[:, None, None], shape)
+    return Ledger(np.zeros(shape, int), moves, np.ones(shape), mechanism or Gaussian(), **more)
+
+
+def leg(ratios, *, part="training", adjacency=RECORD, observer=None, agents=None, **more):
+    return leg_of(book(ratios), adjacency, observer, part=part, agents=agents, **more)
+
+
+def held_out(ratios, **more):
+    return leg(ratios, part="held out", **more)
+
+
+def certified(*legs, on=None):
+    return compose(legs, on or terms()).certificate()
+
+
+def test_legs_on_one_part_follow_one_another():
+    """Planted fault: two legs on one part counted as disjoint, at the larger of their costs."""
+    found = certified(leg([0.3, 0.1]), leg([0.4, 0.2]))
+    assert found.per_agent_mu == pytest.approx((2 * 0.5, 2 * math.hypot(0.1, 0.2)))
+    assert found.epsilon == pytest.approx(epsilon_of(DELTA, 1.0))
+    apart = certified(leg([0.3, 0.1]), held_out([0.4, 0.2]))
+    assert apart.epsilon < 0.9 * found.epsilon
+    (only,) = found.legs  # a file has one leg a part
+    assert only.ledger.kind.shape == (2, 8, 1)
+
+
+def test_legs_on_disjoint_parts_cost_each_agent_the_larger():
+    found = certified(leg([0.1, 0.2, 0.1]), held_out([0.3, 0.1], agents=(0, 1)))
+    assert found.per_agent_mu == pytest.approx((0.6, 0.4, 0.2))
+    assert found.mu == max(found.per_agent_mu)
+    np.testing.assert_allclose(
+        found.per_agent_epsilon, [epsilon_of(DELTA, mu) for mu in (0.6, 0.4, 0.2)], rtol=1e-9
+    )
+
+
+def test_a_leg_without_mu_leaves_none_and_the_dearest_epsilon():
+    other = leg_of(book([0.5, 0.5], mechanism=Laplace()), RECORD, part="held out")
+    found = certified(leg([0.1, 0.6]), other)
+    alone = account(other.ledger.events_by_agent()[0], delta=DELTA, relation=ReplaceOne()).epsilon
+    assert (found.mu, found.per_agent_mu) == (None, None)
+    assert found.per_agent_epsilon == pytest.approx((alone, epsilon_of(DELTA, 1.2)))
+
+
+def test_no_leg_can_be_dropped_without_a_smaller_cost():
+    """Planted fault: a leg dropped, the dearest one in sequence or beside the others."""
+    legs = (leg([0.1, 0.2]), leg([0.2, 0.1]), held_out([0.5, 0.6]))
+    whole = certified(*legs)
+    for place in range(len(legs)):
+        rest = certified(*legs[:place], *legs[place + 1 :])
+        assert rest.legs != whole.legs
+    assert certified(*legs[:2]).epsilon < whole.epsilon
+    assert charge_of_legs(compose(legs, terms())) != charge_of_legs(compose(legs[:2], terms()))
+
+
+def test_an_observer_who_is_credited_in_one_leg_only_is_refused():
+    """Planted fault: a sum credited beside a leg whose messages were all accounted for."""
+    on = terms(observer=Sum(1))
+    with pytest.raises(PrivacyError, match="weaker observer"):
+        certified(leg([0.1] * 4), held_out([0.1] * 4, observer=Sum(1)), on=on)
+    with pytest.raises(PrivacyError, match="weaker observer"):
+        certified(leg([0.1] * 4, observer=Sum(1)), held_out([0.1] * 4, observer=Sum(0)), on=on)
+    with pytest.raises(PrivacyError, match="weaker observer"):
+        certified(leg([0.1] * 4, observer=Sum(1)))  # under the name of all messages
+    with pytest.raises(PrivacyError, match="observer"):
+        certified(leg([0.1] * 4, observer=Sum(1)), leg([0.1] * 4), on=on)
+    both = certified(leg([0.1] * 4, observer=Sum(1)), held_out([0.1] * 4), on=on)
+    assert both.mu == pytest.approx(0.2)  # what is accounted for all messages holds for their sum
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Adjacency(ZeroOut(), "record"),
+        Adjacency(TargetChange(0.1), "record"),
+        Adjacency(ReplaceOne(), "person", 2),
+        Adjacency(ReplaceOne(), "agent"),
+    ],
+)
+def test_a_relation_or_unit_that_differs_between_legs_is_refused(other):
+    with pytest.raises(PrivacyError, match="other neighbours"):
+        certified(leg([0.1]), held_out([0.1], adjacency=other))
+    with pytest.raises(PrivacyError, match="other neighbours"):
+        certified(leg([0.1], adjacency=other))
+
+
+def test_persons_with_other_places_are_not_put_together():
+    person, other = (Adjacency(ReplaceOne(), "person", rows) for rows in (4, 5))
+    with pytest.raises(PrivacyError, match="other neighbours"):
+        certified(leg([0.1], adjacency=person), held_out([0.1], adjacency=other), on=terms(person))
+
+
+def test_counts_and_agents_that_differ_are_refused():
+    with pytest.raises(PrivacyError, match="records"):
+        certified(leg([0.1, 0.1]), leg([0.1, 0.1], records=(10, 11)))
+    with pytest.raises(PrivacyError, match="agents"):
+        certified(leg([0.1, 0.1]), leg([0.1], agents=(0,)))
+    with pytest.raises(InputError, match=r"\[1, 2\] agents"):
+        certified(leg([0.1, 0.1]), held_out([0.1]))
+    with pytest.raises(InputError, match="at least one"):
+        certified(leg([0.1], agents=(0,)))
+    with pytest.raises(PrivacyError, match="the records of 3"):
+        leg([0.1, 0.1], records=(1, 2, 3))
+    for agents in ((0, 0), (1, 0), (0, 2), (-1, 0)):
+        with pytest.raises(PrivacyError, match="different ones of 2"):
+            certified(leg([0.1, 0.1]), held_out([0.1, 0.1], agents=agents))
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "reason"),
+    [
+        (Adjacency(ReplaceOne(), "agent"), "both parts"),
+        (Adjacency(ReplaceOne(), "person", 2, 2), "several agents"),
+    ],
+)
+def test_a_unit_in_several_parts_is_refused(adjacency, reason):
+    for other in (held_out([0.1], adjacency=adjacency), ChoiceLeg("held out", 0.1)):
+        with pytest.raises(PrivacyError, match=reason):
+            certified(leg([0.1], adjacency=adjacency), other, on=terms(adjacency))
+
+
+def test_a_choice_is_a_leg_of_every_agent_on_a_part_of_its_own():
+    rate = rate_of_choice(0.5, ReplaceOne())
+    found = certified(leg([0.1, 0.4]), ChoiceLeg("held out", rate))
+    assert found.per_agent_mu == pytest.approx((0.5, 0.8))
+    assert mu_of_choice(rate, ReplaceOne()) == found.per_agent_mu[0]
+    charge = charge_of_legs(compose(found.legs, terms()))
+    assert [1 / events[0][0].multiplier for events in charge.messages] == pytest.approx([0.5, 0.8])
+    with pytest.raises(PrivacyError, match="answer elsewhere"):
+        certified(leg([0.1]), ChoiceLeg("training", rate))
+    with pytest.raises(InputError, match="at least one"):
+        certified(ChoiceLeg("held out", rate))
+
+
+def test_records_that_are_dealt_cost_every_agent_the_dearest_figure():
+    found = certified(leg([0.1, 0.2], dealt=True), held_out([0.3], agents=(0,), dealt=True))
+    assert found.per_agent_mu == pytest.approx((0.6, 0.6))
+    assert any("secret draw" in text for text in found.conditions)
+    with pytest.raises(PrivacyError, match="other neighbours"):
+        certified(leg([0.1], dealt=True), held_out([0.1]))
+
+
+def test_what_is_not_known_to_compose_in_sequence_is_refused():
+    shape = (1, 4, 1)
+    laplace = leg_of(book([0.1], mechanism=Laplace()), RECORD)
+    sampled = leg_of(book([0.1], rate=np.full(shape, 0.5)), RECORD)
+    lattice = leg_of(book([0.1], step=np.full(shape, 2.0**-30)), RECORD)
+    for other in (laplace, sampled):
+        with pytest.raises(InputError, match="all noise is Gaussian"):
+            certified(leg([0.1]), other)
+    with pytest.raises(PrivacyError, match="lattice"):
+        certified(leg([0.1]), lattice)
+    dear = leg_of(book([5.0], step=np.full(shape, 2.0**-30)), RECORD)
+    with pytest.raises(InputError, match="below 20"):
+        certified(dear, dear)
+
+
+def test_a_claim_in_any_leg_makes_the_whole_conditional():
+    claim = {"kind": "claimed", "by": ["mine:Question"]}
+    other = dataclasses.replace(held_out([0.1]), questions=(claim,))
+    found = certified(leg([0.1]), other)
+    assert found.conditional
+    assert "mine:Question" in found.conditions[0]
+    assert "the author of mine:Question" in found.trust
+
+
+def test_a_stranger_comes_to_the_same_verdict_and_figures():
+    plans = [make_plan("noisy-gradient", make_shards(), rounds=rounds) for rounds in (3, 5)]
+    legs = [plan.leg for plan in plans]
+    rate = rate_of_choice(0.01, plans[0].terms.adjacency.relation)
+    for several in (legs[:1], legs, [*legs, ChoiceLeg("held out", rate)]):
+        found = compose(several, plans[0].terms).certificate()
+        stated = {**found.to_document(), "conditions": [], "statement": []}
+        document = json.loads(json.dumps(stated))
+        verdict = verify(document)
+        assert verdict.verdict == "follows", verdict.reason
+        assert verdict.figures["epsilon"][1] == pytest.approx(found.epsilon, rel=1e-12)
+        cheaper = {**document, "legs": document["legs"][1:]}
+        assert verify(cheaper).verdict == "does not follow"
+
+
+LESS = {
+    "no leg": lambda leg: (),
+    "a leg dropped for a choice": lambda leg: (ChoiceLeg("training", 1e-3),),
+    "another part": lambda leg: (dataclasses.replace(leg, part="held out"),),
+    "other records": lambda leg: (dataclasses.replace(leg, records=(99,) * len(leg.records)),),
+    "another question": lambda leg: (dataclasses.replace(leg, questions=()),),
+    "another observer": lambda leg: (dataclasses.replace(leg, observer=Sum(0)),),
+    "other neighbours": lambda leg: (
+        dataclasses.replace(leg, adjacency=Adjacency(ZeroOut(), "record")),
+    ),
+    "more noise": lambda leg: (
+        dataclasses.replace(
+            leg, ledger=dataclasses.replace(leg.ledger, scale=2 * leg.ledger.scale)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", LESS)
+def test_a_plan_whose_certificate_has_other_legs_is_refused(fault):
+    """The file of such a run would show a stranger legs that are not the run's."""
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards, terms=make_terms(observer=Messages()))
+    (own,) = made.certificate.legs
+    forged = dataclasses.replace(made.certificate, legs=LESS[fault](own))
+    for stamped in (forged, forged.stamped()):
+        with pytest.raises(PrivacyError, match="ledger amounts to"):
+            run(dataclasses.replace(made, certificate=stamped), shards, runtime="simulate")
+    assert charge_of(dataclasses.replace(made, certificate=forged)) == charge_of(made)
+
+
+def test_a_ledger_that_is_equal_is_the_same_wherever_it_came_from():
+    made = make_plan("noisy-gradient", make_shards())
+    again = make_plan("noisy-gradient", make_shards())
+    assert made.ledger is not again.ledger
+    assert made.certificate == again.certificate
+    for name in ("kind", "sensitivity", "scale", "rate", "batch", "step"):
+        other = np.array(getattr(made.ledger, name))
+        other[0, -1, 0] = {"rate": 0.5}.get(name, other[0, -1, 0] + 1)
+        assert dataclasses.replace(made.ledger, **{name: other}) != made.ledger
+    assert dataclasses.replace(made.ledger, values=9) != made.ledger
