@@ -97,7 +97,7 @@ def test_the_plan_file_repeats_the_digest_and_is_strict_even_without_noise(train
     save(noiseless, tmp_path / "r", force=False)
     plan = strictly((tmp_path / "r" / "plan.json").read_text())
     assert plan["digest"] == noiseless.plan.digest
-    assert plan["oracles"][0]["clip"] == "infinity"
+    assert plan["certificate"]["epsilon"] == "infinity"
     values = strictly((tmp_path / "r" / "results.json").read_text())
     assert values["epsilon"] == values["mu"] == "infinity"
     assert "no privacy" in (tmp_path / "r" / "report.html").read_text()

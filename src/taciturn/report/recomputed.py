@@ -44,6 +44,7 @@ from taciturn.privacy import (
     Terms,
     ZeroOut,
     compose,
+    observer_named,
 )
 from taciturn.privacy.document import FORMAT
 from taciturn.proposal import Proposal
@@ -63,6 +64,7 @@ _MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
 )
 # sentences that say more than the legs do: whom to trust, how it was computed, what must hold
 _STATED = ("Observer: ", "Arithmetic: ", "Condition: ")
+_OF_PARTS = "is in one of the parts of the records"
 _NAME = "\0"  # stands for what a record, or a target, is called
 _WRONG_KIND = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
@@ -184,6 +186,9 @@ def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> Non
     missing = [condition for condition in follow if condition not in conditions]
     if missing:
         raise InputError(f"a condition is missing: {missing[0]}")
+    spare = [one for one in conditions if one not in follow and _OF_PARTS in one]
+    if spare:
+        raise InputError(f"a leg is missing, about which it states that {spare[0]}")
     if claim["conditional"] and not conditions:
         raise InputError("a condition is missing: that on which it is conditional")
 
@@ -204,12 +209,12 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
     sums = [o for leg in legs if isinstance(leg, Leg) and isinstance(o := leg.observer, Sum)]
     if sums and document["observer"] != Sum.name:
         raise InputError("its legs are about an observer of sums, and it names another")
-    observer = sums[0] if sums else _observer({"name": document["observer"], "colluders": 1})
+    observer = sums[0] if sums else observer_named(document["observer"])
     whole = compose(legs, Terms(math.inf, float(terms["delta"]), adjacency, observer))
     total, seeded = whole.certificate(), bool(claim["reproduction"])
     _check_conditions(document, total.conditions)
     if total.conditional and not claim["conditional"]:
-        raise InputError("a bound is claimed by its author, and the file says not so")
+        raise InputError("it is conditional on what the author of a question claims, and says not")
     conditions = tuple(map(str, document["conditions"]))
     conditional = bool(claim["conditional"])
     total = replace(total, conditions=conditions, conditional=conditional)
@@ -270,8 +275,8 @@ def _check_sensitivity(
 
     `records`: m of the agents that answer.
     """
-    facts = dict(leg["questions"][answer["question"]])
-    given, kind = _number(answer["sensitivity"]), facts["kind"]
+    question = leg["questions"][answer["question"]]
+    given, kind = _number(answer["sensitivity"]), question["kind"]
     sampling: Sampling = AllRecords()
     if answer.get("batch"):
         rate, batch = answer["rate"], answer["batch"]
@@ -280,12 +285,12 @@ def _check_sensitivity(
             raise InputError("a batch has more records than an agent")
     elif answer.get("rate", 1.0) != 1:
         sampling = PoissonBatches(answer["rate"])
-    plain = kind == "claimed" or (kind == "mean" and "curvature" not in facts)
+    plain = kind == "claimed" or (kind == "mean" and "curvature" not in question)
     if sampling.rate != 1 and not plain:
         raise InputError(f"no bound is known for batches of a question of the kind {kind}")
     if kind == "claimed":
         return
-    facts |= {name: math.inf for name, value in facts.items() if value == "infinity"}
+    facts = {n: value if n == "kind" else _number(value) for n, value in question.items()}
     entries = leg["values"]
     if kind == "moments":  # D (D + 1) / 2 + D entries
         entries = (math.isqrt(9 + 8 * entries) - 3) // 2
