@@ -26,7 +26,7 @@ EXTENSIONS = {
 ENGINE = {
     f"taciturn.engine.{module}"
     for module in (
-        "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay",
+        "agents", "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay",
         "running", "supply", "targets", "tree",
     )
 }  # fmt: skip

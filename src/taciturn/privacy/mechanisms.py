@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, TypeAlias, TypeVar, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Int64
@@ -20,7 +19,7 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from taciturn.privacy.accounting import Event, Exact, GaussianAnswer, LaplaceAnswer
 from taciturn.privacy.terms import Norm, Relation, ZeroOut
-from taciturn.typing import Array, HostArray, Key, Scalar
+from taciturn.typing import Array, HostArray, Scalar
 
 Answer: TypeAlias = Float[Array, "..."]
 
@@ -34,21 +33,13 @@ class Mechanism(eqx.Module):
     norm: ClassVar[Norm]
 
     @abc.abstractmethod
-    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        """Return noise for a reproduction, with the shape and dtype of `like`."""
-
     def integers(
         self, stream: Stream, labels: Sequence[Label], count: int, scale: float
     ) -> Int64[HostArray, "n count"]:
         """Return noise in steps of a lattice, a row for every label, from its exact discrete law.
 
-        Raises `PrivacyError` if no exact sampler of this noise is known, as here.
+        `scale`: in steps, from 1 to 2^40.
         """
-        del stream, labels, count, scale
-        raise PrivacyError(
-            f"no exact sampler of {type(self).__name__} noise is known, so it would not be "
-            "private; give a seed for a reproduction, or use Gaussian or Laplace noise"
-        )
 
     @abc.abstractmethod
     def size(self, noise: Answer) -> Float[Array, ""]:
@@ -76,10 +67,6 @@ class Gaussian(Mechanism):
     """Normal noise of standard deviation `scale`."""
 
     norm: ClassVar[Norm] = "l2"
-
-    @override
-    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        return jax.random.normal(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
@@ -110,10 +97,6 @@ class Laplace(Mechanism):
     norm: ClassVar[Norm] = "l1"
 
     @override
-    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        return jax.random.laplace(key, like.shape, like.dtype) * jnp.asarray(scale, like.dtype)
-
-    @override
     def size(self, noise: Answer) -> Float[Array, ""]:
         return jnp.sum(jnp.abs(noise.astype(jnp.float64)))
 
@@ -139,8 +122,10 @@ class NoNoise(Mechanism):
     norm: ClassVar[Norm] = "l2"  # by convention; nothing depends on it
 
     @override
-    def sample(self, key: Key, like: Answer, scale: Scalar) -> Answer:
-        return jnp.zeros_like(like)
+    def integers(
+        self, stream: Stream, labels: Sequence[Label], count: int, scale: float
+    ) -> Int64[HostArray, "n count"]:
+        return np.zeros((len(labels), count), np.int64)
 
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
