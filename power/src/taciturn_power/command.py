@@ -33,13 +33,7 @@ from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport, opf_warnings
 from taciturn_power.dispatch.series import Series, read_series, read_weights
-from taciturn_power.dispatch.study import (
-    DayProposal,
-    OpfProposal,
-    ask_demand,
-    check_opf,
-    solved_at,
-)
+from taciturn_power.dispatch.study import DayProposal, OpfProposal, ask_demand, check_opf, solved_at
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
 from taciturn_power.models.cost import CostFacts, costs, has_costs

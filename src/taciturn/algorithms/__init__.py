@@ -31,11 +31,7 @@ from taciturn.algorithms.gossip import (
     LinearisedGossipADMM,
     NoisedGossip,
 )
-from taciturn.algorithms.linearised_admm import (
-    LinearisedADMM,
-    PublicSettings,
-    Settings,
-)
+from taciturn.algorithms.linearised_admm import LinearisedADMM, PublicSettings, Settings
 from taciturn.algorithms.methods import (
     METHODS,
     Composition,

@@ -12,13 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import (
-    AnswerMessages,
-    Noise,
-    Turn,
-    running_mean,
-    tail_average,
-)
+from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn, running_mean, tail_average
 from taciturn.algorithms.splitting import (
     Accelerated,
     AcceleratedSplitting,

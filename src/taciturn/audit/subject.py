@@ -33,14 +33,7 @@ from taciturn.engine import Plan, plan
 from taciturn.engine.door import Chance, Door, Live, Raw, Record, exact_answers
 from taciturn.errors import InputError
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
-from taciturn.oracles import (
-    Gradient,
-    Oracle,
-    ProjectedStep,
-    ProximalStep,
-    Recentred,
-    Statistics,
-)
+from taciturn.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Recentred, Statistics
 from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.spec import Spec

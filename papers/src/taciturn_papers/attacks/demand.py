@@ -26,9 +26,7 @@ from scipy.linalg import null_space
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
 from taciturn_power import Flow, Part, proximal_weight
-from taciturn_power.conic import (
-    ConicSet,
-)
+from taciturn_power.conic import ConicSet
 
 _ACTIVE = 1e-5  # slack, per unit, below which a constraint is taken for active
 _SOLID = 1e-6  # relative size of singular values that are used

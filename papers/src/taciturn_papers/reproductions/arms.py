@@ -10,15 +10,7 @@ import jax
 import numpy as np
 
 from taciturn.algorithms import Algorithm
-from taciturn.engine import (
-    Plan,
-    Record,
-    Trace,
-    behind_the_door,
-    observed_ledger,
-    plan,
-    sweep,
-)
+from taciturn.engine import Plan, Record, Trace, behind_the_door, observed_ledger, plan, sweep
 from taciturn.oracles import Oracle
 from taciturn.privacy import Terms
 from taciturn.problems import Problem, Shard, Shards, pack, public_facts

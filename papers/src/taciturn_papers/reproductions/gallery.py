@@ -13,14 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from taciturn.report import (
-    Drawing,
-    Page,
-    Section,
-    json_text,
-    strict,
-    write_folder,
-)
+from taciturn.report import Drawing, Page, Section, json_text, strict, write_folder
 from taciturn.typing import HostArray
 from taciturn_papers.reproductions.reproduction import STAMP
 

@@ -62,14 +62,7 @@ from taciturn_power.models.dc_network import (
     settled,
     shares,
 )
-from taciturn_power.models.dispatch import (
-    Dispatch,
-    Rows,
-    cost_rows,
-    cost_terms,
-    prices,
-    variables,
-)
+from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
 # per unit; a narrower range is lost in the solver's accuracy
 _LEAST_ROOM = 1e-6

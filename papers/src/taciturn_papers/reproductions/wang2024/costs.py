@@ -11,14 +11,7 @@ from jaxtyping import Float
 
 from taciturn.algorithms import Algorithm
 from taciturn.engine import plan, run
-from taciturn.network import (
-    Graph,
-    complete,
-    erdos_renyi,
-    metropolis,
-    ring,
-    uniform_walk,
-)
+from taciturn.network import Graph, complete, erdos_renyi, metropolis, ring, uniform_walk
 from taciturn.oracles import Gradient
 from taciturn.privacy import epsilon_of
 from taciturn.problems import (
@@ -32,20 +25,9 @@ from taciturn.problems import (
     public_facts,
 )
 from taciturn.typing import HostArray
-from taciturn_papers.reproductions.portions import (
-    Portion,
-    Work,
-    arrays_of,
-    record_of,
-)
-from taciturn_papers.reproductions.wang2024.arms import (
-    METHODS,
-)
-from taciturn_papers.reproductions.wang2024.settings import (
-    NO_NOISE,
-    OUR_DELTA,
-    Scale,
-)
+from taciturn_papers.reproductions.portions import Portion, Work, arrays_of, record_of
+from taciturn_papers.reproductions.wang2024.arms import METHODS
+from taciturn_papers.reproductions.wang2024.settings import NO_NOISE, OUR_DELTA, Scale
 
 RECORDS, FEATURES, CLOSE = 20, 5, 1e-2
 MU = 0.1  # what one answer is taken to cost in the column of spending
