@@ -115,7 +115,7 @@ def test_a_file_that_is_trained_on_is_no_test_file(trained, taciturn_, tmp_path)
 def test_every_certificate_in_a_report_has_its_conditions_and_its_stamp(trained):
     out = trained / "out"
     plan, model = (json.loads((out / name).read_text()) for name in ("plan.json", "model.json"))
-    assert plan["certificate"] == model["certificate"]
+    assert plan["certificate"].items() <= model["certificate"].items()
     assert any("filled in from the records" in one for one in plan["certificate"]["conditions"])
     assert plan["certificate"]["reproduction"] is True
 
@@ -175,12 +175,19 @@ def test_a_model_that_contradicts_itself_or_cannot_be_printed_is_refused(
 
 
 def test_a_model_cannot_steer_the_terminal(trained, taciturn_, tmp_path):
-    path = hostile(trained, tmp_path, lambda v: v.update(statement=["\x1b[2J\repsilon = 0"]))
-    code, out, err = taciturn_("show", path)
+    steers = "\x1b[2J\repsilon = 0"
+
+    def stated(values):
+        values["certificate"]["conditions"].append(steers)
+        values["statement"].append(f"Condition: {steers}")
+
+    code, out, err = taciturn_("show", hostile(trained, tmp_path, stated))
     assert (code, err) == (0, "")
-    assert "\x1b" not in out
-    assert "\r" not in out
-    assert "as the file states it" in out
+    assert "epsilon = 0" in out
+    refused = hostile(trained, tmp_path, lambda v: v.update(statement=[steers]))
+    code, nothing, err = taciturn_("show", refused)
+    assert (code, nothing) == (2, "")
+    assert not {"\x1b", "\r"} & set(out + err)
     (tmp_path / "c.csv").write_text("a\x1b[31m,ill\n1,no\n2,yes\n")
     assert "\x1b" not in taciturn_("bounds", tmp_path / "c.csv", "--target", "\x1b[0m")[2]
 

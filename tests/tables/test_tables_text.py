@@ -126,7 +126,7 @@ def test_numbers_of_a_block_are_those_of_python_to_the_bit():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-", ".", "1.2.3", "--1", "0x1", "nan", "1_0", "inf", "1e999", "0" * 1001, " 1"]
+    "text", ["", "-", ".", "1.2.3", "--1", "0x1", "nan", "1_0", "inf", "1e999", "0" * 1001]
 )
 def test_cells_beside_one_that_is_no_finite_number_are_left_as_text(text):
     """How they are read then is that of `read_number`: the same numbers."""
