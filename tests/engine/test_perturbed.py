@@ -150,7 +150,7 @@ def test_other_noise_than_gaussian_inside_an_objective_is_refused():
     one = np.ones((1, 1, 1))
     inside = Inside(np.zeros(1), np.zeros(1))
     with pytest.raises(PrivacyError, match="Gaussian"):
-        Ledger(np.zeros((1, 1, 1), int), one, one, Laplace(), None, inside)
+        Ledger(np.zeros((1, 1, 1), int), one, one, Laplace(), inside=inside)
     with pytest.raises(PrivacyError, match="no mu"):
         Ledger(
             np.zeros((1, 1, 1), int), one, one, inside=inside, mechanism=Gaussian()
