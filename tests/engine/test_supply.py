@@ -1,8 +1,10 @@
 """Private runs draw from a stream: the same in both runtimes and blocks, and every value once."""
 
+import copy
 import dataclasses
 import functools
 import math
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from taciturn.engine.door import Live
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT, observed_ledger
 from taciturn.engine.supply import Supply
+from taciturn.errors import PrivacyError
 from taciturn.network import metropolis, ring, uniform_walk
 from taciturn.noise import Stream
 from taciturn.noise.stream import Use
@@ -140,6 +143,20 @@ def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
     in_blocks_of(3, made, monkeypatch, private)
     again = FirstAgain(made.program, Stream(KEY), private.rows)
     assert max(gaps(whole, ran(simulate, made, private, again))) > 1e-3
+
+
+def test_a_supply_is_not_copied_and_rounds_drawn_stay_drawn():
+    """A shallow copy would have the stream, and a count of its own of what was drawn."""
+    made, private = case("star", "full")
+    supply = supply_of(made, private)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(PrivacyError, match="copied"):
+            copied(supply)
+    supply.block(0, ROUNDS)
+    with pytest.raises(ValueError, match="negative"):
+        supply.block(ROUNDS, 0)
+    with pytest.raises(PrivacyError, match="drawn before"):
+        supply.block(0, ROUNDS)
 
 
 class Watched(Stream):

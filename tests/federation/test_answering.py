@@ -1,5 +1,6 @@
 """What a site answers has the noise that was planned, drawn anew by every process."""
 
+import copy
 from unittest import mock
 
 import jax
@@ -67,6 +68,12 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
     ):
         improbable(long)
     assert jax.tree.leaves(drawn)
+
+
+def test_what_answers_for_a_site_is_not_copied(long):
+    """A shallow copy would have the same noise, drawn ahead, and its own count of rounds."""
+    with pytest.raises(PrivacyError, match="copied"):
+        copy.copy(answered(long, 1))
 
 
 def answered(study, rounds, agent=0):

@@ -16,6 +16,7 @@ from taciturn.problems import *
 import taciturn_power as power
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import plan
+from taciturn.noise import Stream
 from taciturn.oracles import Gradient
 from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 
@@ -43,6 +44,8 @@ CASES = {
     "precision='float64')": "oracles is a Gradient",
     "power.read_case('mpc.bus = [\\n1 2 3];')": "text of several lines",
     "power.read_case('nowhere.m')": "cannot be read",
+    "Stream.seeded(1.5)": "seed is 1.5; it must be a whole number",
+    "Stream.seeded('7')": "seed is 7; it must be a whole number",
 }
 
 

@@ -196,6 +196,20 @@ def test_arithmetic_is_looked_at_again_under_another_precision_of_products():
         run(planned, shards, runtime="simulate")
 
 
+def test_a_program_compiled_for_fewer_digits_is_not_used_for_a_run_that_was_checked():
+    """A reproduction is not checked, and what was compiled for it was found by the next run."""
+    shards = make_shards(records=60, features=17)
+    planned = make_plan("noisy", shards)
+    kept = {"seed": 1, "keep": frozenset({"answers"})}
+    with jax.default_matmul_precision("BF16_BF16_F32"):
+        run(planned, shards, runtime="simulate", **kept)
+    ours, exact = (
+        run(planned, shards, runtime=runtime, **kept).trace.records.answer
+        for runtime in ("simulate", "serial")
+    )
+    np.testing.assert_array_equal(ours, exact)
+
+
 def test_the_precision_of_one_draw_is_not_reset_by_another_thread():
     inside, left, seen = threading.Event(), threading.Event(), []
 

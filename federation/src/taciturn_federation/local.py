@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -113,6 +113,12 @@ class Answering:
         self._next = 0
         self._last: Answered | None = None
         self.layouts = layouts_of(program)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError(
+            "what answers for an agent is neither pickled nor copied: a copy would answer rounds "
+            "again, with noise that was drawn ahead for both"
+        )
 
     @property
     def turns(self) -> tuple[int, ...]:

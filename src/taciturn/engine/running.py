@@ -182,8 +182,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
-      operating system, which is written nowhere, and the noise has its exact law. A number: quick
-      floating-point noise, which can be drawn again by whoever knows the number, so the run is
+      operating system, which is written nowhere, and the noise has its exact law. A number: a
+      stream of the same law, which can be drawn again by whoever knows the number, so the run is
       stamped "reproduction, not private".
     - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
       custodian's audit: a certificate for the observer `sum` does not cover them.

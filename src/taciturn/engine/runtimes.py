@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import jax
@@ -95,37 +95,6 @@ _server_turns = jax.jit(server_turns)
 _begin, _end = jax.jit(_first), jax.jit(_model)
 
 
-class _Structure:
-    """Arguments of a program by structure, types and shapes: the key of what is compiled."""
-
-    def __init__(self, given: Any) -> None:
-        self.given = given
-        leaves, shape = jax.tree.flatten(given)
-        self._key = (
-            shape,
-            tuple(
-                (
-                    np.shape(leaf),
-                    getattr(leaf, "dtype", type(leaf)),
-                    getattr(leaf, "weak_type", False),
-                )
-                for leaf in leaves
-            ),
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Structure) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@lru_cache(maxsize=32)
-def _compiled(given: _Structure, keep: Keep, report: Report) -> Any:
-    shapes, given.given = given.given, None  # the cache keeps no record
-    return _rounds.lower(*shapes, keep=keep, report=report).compile()
-
-
 def simulate(
     program: Program,
     door: Door,
@@ -144,6 +113,7 @@ def simulate(
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
     if devices is None:  # one program, which is kept, in place of one for each operation
+        step = partial(_rounds, keep=keep, report=report)
         turns = Turns(supply.turns, _server_turns(program))
     else:
         turns = Turns(agent_turns(program), server_turns(program))
@@ -161,9 +131,9 @@ def simulate(
         for start in range(0, total, length):
             stop = min(start + length, total)
             given = (program, door, carry, at(turns, slice(start, stop)))
-            if devices is None:
-                shapes = _Structure((*given, supply.shapes(stop - start)))
-                step = _compiled(shapes, keep, report)
+            if devices is None:  # while the numbers are drawn; the call below finds it compiled
+                shapes = supply.shapes(stop - start)
+                _rounds.lower(*given, shapes, keep=keep, report=report).compile()
             raw = following.result()
             if stop < total:
                 following = pool.submit(drawn, stop)

@@ -7,10 +7,11 @@ and for the next rounds while these are computed. Nothing here sees a record, or
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -46,12 +47,19 @@ class Supply:
     ) -> None:
         stream.claim()
         self._program, self._stream, self._rows, self._undrawn = program, stream, rows, 0
+        self._one_at_a_time = threading.Lock()
         turns = _agent_turns(program)
         if slot is not None:
             slots = range(slot, slot + 1) if isinstance(slot, int) else slot
             turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
         self._turns = jax.tree.map(np.asarray, turns)
         self.turns: Turn = turns
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError(
+            "a supply is neither pickled nor copied: a copy would draw the noise of its rounds "
+            "again; give every run a supply of its own"
+        )
 
     def length(self) -> int:
         """Return how many rounds a block has; it divides their number if a similar one does."""
@@ -71,12 +79,14 @@ class Supply:
 
         Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
-        if first < self._undrawn:
-            raise PrivacyError(
-                f"the noise of round {first} was drawn before, and two answers with the same noise "
-                "tell the difference between them exactly; draw rounds in their order, each once"
-            )
-        self._undrawn = last
+        with self._one_at_a_time:
+            if first < self._undrawn:
+                raise PrivacyError(
+                    f"the noise of round {first} was drawn before, and two answers with the same "
+                    "noise tell the difference between them exactly; draw rounds in their order, "
+                    "each once"
+                )
+            self._undrawn = max(first, last)
         raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
         if not jax.tree.leaves(raw):
             return raw

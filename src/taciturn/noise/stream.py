@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from jaxtyping import UInt64
 
+from taciturn import checks
 from taciturn.errors import InputError, PrivacyError
 from taciturn.typing import HostArray
 
@@ -99,7 +100,11 @@ class Stream:
 
     @classmethod
     def seeded(cls, seed: int) -> Stream:
-        """Return the stream of a reproduction, which follows from a public number."""
+        """Return the stream of a reproduction, which follows from a public number.
+
+        Raises `InputError` unless that is a whole number: the words follow from how it is spelt.
+        """
+        seed = checks.at_least("seed", seed, -(2**63))
         return cls(hashlib.sha256(f"taciturn reproduction {seed}".encode()).digest())
 
     def words(

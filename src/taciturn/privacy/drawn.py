@@ -44,9 +44,8 @@ exponential e, P(|X| >= k) = exp(-k / s) (1 + tanh(1 / (2 s))) gives
 
 So |X| lies between s |g| - 1 and s |g| + 1, or between s e - 1 and s e + 1/2, for a suitable
 coupling of each of the n independent numbers, and a sum S above is within 2^-23 (S + n) of that of
-real noise. This, the rounding of a seed's noise, and that of a scale narrowed to single precision,
-for which a ledger allows 1e-6, are less than `SLACK` (S + n), by which the sum is moved away from
-either tail.
+real noise. This and the rounding of a scale narrowed to single precision, for which a ledger allows
+1e-6, are less than `SLACK` (S + n), by which the sum is moved away from either tail.
 """
 
 from __future__ import annotations
