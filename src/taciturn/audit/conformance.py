@@ -49,6 +49,9 @@ from taciturn.typing import HostArray
 Outcome = Literal["holds", "violated", "not searched well enough", "does not apply"]
 MU, EPSILON = 1.5, 2.0
 EQUAL = 1e-10
+# p-values of half the noise: a method that asks once has few numbers to see it by, and an alarm
+# about a planted fault is none too many
+_NOTICED = 1e-4
 ROUNDING = 1e-9
 UNITS: tuple[Unit, ...] = ("record", "agent", "person")
 # without noise: the share of the first gap that may be left, on all records and on batches
@@ -248,7 +251,7 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
         "likelihood": f"mu at least {honest.likelihood.mu:.2f} of {honest.claimed_mu:.2f}; with "
         f"half the noise {faulty.likelihood.mu:.2f}",
     }
-    noticed = faulty.layers["residuals"] == "violated"
+    noticed = min(faulty.residuals.p_values.values()) < _NOTICED
     return [
         _law(name, honest.layers[name] == "consistent" and (noticed or name != "residuals"), text)
         for name, text in seen.items()
