@@ -411,6 +411,8 @@ def check_bounds(plan: Plan) -> None:
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
     """
     oracles, noise = plan.program.oracles, type(plan.program.mechanism)
+    # those of the certificate, whatever the planned bounds say that they hold for
+    adjacency, norm = plan.terms.adjacency, plan.program.mechanism.norm
     if noise is not type(plan.ledger.mechanism):
         raise PrivacyError(
             f"the program adds {noise.__name__} noise, the plan has "
@@ -419,10 +421,12 @@ def check_bounds(plan: Plan) -> None:
     same = len(oracles) == len(plan.bounds)
     for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
         loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
-        Oracle.check(oracle, plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
-        fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
+        Oracle.check(oracle, plan.spec, adjacency, norm=norm, loss=loss, rho=rho)
+        fresh = oracle.bound(plan.spec, adjacency, norm=norm)
         charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
         same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
+    values = {math.prod(oracle.answer_shape(plan.spec.shape)) for oracle in oracles}
+    same = same and values == {plan.ledger.values}
     questions = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
