@@ -1,6 +1,7 @@
 """Of a question that is not the library's, a certificate says whose claim the bound is."""
 
 import dataclasses
+import functools
 import math
 import sys
 from functools import partial
@@ -503,6 +504,27 @@ def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatc
     certificate = planned(Gradient(PROBLEM.loss, 1.0)).certificate
     assert certificate.conditional
     assert "taciturn.oracles.gradient:Gradient" in certificate.conditions[0]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda before, after: functools.wraps(before)(after),
+        lambda before, after: jax.jit(functools.wraps(before)(after)),
+        lambda before, after: functools.partialmethod(after),
+        lambda before, after: functools.cached_property(after),
+    ],
+    ids=["wrapped", "compiled", "partial", "cached"],
+)
+def test_a_function_around_a_method_of_the_library_is_somebody_elses(around, monkeypatch):
+    exact = Gradient.exact
+
+    def tenfold(self, shard, count, query):
+        return 10 * exact(self, shard, count, query)
+
+    monkeypatch.setattr(Gradient, "exact", around(exact, tenfold))
+    assert not from_library(Gradient)
+    assert Gradient(PROBLEM.loss, 1.0).claims() == ("taciturn.oracles.gradient:Gradient",)
 
 
 def test_a_class_that_was_put_into_a_module_of_the_library_is_somebody_elses(monkeypatch):
