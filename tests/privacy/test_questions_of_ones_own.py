@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from equinox.internal import unvmap_max
 from jax.custom_batching import custom_vmap
 from tests.attacks.subjects import AskOnce
 
@@ -385,10 +386,17 @@ class Loops(OwnLoss):
         return jax.lax.fori_loop(0, 2, lambda _, z: Calls().coefficient(z, targets), margins)
 
 
+class ByOperation(OwnLoss):
+    """Planted fault: an operation of somebody's own sees all that it is mapped over."""
+
+    def coefficient(self, margins, targets):
+        return margins - unvmap_max(targets)
+
+
 @pytest.mark.parametrize(
     ("loss", "name"),
     [
-        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops())),
+        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops(), ByOperation())),
         *((Calls(), name) for name in ("batch", "difference", "projected step")),
     ],
 )
