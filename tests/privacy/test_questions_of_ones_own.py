@@ -455,6 +455,27 @@ def test_a_constant_of_a_loss_is_read_once(name):
     assert facts["coefficient"] == gradient.coefficient_bound == 1e-3
 
 
+class Slight(float):
+    """Planted fault: a number that counts for nothing once it is multiplied."""
+
+    def __mul__(self, other):
+        return 1e-6
+
+    __rmul__ = __mul__
+
+
+class OfSlight(OwnLoss):
+    """Planted fault: its Lipschitz constant is such a number."""
+
+    lipschitz = Slight(0.5)
+
+
+@pytest.mark.parametrize("name", [name for name in ANY_LOSS if name != "difference"])
+def test_a_constant_of_a_loss_is_read_as_a_plain_number(name):
+    facts = ANY_LOSS[name](OfSlight()).facts(public_facts(PROBLEM, make_shards(), clip=1.0))
+    assert facts["row"] * facts["coefficient"] >= 0.5
+
+
 class Jumps(OwnLoss):
     """A coefficient that last bits decide: vectorised code could round them by the slot."""
 
