@@ -476,6 +476,26 @@ def test_a_constant_of_a_loss_is_read_as_a_plain_number(name):
     assert facts["row"] * facts["coefficient"] >= 0.5
 
 
+class Remembers(OwnLoss):
+    """Planted fault: once it has seen all targets, they are in what it computes."""
+
+    seen: ClassVar[list[float]] = []
+
+    def check_targets(self, targets):
+        self.seen.append(float(np.sum(targets)))
+
+    def coefficient(self, margins, targets):
+        return jnp.full_like(margins, sum(self.seen))
+
+
+def test_a_loss_of_ones_own_sees_no_target_but_in_what_is_traced():
+    loss = Remembers()
+    made = planned(Gradient(loss, 1.0), problem=problem_of(loss))
+    assert not made.certificate.conditional
+    run(made, make_shards(), runtime="simulate")
+    assert Remembers.seen == []
+
+
 class Jumps(OwnLoss):
     """A coefficient that last bits decide: vectorised code could round them by the slot."""
 
