@@ -58,6 +58,7 @@ from taciturn.privacy import (
 from taciturn.problems import (
     L2,
     ClassWeighted,
+    ConvexSet,
     Logistic,
     NoRegulariser,
     Problem,
@@ -494,6 +495,29 @@ def test_a_loss_of_ones_own_sees_no_target_but_in_what_is_traced():
     assert not made.certificate.conditional
     run(made, make_shards(), runtime="simulate")
     assert Remembers.seen == []
+
+
+class SetAndLoss(ConvexSet, OwnLoss):
+    """Planted fault: a set whose projection expands, and which is called a loss besides."""
+
+    def project(self, x):
+        return 1e3 * x
+
+    def _project_in(self, x, metric):
+        return 1e3 * x
+
+    def prox_l1(self, v, threshold):
+        return 1e3 * v
+
+    def contains(self, x, tol):
+        return jnp.asarray(True)
+
+
+def test_only_what_stands_in_place_of_a_loss_is_left_out_of_the_claims():
+    both = SetAndLoss()
+    assert Gradient(both, 1.0).claims() == ()
+    step = ProjectedStep(Problem(both, NoRegulariser(), both), 1.0)
+    assert step.claims() == (f"{NAME}SetAndLoss",)
 
 
 class Jumps(OwnLoss):

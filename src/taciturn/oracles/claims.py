@@ -92,21 +92,26 @@ def name_of_class(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def own_parts(module: eqx.Module) -> tuple[type, ...]:
-    """Return the classes, of a module and of all that it holds, that are not the library's."""
-    kinds = dict.fromkeys(type(part) for part in _parts(module))
+def own_parts(module: eqx.Module, *, losses: bool = True) -> tuple[type, ...]:
+    """Return the classes, of a module and of all that it holds, that are not the library's.
+
+    Without `losses` what stands in place of a loss is left out: it is told by its place, since a
+    class may be a loss and, elsewhere, something else besides.
+    """
+    kinds = dict.fromkeys(type(part) for part in _parts(module, losses))
     return tuple(kind for kind in kinds if not from_library(kind))
 
 
-def _parts(value: Any) -> Iterator[eqx.Module]:
+def _parts(value: Any, losses: bool) -> Iterator[eqx.Module]:
     if isinstance(value, eqx.Module):
         yield value
-        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value)]
+        value = [getattr(value, name) for name in names if losses or name != "loss"]
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, tuple | list):
         for part in value:
-            yield from _parts(part)
+            yield from _parts(part, losses)
 
 
 def coefficients(
