@@ -7,6 +7,7 @@ the file states.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -411,7 +412,8 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     """Raise `InputError` if a document states less than the ledger that a proposal is planned to.
 
     That is a smaller epsilon, another delta, a condition or a part less. It may state more: that
-    of an evaluation or a choice. A proposal that only its user's machine can plan is passed over.
+    of an evaluation or a choice. Nor may it protect others, or from others, or be of other records:
+    it is then of another run. A proposal that only its user's machine can plan is passed over.
     """
     try:
         read = Proposal.from_json(proposal.read_text(encoding="utf-8"))
@@ -419,6 +421,12 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     except (OSError, ValueError, TaciturnError):  # of another kind, or a method of the user's own
         return
     epsilon, parts = _number(document["claim"]["epsilon"]), len(document["legs"])
+    given, same = json.loads(json.dumps(planned.to_document())), []
+    for one in (document, given):
+        terms = {name: value for name, value in one["terms"].items() if name != "delta"}
+        same.append((terms, one["observer"], one["legs"][0]["records"]))
+    if same[0] != same[1]:
+        raise InputError(f"terms, observer or records are not those that {proposal} is planned for")
     less = {
         "epsilon": epsilon < planned.epsilon * (1 - 1e-6),
         "delta": document["terms"]["delta"] < planned.delta,
