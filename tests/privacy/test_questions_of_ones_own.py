@@ -24,6 +24,7 @@ from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
     KINDS,
+    AddedNoise,
     Around,
     CentredGradient,
     ClippedErrors,
@@ -598,6 +599,20 @@ def test_a_function_around_a_method_of_the_library_is_somebody_elses(around, mon
     monkeypatch.setattr(Gradient, "exact", around(exact, tenfold))
     assert not from_library(Gradient)
     assert Gradient(PROBLEM.loss, 1.0).claims() == ("taciturn.oracles.gradient:Gradient",)
+
+
+def test_a_place_of_noise_with_another_method_is_refused_before_and_after_planning(monkeypatch):
+    """Planted fault: the answer is released as it is."""
+    made = planned(Gradient(PROBLEM.loss, 1.0))
+
+    def bare(self, exact, shard, count, query, noise):
+        return exact(shard, count, query)
+
+    monkeypatch.setattr(AddedNoise, "answer", bare)
+    with pytest.raises(InputError, match="no accountant knows"):
+        planned(Gradient(PROBLEM.loss, 1.0))
+    with pytest.raises(InputError, match="no accountant knows"):
+        run(made, make_shards(), runtime="simulate")
 
 
 def test_a_class_that_was_put_into_a_module_of_the_library_is_somebody_elses(monkeypatch):

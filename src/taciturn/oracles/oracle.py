@@ -438,7 +438,7 @@ def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
         ("noise", oracle.noise, PLACEMENTS),
         ("batches", oracle.sampling, LAWS),
     ):
-        if type(law) not in laws:
+        if type(law) not in laws or not from_library(type(law)):
             names = ", ".join(known.__name__ for known in laws)
             wrong = f"has {what} of its own, which no accountant knows; give one of {names}"
     if changed:
