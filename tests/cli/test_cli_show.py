@@ -130,6 +130,24 @@ def test_a_certificate_that_states_less_than_its_proposal_is_refused_in_a_folder
     assert "are less than those that" in shown(capsys, copied)[2]
 
 
+def test_a_certificate_of_another_run_than_its_proposal_is_refused_in_a_folder(copied, capsys):
+    """It is that of other neighbours, at the same budget."""
+    proposal = json.loads((copied / "proposal.json").read_text())
+    proposal["budget"]["relation"] = "zero_out"
+    (copied / "proposal.json").write_text(json.dumps(proposal))
+    assert "are not those that" in shown(capsys, copied)[2]
+
+
+def test_a_name_that_stands_twice_is_refused(copied, capsys):
+    """Every reader would decide by itself which of the two is meant."""
+    file = copied / "certificate-1.json"
+    text = file.read_text()
+    assert text.count('"epsilon": ') == 1
+    file.write_text(text.replace('"epsilon": ', '"epsilon": 0.1, "epsilon": '))
+    code, text, error = shown(capsys, file)
+    assert (code, text, error.count("\n")) == (2, "", 1)
+
+
 def test_a_reproduction_is_no_promise_whatever_the_file_says(report, tmp_path, capsys):
     out = tmp_path / "seeded"
     given = ["train", report.parent / "t.csv", "--target", "ill", "--bounds"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import computed, drawn, floating_types, make_plan, make_shards, make_terms
+from taciturn.algorithms import NoisyGradient
 from taciturn.engine import (
     Live,
     behind_the_door,
@@ -20,11 +21,25 @@ from taciturn.engine import (
     simulate,
     sweep,
 )
+from taciturn.engine.planning import plan
 from taciturn.engine.program import stack
 from taciturn.engine.protocol import KEPT, observed_ledger
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import Adjacency, Ledger, ReplaceOne, Sum
+from taciturn.oracles import Gradient
+from taciturn.privacy import (
+    Adjacency,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Messages,
+    ReplaceOne,
+    Sum,
+    Terms,
+    ZeroOut,
+    compose,
+)
 from taciturn.problems import (
+    Logistic,
     MultinomialLogistic,
     NoRegulariser,
     Problem,
@@ -32,6 +47,7 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
     pack,
+    public_facts,
 )
 
 NAMES = ["noisy-gradient", "dp-admm", "dp-admm-published"]
@@ -207,6 +223,40 @@ def test_a_program_with_other_oracles_or_questions_is_refused(shards):
         changed = dataclasses.replace(made, program=dataclasses.replace(program, oracles=other))
         with pytest.raises(InputError, match=words):
             run(changed, shards, runtime="simulate")
+
+
+@pytest.mark.parametrize(
+    ("less", "mechanism"),
+    [
+        ({"relation": ZeroOut()}, Gaussian()),
+        ({"unit": "record"}, Gaussian()),
+        ({"norm": "l2"}, Laplace()),
+        ({"values": 1}, Gaussian()),
+    ],
+)
+def test_bounds_of_other_neighbours_norms_or_numbers_than_certified_are_refused(
+    less, mechanism, shards
+):
+    """Planted fault: the ledger has the bounds of less, and its certificate follows from it."""
+    terms = Terms(1.0, 1e-5, Adjacency(ReplaceOne(), "agent"), Messages())
+    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    facts, oracle = public_facts(problem, shards, clip=1.0), Gradient(Logistic(), 1.0)
+    made = plan(
+        facts, NoisyGradient(problem), (oracle,), terms,
+        rounds=3, precision="float64", mechanism=mechanism,
+    )  # fmt: skip
+    near = {"relation": ReplaceOne(), "unit": "agent"} | less
+    adjacency = Adjacency(near["relation"], near["unit"])
+    bound = oracle.bound(facts, adjacency, norm=less.get("norm", mechanism.norm))
+    smaller = np.broadcast_to(bound.value, made.ledger.kind.shape)
+    values = less.get("values", made.ledger.values)
+    ledger = dataclasses.replace(made.ledger, sensitivity=smaller, values=values)
+    forged = dataclasses.replace(made, bounds=(bound,), ledger=ledger)
+    stated = compose((forged.leg,), terms).certificate()
+    assert stated.epsilon < made.certificate.epsilon
+    forged = dataclasses.replace(forged, certificate=stated)
+    with pytest.raises(PrivacyError, match="not the planned ones"):
+        run(forged, shards, runtime="simulate")
 
 
 def test_a_door_that_forgets_an_answer_is_caught(shards):

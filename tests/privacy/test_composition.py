@@ -198,6 +198,24 @@ def test_what_is_not_known_to_compose_in_sequence_is_refused():
         certified(dear, dear)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"adjacency": Adjacency(ZeroOut(), "record")}, {"dealt": True}, {"records": (2,)}],
+    ids=lambda other: next(iter(other)),
+)
+def test_legs_on_one_part_are_about_the_same_neighbours_and_records(other):
+    """The sensitivities of one are smaller; in sequence they would count as those of all."""
+    weaker = dataclasses.replace(leg([0.1]), **other)
+    for several in ((leg([0.1]), weaker), (leg([0.1]), leg([0.1]), weaker)):
+        with pytest.raises(PrivacyError, match="differ in their"):
+            certified(*several)
+
+
+def test_two_choices_by_the_same_records_are_refused():
+    with pytest.raises(PrivacyError, match="answer elsewhere"):
+        certified(leg([0.1]), ChoiceLeg("held out", 0.1), ChoiceLeg("held out", 0.1))
+
+
 def test_a_claim_in_any_leg_makes_the_whole_conditional():
     claim = {"kind": "claimed", "by": ["mine:Question"]}
     other = dataclasses.replace(held_out([0.1]), questions=(claim,))

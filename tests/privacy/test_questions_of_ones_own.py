@@ -1,6 +1,7 @@
 """Of a question that is not the library's, a certificate says whose claim the bound is."""
 
 import dataclasses
+import functools
 import math
 import sys
 from functools import partial
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from equinox.internal import unvmap_max
 from jax.custom_batching import custom_vmap
 from tests.attacks.subjects import AskOnce
 
@@ -22,6 +24,7 @@ from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.oracles import (
     KINDS,
+    AddedNoise,
     Around,
     CentredGradient,
     ClippedErrors,
@@ -56,6 +59,7 @@ from taciturn.privacy import (
 from taciturn.problems import (
     L2,
     ClassWeighted,
+    ConvexSet,
     Logistic,
     NoRegulariser,
     Problem,
@@ -384,10 +388,17 @@ class Loops(OwnLoss):
         return jax.lax.fori_loop(0, 2, lambda _, z: Calls().coefficient(z, targets), margins)
 
 
+class ByOperation(OwnLoss):
+    """Planted fault: an operation of somebody's own sees all that it is mapped over."""
+
+    def coefficient(self, margins, targets):
+        return margins - unvmap_max(targets)
+
+
 @pytest.mark.parametrize(
     ("loss", "name"),
     [
-        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops())),
+        *((loss, "gradient") for loss in (Calls(), Prints(), ByLane(), Loops(), ByOperation())),
         *((Calls(), name) for name in ("batch", "difference", "projected step")),
     ],
 )
@@ -444,6 +455,70 @@ def test_a_constant_of_a_loss_is_read_once(name):
     gradient = getattr(oracle, "gradient", getattr(oracle, "inner", oracle))
     assert gradient.loss.lipschitz == 1e3
     assert facts["coefficient"] == gradient.coefficient_bound == 1e-3
+
+
+class Slight(float):
+    """Planted fault: a number that counts for nothing once it is multiplied."""
+
+    def __mul__(self, other):
+        return 1e-6
+
+    __rmul__ = __mul__
+
+
+class OfSlight(OwnLoss):
+    """Planted fault: its Lipschitz constant is such a number."""
+
+    lipschitz = Slight(0.5)
+
+
+@pytest.mark.parametrize("name", [name for name in ANY_LOSS if name != "difference"])
+def test_a_constant_of_a_loss_is_read_as_a_plain_number(name):
+    facts = ANY_LOSS[name](OfSlight()).facts(public_facts(PROBLEM, make_shards(), clip=1.0))
+    assert facts["row"] * facts["coefficient"] >= 0.5
+
+
+class Remembers(OwnLoss):
+    """Planted fault: once it has seen all targets, they are in what it computes."""
+
+    seen: ClassVar[list[float]] = []
+
+    def check_targets(self, targets):
+        self.seen.append(float(np.sum(targets)))
+
+    def coefficient(self, margins, targets):
+        return jnp.full_like(margins, sum(self.seen))
+
+
+def test_a_loss_of_ones_own_sees_no_target_but_in_what_is_traced():
+    loss = Remembers()
+    made = planned(Gradient(loss, 1.0), problem=problem_of(loss))
+    assert not made.certificate.conditional
+    run(made, make_shards(), runtime="simulate")
+    assert Remembers.seen == []
+
+
+class SetAndLoss(ConvexSet, OwnLoss):
+    """Planted fault: a set whose projection expands, and which is called a loss besides."""
+
+    def project(self, x):
+        return 1e3 * x
+
+    def _project_in(self, x, metric):
+        return 1e3 * x
+
+    def prox_l1(self, v, threshold):
+        return 1e3 * v
+
+    def contains(self, x, tol):
+        return jnp.asarray(True)
+
+
+def test_only_what_stands_in_place_of_a_loss_is_left_out_of_the_claims():
+    both = SetAndLoss()
+    assert Gradient(both, 1.0).claims() == ()
+    step = ProjectedStep(Problem(both, NoRegulariser(), both), 1.0)
+    assert step.claims() == (f"{NAME}SetAndLoss",)
 
 
 class Jumps(OwnLoss):
@@ -503,6 +578,41 @@ def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatc
     certificate = planned(Gradient(PROBLEM.loss, 1.0)).certificate
     assert certificate.conditional
     assert "taciturn.oracles.gradient:Gradient" in certificate.conditions[0]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda before, after: functools.wraps(before)(after),
+        lambda before, after: jax.jit(functools.wraps(before)(after)),
+        lambda before, after: functools.partialmethod(after),
+        lambda before, after: functools.cached_property(after),
+    ],
+    ids=["wrapped", "compiled", "partial", "cached"],
+)
+def test_a_function_around_a_method_of_the_library_is_somebody_elses(around, monkeypatch):
+    exact = Gradient.exact
+
+    def tenfold(self, shard, count, query):
+        return 10 * exact(self, shard, count, query)
+
+    monkeypatch.setattr(Gradient, "exact", around(exact, tenfold))
+    assert not from_library(Gradient)
+    assert Gradient(PROBLEM.loss, 1.0).claims() == ("taciturn.oracles.gradient:Gradient",)
+
+
+def test_a_place_of_noise_with_another_method_is_refused_before_and_after_planning(monkeypatch):
+    """Planted fault: the answer is released as it is."""
+    made = planned(Gradient(PROBLEM.loss, 1.0))
+
+    def bare(self, exact, shard, count, query, noise):
+        return exact(shard, count, query)
+
+    monkeypatch.setattr(AddedNoise, "answer", bare)
+    with pytest.raises(InputError, match="no accountant knows"):
+        planned(Gradient(PROBLEM.loss, 1.0))
+    with pytest.raises(InputError, match="no accountant knows"):
+        run(made, make_shards(), runtime="simulate")
 
 
 def test_a_class_that_was_put_into_a_module_of_the_library_is_somebody_elses(monkeypatch):

@@ -91,6 +91,87 @@ def test_a_certificate_of_two_parts_is_not_computed_again_once_it_is_edited(file
     assert refused(edited(files["evaluated"], edit))
 
 
+def restated(file):
+    """The file with the figures, conditions and sentences that its legs are taken to give."""
+    claim = {"reproduction": False, "conditional": False}
+    found = certificate_of({**file, "conditions": [], "statement": [], "claim": claim})
+    return document(found)
+
+
+def answers(file):
+    return [one for leg in file["legs"] for slot in leg["slots"] for one in slot["answers"]]
+
+
+def question(change, share=1.0):
+    """An edit of the questions of the first leg, and of its sensitivities in step."""
+
+    def edit(file):
+        for one in file["legs"][0]["questions"]:
+            one.update(change)
+        for answer in answers(file):
+            answer["sensitivity"] *= share
+
+    return edit
+
+
+CONSISTENT = {
+    "claimed by nobody": ("claimed", question({"by": []}, 0.01)),
+    "claimed by no word": ("claimed", lambda file: file["legs"][0]["questions"][0].pop("by")),
+    "no question": ("agents", lambda file: [one.update(question=-1) for one in answers(file)]),
+    "an infinite divisor": ("agents", question({"curvature": "infinity"}, 0.0)),
+    "less than rounding": ("agents", question({"widened": -0.999}, 0.001)),
+    "a fact of another kind": ("agents", question({"steps": 1})),
+    "facts below 0": ("agents", question({"coefficient": -1.0, "row": -1.0})),
+    "an agent twice": ("agents", lambda file: answers(file)[0].update(agents=[[0, 1], [1, 3]])),
+    "more answers than there can be": (
+        "agents",
+        lambda file: file["legs"][0]["slots"][0].update(times=10**12),
+    ),
+    "more agents than there can be": (
+        "agents",
+        lambda file: file["legs"][0].update(records=[[10**12, 12]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", CONSISTENT)
+def test_what_is_not_specified_is_refused_though_all_else_follows_from_it(files, edit):
+    name, change = CONSISTENT[edit]
+    file = copy.deepcopy(files[name])
+    change(file)
+    with pytest.raises((TaciturnError, *MALFORMED)):
+        recomputed(restated(file))
+
+
+def test_a_text_is_no_number(files):
+    with pytest.raises(TypeError):
+        recomputed(edited(files["agents"], lambda file: file["terms"].update(delta="1e-05")))
+
+
+@pytest.mark.parametrize("value", [0, 1, "", "yes", [], None])
+@pytest.mark.parametrize("place", [("terms", "dealt"), ("claim", "reproduction")])
+def test_a_truth_value_is_one(files, place, value):
+    whole, name = place
+    with pytest.raises(TypeError):
+        recomputed(edited(files["agents"], lambda file: file[whole].update({name: value})))
+
+
+def test_answers_on_no_lattice_are_not_said_to_be_those_that_are_computed(files):
+    def edit(file):
+        for answer in answers(file):
+            answer.pop("step")
+
+    file = edited(files["agents"], edit)
+    said = restated(file)
+    recomputed(said)
+    line = next(line for line in file["statement"] if line.startswith("Arithmetic: "))
+    said["statement"] = [
+        line if one.startswith("Arithmetic: ") else one for one in said["statement"]
+    ]
+    with pytest.raises(InputError, match="sentences"):
+        recomputed(said)
+
+
 def test_a_bound_on_somebodys_word_stays_conditional(files):
     file = edited(files["claimed"], lambda file: file["claim"].update(conditional=False))
     head = "Conditional (see the conditions): "

@@ -28,6 +28,7 @@ from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
 from taciturn.noise import Stream
 from taciturn.oracles import Oracle, check_of_library
+from taciturn.oracles.claims import own_parts
 from taciturn.privacy import Certificate, Ledger, Mechanism, NoNoise, compose
 from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
 from taciturn.typing import HostArray
@@ -43,10 +44,12 @@ def check_targets(plan: Plan, shards: problems.Shards) -> None:
     targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
     is made behind the charge, which stays, and it is constant on neighbouring data sets: which
     targets there are is declared public, and declared labels are mapped to those of the loss
-    wherever this library packs them. Only targets that were packed by hand can fail it.
+    wherever this library packs them. Only targets that were packed by hand can fail it. A loss of
+    somebody's own is not asked: it would see all records at once, and might remember them in what
+    is traced later, or say what they are.
     """
     loss = plan.program.algorithm.loss
-    if loss is not None:
+    if loss is not None and not own_parts(loss):
         real = on_host(shards.stacked.mask) > 0
         loss.check_targets(on_host(shards.stacked.targets)[real])
 
@@ -411,6 +414,8 @@ def check_bounds(plan: Plan) -> None:
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
     """
     oracles, noise = plan.program.oracles, type(plan.program.mechanism)
+    # those of the certificate, whatever the planned bounds say that they hold for
+    adjacency, norm = plan.terms.adjacency, plan.program.mechanism.norm
     if noise is not type(plan.ledger.mechanism):
         raise PrivacyError(
             f"the program adds {noise.__name__} noise, the plan has "
@@ -419,10 +424,12 @@ def check_bounds(plan: Plan) -> None:
     same = len(oracles) == len(plan.bounds)
     for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
         loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
-        Oracle.check(oracle, plan.spec, bound.adjacency, norm=bound.norm, loss=loss, rho=rho)
-        fresh = oracle.bound(plan.spec, bound.adjacency, norm=bound.norm)
+        Oracle.check(oracle, plan.spec, adjacency, norm=norm, loss=loss, rho=rho)
+        fresh = oracle.bound(plan.spec, adjacency, norm=norm)
         charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
         same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
+    values = {math.prod(oracle.answer_shape(plan.spec.shape)) for oracle in oracles}
+    same = same and values == {plan.ledger.values}
     questions = plan.program.network.asked(np.asarray(plan.program.questions))
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")

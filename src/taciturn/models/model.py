@@ -235,8 +235,14 @@ def read_values(path: Path, what: str) -> Any:
     def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):  # which of two is meant, every reader decides by itself
+            raise ValueError("a name stands twice in an object")
+        return dict(pairs)
+
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
         json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -80,7 +80,8 @@ class Gradient(Question):
 
     def __post_init__(self) -> None:
         # read once: what is enforced is what the bound follows from, whatever a loss says later
-        self.clip = min(self.clip, self.loss.lipschitz)
+        self.clip = min(float(self.clip), float(self.loss.lipschitz))
+        self.spread = None if self.spread is None else float(self.spread)
 
     def __check_init__(self) -> None:
         if self.spread is None:

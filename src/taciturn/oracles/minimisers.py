@@ -74,7 +74,7 @@ class ProjectedStep(Question):
     clip: float = eqx.field(static=True)
 
     def __post_init__(self) -> None:
-        self.clip = min(self.clip, self.problem.loss.lipschitz)  # read once, as by `Gradient`
+        self.clip = Gradient(self.problem.loss, self.clip).clip  # read once
 
     @property
     def gradient(self) -> Gradient:

@@ -292,10 +292,8 @@ class Oracle(eqx.Module):
         **Guarantee.** Every class, of the question and of all that it holds, that is not the
         library's, but for a loss whose question enforces all that the bound needs of it.
         """
-        foreign = own_parts(self)
-        if isinstance(self, Question) and _is_ours(type(self)) and self.holds_for_any_loss:
-            foreign = tuple(kind for kind in foreign if not issubclass(kind, Loss))
-        return tuple(map(name_of_class, foreign))
+        ours = isinstance(self, Question) and _is_ours(type(self)) and self.holds_for_any_loss
+        return tuple(map(name_of_class, own_parts(self, losses=not ours)))
 
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:
@@ -440,7 +438,7 @@ def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
         ("noise", oracle.noise, PLACEMENTS),
         ("batches", oracle.sampling, LAWS),
     ):
-        if type(law) not in laws:
+        if type(law) not in laws or not from_library(type(law)):
             names = ", ".join(known.__name__ for known in laws)
             wrong = f"has {what} of its own, which no accountant knows; give one of {names}"
     if changed:

@@ -191,10 +191,12 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
     """Return the legs on one part as one, the rounds of each after those of the one before."""
     if len(legs) == 1:
         return legs[0]
-    first, *others = asked = [leg for leg in legs if isinstance(leg, Leg)]
+    asked = [leg for leg in legs if isinstance(leg, Leg)]
     if len(asked) < len(legs):
         raise PrivacyError("a choice is about records that answer elsewhere; hold others out")
-    for name, leg in itertools.product(("observer", "agents", "records"), others):
+    first, *others = asked
+    same = ("adjacency", "observer", "agents", "records", "dealt")
+    for name, leg in itertools.product(same, others):
         if getattr(leg, name) != getattr(first, name):
             raise PrivacyError(f"legs on the {leg.part} part differ in their {name}")
     ledgers = [leg.ledger for leg in asked]

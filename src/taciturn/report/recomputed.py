@@ -7,6 +7,7 @@ the file states.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,6 @@ from taciturn.privacy import (
     Ledger,
     Leg,
     Mechanism,
-    Messages,
     NoNoise,
     Norm,
     Observer,
@@ -47,6 +47,7 @@ from taciturn.privacy import (
     observer_named,
 )
 from taciturn.privacy.document import FORMAT
+from taciturn.privacy.statement import REAL_NUMBERS
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
 from taciturn.spec import Spec
@@ -59,6 +60,15 @@ CLAIMED = (
     "conditional",
 )  # fmt: skip
 _MOST_ENTRIES = 10**8
+# what a question of each kind states; a mark for what may be left out, and whole numbers apart
+_FACTS: Mapping[str, str] = MappingProxyType({
+    "mean": "coefficient row curvature? widened?",
+    "perturbed": "coefficient row rho smoothness residual output_noise",
+    "moments": "row target", "target sums": "row target", "targets": "steps targets",
+    "tally": "rows_per_person?", "errors": "rows_per_person?",
+})  # fmt: skip
+_COUNTS = ("steps", "targets", "rows_per_person")
+_DIVISORS = ("curvature", "rho", "output_noise")
 _MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
     {"gaussian": Gaussian, "laplace": Laplace, "nonoise": NoNoise}
 )
@@ -152,6 +162,9 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     watched = [line for line in stated if line.startswith("Observer: ")]
     alike = len(read) == len(lines) and all(map(_fits, read, lines))
     named = len(watched) == 1 and watched[0].startswith(f"Observer: {computed.observer}. Taken on")
+    # which numbers it holds for is the word of the file, but where answers stood on no lattice
+    real = [line for line in computed.lines() if REAL_NUMBERS in line]
+    named &= all(line in stated for line in real)
     if not alike or not named or len(free) > len(conditions) + 2:
         raise InputError("its sentences are not those that its figures give")
     return Recomputed(tuple(read), free)
@@ -204,19 +217,19 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
     terms, claim, stated = document["terms"], document["claim"], document["legs"]
     if len({leg["part"] for leg in stated}) < len(stated):
         raise InputError("two legs are about the same part of the records")
-    adjacency, dealt = _adjacency(terms), bool(terms["dealt"])
+    adjacency, dealt = _adjacency(terms), _flag(terms["dealt"])
     legs = [_leg(leg, adjacency, dealt=dealt) for leg in stated]
     sums = [o for leg in legs if isinstance(leg, Leg) and isinstance(o := leg.observer, Sum)]
     if sums and document["observer"] != Sum.name:
         raise InputError("its legs are about an observer of sums, and it names another")
     observer = sums[0] if sums else observer_named(document["observer"])
-    whole = compose(legs, Terms(math.inf, float(terms["delta"]), adjacency, observer))
-    total, seeded = whole.certificate(), bool(claim["reproduction"])
+    whole = compose(legs, Terms(math.inf, _number(terms["delta"]), adjacency, observer))
+    total, seeded = whole.certificate(), _flag(claim["reproduction"])
     _check_conditions(document, total.conditions)
-    if total.conditional and not claim["conditional"]:
+    conditional = _flag(claim["conditional"])
+    if total.conditional and not conditional:
         raise InputError("it is conditional on what the author of a question claims, and says not")
     conditions = tuple(map(str, document["conditions"]))
-    conditional = bool(claim["conditional"])
     total = replace(total, conditions=conditions, conditional=conditional)
     return total.stamped(reproduction=seeded)
 
@@ -224,26 +237,32 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
 def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | ChoiceLeg:
     """Return a leg of a document, once its sensitivities are those of its questions."""
     if "choice" in leg:
-        return ChoiceLeg(str(leg["part"]), checks.positive("rate", leg["choice"]["rate"]))
-    records = np.repeat(*_whole(leg["records"]).T[::-1])
-    checks.at_least("the number of records of an agent", int(np.min(records)), 1)
-    shape = (len(records), int(_whole([slot["times"] for slot in leg["slots"]]).sum()), 1)
-    once = len(leg["slots"]) == 1  # one slot, however often it occurs, is kept once
-    turns = 1 if once else shape[1]
-    if len(records) * turns > _MOST_ENTRIES:
+        rate = checks.positive("rate", _number(leg["choice"]["rate"]))
+        return ChoiceLeg(_text(leg["part"]), rate)
+    for question in leg["questions"]:
+        _check_question(question)
+    slots, counts = leg["slots"], _whole(leg["records"])
+    times = _whole([slot["times"] for slot in slots])
+    checks.at_least("the number of times of a slot", int(np.min(times, initial=1)), 1)
+    agents, answers = sum(counts[:, 0].tolist()), sum(times.tolist())
+    if agents * max(1, answers) > _MOST_ENTRIES:
         raise InputError("there are too many answers to compute it here; taciturn verify can")
+    records, shape = np.repeat(*counts.T[::-1]), (agents, answers, 1)
+    checks.at_least("the number of records of an agent", int(np.min(records)), 1)
+    once = len(slots) == 1  # one slot, however often it occurs, is kept once
+    turns = 1 if once else answers
     kind = np.full((len(records), turns, 1), NO_QUESTION)
     columns = {name: np.zeros(kind.shape) for name in ("sensitivity", "scale", "batch", "step")}
     columns["rate"] = np.ones(kind.shape)
     turn = 0
-    for slot in leg["slots"]:
+    for slot in slots:
         these = slice(turn, turn + (1 if once else slot["times"]))
         turn = these.stop
         for answer in slot["answers"]:
             agents = _agents(answer["agents"], len(records))
-            if np.any(kind[agents, these] != NO_QUESTION):
+            if np.any(kind[agents, these] != NO_QUESTION) or len(set(agents)) < len(agents):
                 raise InputError("an agent is named twice at one slot")
-            kind[agents, these] = answer["question"]
+            kind[agents, these] = _whole(answer["question"])  # below 0 would be no question
             for name in columns.keys() & answer.keys():
                 columns[name][agents, these] = _number(answer[name])
             _check_sensitivity(leg, answer, adjacency, records[agents])
@@ -253,11 +272,11 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
         np.broadcast_to(kind, shape),
         mechanism=mechanism,
         inside=_inside(leg["questions"], records),
-        values=leg["values"],
+        values=int(_whole(leg["values"])),
         **whole,
     )
     return Leg(
-        str(leg["part"]),
+        _text(leg["part"]),
         None if leg["agents"] == "all" else tuple(_whole(leg["agents"]).tolist()),
         tuple(records.tolist()),
         ledger,
@@ -279,7 +298,7 @@ def _check_sensitivity(
     given, kind = _number(answer["sensitivity"]), question["kind"]
     sampling: Sampling = AllRecords()
     if answer.get("batch"):
-        rate, batch = answer["rate"], answer["batch"]
+        rate, batch = checks.fraction("rate", answer["rate"]), int(_whole(answer["batch"]))
         sampling = FixedSizeBatches(batch, round(batch / rate))
         if (sampling.records > records).any():
             raise InputError("a batch has more records than an agent")
@@ -302,6 +321,30 @@ def _check_sensitivity(
             f"it states {given:.12g} for the sensitivity of a question of the kind {kind}, and "
             f"its facts give {float(np.max(needed)):.12g}"
         )
+
+
+def _check_question(question: Mapping[str, Any]) -> None:
+    """Raise unless a question states what those of its kind do, and that within its range.
+
+    Else a fact that its bound is divided by could be made up, and a claim would be nobody's.
+    """
+    kind, stated = question["kind"], question.keys() - {"kind"}
+    if kind == "claimed":
+        if stated != {"by"} or not (question["by"] and all(map(_text, question["by"]))):
+            raise InputError("a bound is claimed, and it is not said by whom")
+        return
+    allowed = _FACTS[kind].split()
+    needed = {name for name in allowed if not name.endswith("?")}
+    if not needed <= stated <= {name.removesuffix("?") for name in allowed}:
+        raise InputError(f"a question of the kind {kind} states {', '.join(sorted(stated))}")
+    for name in stated:
+        value = _number(question[name])
+        if name in _COUNTS:
+            checks.at_least(name, value, 1)
+        elif name in _DIVISORS:
+            checks.positive(name, value)
+        else:
+            checks.not_negative(name, value, allow_infinity=name == "coefficient")
 
 
 def _inside(questions: Sequence[Mapping[str, Any]], records: HostArray) -> Inside | None:
@@ -328,15 +371,17 @@ def _adjacency(terms: Mapping[str, Any]) -> Adjacency:
     relations: Mapping[str, Callable[[], Relation]] = {
         "replace_one": ReplaceOne,
         "zero_out": ZeroOut,
-        "bounded_change": lambda: BoundedChange(terms["beta"], _NAME),
-        "target_change": lambda: TargetChange(terms["beta"], _NAME),
+        "bounded_change": lambda: BoundedChange(_number(terms["beta"]), _NAME),
+        "target_change": lambda: TargetChange(_number(terms["beta"]), _NAME),
     }
     persons = {name: terms[name] for name in terms if name.endswith("_per_person")}
     return Adjacency(relations[terms["relation"]](), terms["unit"], **persons)
 
 
 def _observer(values: Mapping[str, Any]) -> Observer:
-    return Sum(values["colluders"]) if values["name"] == "sum" else Messages()
+    if values["name"] == Sum.name:
+        return Sum(int(_whole(values["colluders"])))
+    return observer_named(values["name"])
 
 
 def document_of(model: Model) -> dict[str, Any] | None:
@@ -367,7 +412,8 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     """Raise `InputError` if a document states less than the ledger that a proposal is planned to.
 
     That is a smaller epsilon, another delta, a condition or a part less. It may state more: that
-    of an evaluation or a choice. A proposal that only its user's machine can plan is passed over.
+    of an evaluation or a choice. Nor may it protect others, or from others, or be of other records:
+    it is then of another run. A proposal that only its user's machine can plan is passed over.
     """
     try:
         read = Proposal.from_json(proposal.read_text(encoding="utf-8"))
@@ -375,6 +421,12 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     except (OSError, ValueError, TaciturnError):  # of another kind, or a method of the user's own
         return
     epsilon, parts = _number(document["claim"]["epsilon"]), len(document["legs"])
+    given, same = json.loads(json.dumps(planned.to_document())), []
+    for one in (document, given):
+        terms = {name: value for name, value in one["terms"].items() if name != "delta"}
+        same.append((terms, one["observer"], one["legs"][0]["records"]))
+    if same[0] != same[1]:
+        raise InputError(f"terms, observer or records are not those that {proposal} is planned for")
     less = {
         "epsilon": epsilon < planned.epsilon * (1 - 1e-6),
         "delta": document["terms"]["delta"] < planned.delta,
@@ -393,6 +445,20 @@ def _number(value: Any) -> float:
     if type(value) not in {int, float}:
         raise TypeError(value)
     return float(value)
+
+
+def _flag(value: Any) -> bool:
+    """Return a truth value of a file; a TypeError if it is anything else."""
+    if type(value) is not bool:
+        raise TypeError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return a text of a file; a TypeError if it is anything else."""
+    if type(value) is not str:
+        raise TypeError(value)
+    return value
 
 
 def _whole(values: Any) -> HostArray:
