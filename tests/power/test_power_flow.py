@@ -108,8 +108,8 @@ def test_replay_of_every_arm_keeps_the_bound_and_the_messages(small, question, a
 class AsPublished(TargetGradient):
     """The published sensitivity: that of one residual, without |a_i|."""
 
-    def _change(self, spec, norm):
-        return 1.0, "2 beta for the sum of squares, as published"
+    def facts(self, spec):
+        return {**super().facts(spec), "row": 1.0}
 
 
 def test_the_published_sensitivity_is_caught_as_a_violation(small):
