@@ -249,7 +249,7 @@ def test_replay_draws_the_same_batches_and_finds_the_noise(shards):
     assert seen.bounds_hold
     assert seen.messages_hold
     residual = np.asarray(trace.records.answer) - seen.exact
-    noise = raw.steps[2, 1, 0] * made.ledger.steps[1, 2, 0]
+    noise = raw.steps[2, 1, 0] * made.ledger.step[1, 2, 0]
     np.testing.assert_allclose(residual[2, 0, 1], noise, atol=1e-6)  # the lattice rounds answers
     others = drawn(made.program, private, 8)
     wrong = replay(made, made.program.oracles, trace, private, other, raw=others)
