@@ -26,7 +26,7 @@ from taciturn.oracles import (
     PoissonBatches,
 )
 from taciturn.oracles.sampling import _UNIT, distinct, gaps, survival
-from taciturn.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut
+from taciturn.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut, compose
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
 from taciturn.problems.grid import gathering_slack
 from taciturn.proposal import DataFacts, Request, propose
@@ -176,8 +176,11 @@ def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_rele
     np.testing.assert_array_equal(done.ledger.batch, SIZE)
     poisson = MinibatchGradient(PROBLEM.loss, 1.0, SIZE / RECORDS)
     program = dataclasses.replace(made.program, oracles=(poisson,))
+    edited = dataclasses.replace(made, program=program)
+    certificate = compose((edited.leg,), made.terms).certificate()
+    edited = dataclasses.replace(edited, certificate=certificate)
     with pytest.raises(PrivacyError, match="in batches of 3"):
-        run(dataclasses.replace(made, program=program), shards, runtime="simulate", seed=0)
+        run(edited, shards, runtime="simulate", seed=0)
 
 
 @pytest.mark.parametrize(

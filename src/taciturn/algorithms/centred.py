@@ -38,6 +38,7 @@ from taciturn.oracles import (
     around,
     usable_centre,
 )
+from taciturn.oracles.centred import is_plain
 from taciturn.problems import Loss
 from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, PyTree
@@ -199,8 +200,9 @@ def around_centre(
             "shape, as the mean of the rows is; leave the centre out"
         )
     questions: list[Recentred | RowMean] = []
-    for oracle in oracles:  # a gradient needs no rows that are formed
-        kind: type[Any] = CentredGradient if type(oracle) is Gradient else Recentred
+    for oracle in oracles:  # a gradient on all records needs no rows that are formed
+        whole = type(oracle) is Gradient and is_plain(oracle)
+        kind: type[Any] = CentredGradient if whole else Recentred
         questions.append(kind(oracle, facts.record_norm, constant))
     outputs = facts.shape[1] if len(facts.shape) > 1 else None
     rate = max(oracle.sampling.rate for oracle in oracles)

@@ -25,7 +25,7 @@ from taciturn.features import NEAREST
 from taciturn.oracles.claims import coefficients
 from taciturn.oracles.gradient import Gradient
 from taciturn.oracles.oracle import Answer, Assumptions, Count, NoisePlacement, Oracle, Question
-from taciturn.oracles.sampling import Sampling
+from taciturn.oracles.sampling import AllRecords, Sampling
 from taciturn.oracles.sums import ROUNDING, margins, over_rows, record_sum
 from taciturn.privacy import Adjacency, Norm, SensitivityBound
 from taciturn.problems import Shard
@@ -193,6 +193,11 @@ class Recentred(Question):
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
 
 
+def is_plain(gradient: Gradient) -> bool:
+    """Return whether a gradient is asked of all records, at one point."""
+    return type(gradient.sampling) is AllRecords and gradient.spread is None
+
+
 class CentredGradient(Recentred):
     """The mean of the clipped record gradients around a centre: `Recentred` for `Gradient`.
 
@@ -218,6 +223,13 @@ class CentredGradient(Recentred):
     """
 
     inner: Gradient
+
+    def __check_init__(self) -> None:
+        if not is_plain(self.inner):
+            raise InputError(
+                "sums around a centre are of all records at one point; ask a batch, or a "
+                "difference, of the rows around it (Recentred)"
+            )
 
     def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
         """Return g_i(w, c)."""
