@@ -67,6 +67,6 @@ def test_baselines_are_trained_by_their_module_and_name(taciturn_, tmp_path, met
         *("--out", tmp_path / "run", "--json"),
     )
     assert done.code == 0, done.err
-    certificate = json.loads((tmp_path / "run" / "certificate-1.json").read_text())["certificate"]
-    assert certificate["epsilon"] == pytest.approx(3.0, abs=1e-6)
+    certificate = json.loads((tmp_path / "run" / "certificate-1.json").read_text())
+    assert certificate["claim"]["epsilon"] == pytest.approx(3.0, abs=1e-6)
     assert certificate["observer"] == "messages"
