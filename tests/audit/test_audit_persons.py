@@ -23,7 +23,8 @@ def test_an_attack_on_a_person_finds_nearly_the_mu_of_the_certificate_and_no_mor
     report = audit(
         "noisy-gradient",
         mu=1.5,
-        runs=1500,
+        # a sum shows this attack two of three agents, so mu is 1 to it: 10,000 runs prove 0.95 of it
+        runs=1500 if isinstance(observer, Messages) else 10_000,
         seed=3,
         observer=observer,
         rows_per_person=rows,
@@ -32,9 +33,8 @@ def test_an_attack_on_a_person_finds_nearly_the_mu_of_the_certificate_and_no_mor
     assert report.verdict == "consistent", report
     assert report.claimed_mu == pytest.approx(1.5, rel=1e-4)
     found = report.likelihood.mu
-    # of a sum the attack takes two of three agents into account, so that mu is 1 to it, of which
-    # 1,500 runs prove 0.87 on average, give or take 0.05; of messages they prove 1.36 of 1.5
-    assert found > (1.2 if isinstance(observer, Messages) else 0.7)
+    # one colluder is planned for, whom this attacker does not have
+    assert found > (1.2 if isinstance(observer, Messages) else 0.9)
 
 
 @pytest.mark.slow

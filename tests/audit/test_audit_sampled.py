@@ -16,10 +16,11 @@ RELATIONS = [ReplaceOne(), ZeroOut()]
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_dp_sgd_stays_below_its_certificate_and_is_seen_to_spend_some_of_it(relation):
-    seen = audit_sampled(Adjacency(relation, "record"), rate=0.2, epsilon=2.0, runs=2000, seed=0)
+    # 2,000 runs prove 0.2 to 0.7 of it, by the seed
+    seen = audit_sampled(Adjacency(relation, "record"), rate=0.2, epsilon=2.0, runs=20_000, seed=0)
     assert seen.consistent
     assert seen.claimed == pytest.approx(2.0, rel=1e-4)
-    assert 0.1 < seen.epsilon < 2.0  # of 2,000 runs: 0.24 to 0.68 for eight seeds
+    assert 0.4 < seen.epsilon < 2.0
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
