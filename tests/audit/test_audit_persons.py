@@ -23,7 +23,7 @@ def test_an_attack_on_a_person_finds_nearly_the_mu_of_the_certificate_and_no_mor
     report = audit(
         "noisy-gradient",
         mu=1.5,
-        # a sum shows this attack two of three agents, so mu is 1 to it: 10,000 runs prove 0.95 of it
+        # a sum shows this attack two of three agents, so mu is 1 to it: 10,000 runs prove 0.95
         runs=1500 if isinstance(observer, Messages) else 10_000,
         seed=3,
         observer=observer,

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import StarAlgorithm, Value
-from taciturn.audit.auditing import audit
+from taciturn.audit.auditing import audit, prepared, recorded
 from taciturn.audit.pairwise import DataPair, changed_places
-from taciturn.audit.recorded import replay
+from taciturn.audit.recorded import ResidualReport, replay
 from taciturn.audit.search import Search
 from taciturn.audit.subject import (
     AGENTS,
@@ -49,13 +49,11 @@ from taciturn.typing import HostArray
 Outcome = Literal["holds", "violated", "not searched well enough", "does not apply"]
 MU, EPSILON = 1.5, 2.0
 EQUAL = 1e-10
-# p-values of half the noise: a method that asks once has few numbers to see it by, and an alarm
-# about a planted fault is none too many
-_NOTICED = 1e-4
 ROUNDING = 1e-9
 UNITS: tuple[Unit, ...] = ("record", "agent", "person")
 # without noise: the share of the first gap that may be left, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
+_WIDE = 20  # features where half the noise is looked for: a method that asks once has few numbers
 RECORDS = 40  # of an agent, where convergence is looked at
 _WITHOUT_NOISE: dict[str, Any] = {"epsilon": math.inf, "clip": math.inf}
 
@@ -243,19 +241,35 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
         audit(subject, mu=MU, runs=runs, seed=seed, fault=fault, options=dict(setup.options))
         for fault in (None, "halved-noise")
     )
+    halved = _halved(subject, setup, seed)
     seen = {
         "replay": f"answers moved by {honest.replay.worst_ratio:.3f} of their bound",
         "residuals": f"least p-value {min(honest.residuals.p_values.values()):.2g}; with half the "
-        f"noise {min(faulty.residuals.p_values.values()):.2g}",
+        f"noise {min(halved.p_values.values()):.2g}",
         "messages": f"sent and recomputed differ by {honest.replay.message_gap:.1e}",
         "likelihood": f"mu at least {honest.likelihood.mu:.2f} of {honest.claimed_mu:.2f}; with "
         f"half the noise {faulty.likelihood.mu:.2f}",
     }
-    noticed = min(faulty.residuals.p_values.values()) < _NOTICED
     return [
-        _law(name, honest.layers[name] == "consistent" and (noticed or name != "residuals"), text)
+        _law(
+            name,
+            honest.layers[name] == "consistent" and not (name == "residuals" and halved.passes),
+            text,
+        )
         for name, text in seen.items()
     ]
+
+
+def _halved(subject: str | Maker, setup: Setup, seed: int) -> ResidualReport:
+    """Return the tests of a run with half the noise that it records, on wide data where they fit.
+
+    A method of the user's may be made for as many features as the audit has.
+    """
+    try:
+        pair, plan = prepared(subject, dataclasses.replace(setup, features=_WIDE), seed)
+    except InputError:
+        pair, plan = prepared(subject, setup, seed)
+    return recorded(plan, pair, seed, "halved-noise")[1]
 
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:

@@ -46,7 +46,30 @@ class Step(NamedTuple):
     step: Float[Array, ""]
 
 
-class ProjectedStep(Question):
+class _Step(Question):
+    """What is minimised in a step, and the gradient that it consists of.
+
+    `clip`: what is enforced, min(clip, lipschitz), read once.
+    """
+
+    problem: Problem
+    clip: float = eqx.field(static=True)
+
+    def __post_init__(self) -> None:
+        self.clip = Gradient(self.problem.loss, self.clip).clip
+
+    @property
+    def gradient(self) -> Gradient:
+        """The question about the gradient of the step."""
+        return Gradient(self.problem.loss, self.clip)
+
+    @property
+    def exact_on_machine(self) -> bool:  # type: ignore[override]
+        """Whether the set and the regulariser have a closed form."""
+        return self.problem.closed_form
+
+
+class ProjectedStep(_Step):
     """The gradient mapping of a constrained step, in units of the gradient.
 
     With g the clipped mean gradient of `Gradient` at the query's point x, slope s, curvature c and
@@ -69,22 +92,6 @@ class ProjectedStep(Question):
     that sees the query and public numbers only. Within it rounding adds less than 2^-9 of the
     bound, which has that on top (docs/explanation/rounding.md).
     """
-
-    problem: Problem
-    clip: float = eqx.field(static=True)
-
-    def __post_init__(self) -> None:
-        self.clip = Gradient(self.problem.loss, self.clip).clip  # read once
-
-    @property
-    def gradient(self) -> Gradient:
-        """The question about the gradient of the step."""
-        return Gradient(self.problem.loss, self.clip)
-
-    @property
-    def exact_on_machine(self) -> bool:  # type: ignore[override]
-        """Whether the set and the regulariser have a closed form."""
-        return self.problem.closed_form
 
     @property
     def assumptions(self) -> Assumptions:
@@ -126,7 +133,7 @@ def _size(point: Array, slope: Array | float, curvature: Array) -> Array:
     return size
 
 
-class ProximalStep(Question):
+class ProximalStep(_Step):
     """The minimiser of an agent's function near a public centre.
 
     With f_i the mean of the agent's clipped losses, r and C those of `problem`,
@@ -172,8 +179,6 @@ class ProximalStep(Question):
 
     holds_for_any_loss: ClassVar[bool] = False
 
-    problem: Problem
-    clip: float = eqx.field(static=True)
     rho: float = eqx.field(static=True)
     record_norm: float = eqx.field(static=True)
     tol: float = eqx.field(static=True, default=1e-9)
@@ -210,16 +215,6 @@ class ProximalStep(Question):
         """
         weight = np.float32(self.problem.regulariser.strong_convexity)
         return self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
-
-    @property
-    def gradient(self) -> Gradient:
-        """The question about grad f_i that the steps consist of."""
-        return Gradient(self.problem.loss, self.clip)
-
-    @property
-    def exact_on_machine(self) -> bool:  # type: ignore[override]
-        """Whether the set and the regulariser have a closed form."""
-        return self.problem.closed_form
 
     @property
     def assumptions(self) -> Assumptions:
