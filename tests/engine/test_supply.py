@@ -221,6 +221,16 @@ def test_every_value_of_an_answer_is_drawn_and_none_of_what_is_not_asked(network
     assert len(np.unique(drawn)) == drawn.size
 
 
+@pytest.mark.parametrize("batches", ["full", "places"])
+def test_no_number_of_many_runs_is_drawn_twice(batches):
+    made, private = case("updates", batches)
+    raw = supply_of(made, private).repeated(40)
+    for leaf in jax.tree.leaves((raw.steps, raw.words)):
+        assert leaf.shape[:2] == (40, made.rounds)
+        assert len(np.unique(leaf)) > leaf.size * (1 - 1e-3)  # of numbers near 2^25 some coincide
+    assert raw.scale.shape == raw.steps.shape[:4]
+
+
 class HalfDrawn(Laplace):
     """Planted fault: the last number of every answer is left out."""
 

@@ -79,6 +79,19 @@ class Supply:
 
         Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
+        return self._drawn(first, last, ())
+
+    def repeated(self, runs: int) -> Any:
+        """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`.
+
+        An answer's numbers of all runs are drawn as those of one answer that has as many.
+        """
+        raw = self._drawn(0, len(self._turns.question), (runs,))
+        steps, words = jax.tree.map(lambda leaf: np.moveaxis(leaf, 3, 0), (raw.steps, raw.words))
+        every = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (runs, *leaf.shape)), raw.scale)
+        return Raw(steps, words, every)
+
+    def _drawn(self, first: int, last: int, runs: tuple[int, ...]) -> Any:
         with self._one_at_a_time:
             if first < self._undrawn:
                 raise PrivacyError(
@@ -87,7 +100,9 @@ class Supply:
                     "each once"
                 )
             self._undrawn = max(first, last)
-        raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes(last - first))
+        slots = self._turns.question.shape[-1]
+        shapes = raw_shapes(self._program, self._rows, last - first, slots, runs)
+        raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
         if not jax.tree.leaves(raw):
             return raw
         tasks = self._tasks(raw, first, last)
@@ -99,19 +114,9 @@ class Supply:
                 task.result()
         return raw
 
-    def repeated(self, runs: int) -> Any:
-        """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`."""
-        rounds = len(self._turns.question)
-        raw = self.block(0, runs * rounds)
-        return jax.tree.map(lambda leaf: leaf.reshape(runs, rounds, *leaf.shape[1:]), raw)
-
-    def _at(self, values: HostArray, first: int, last: int) -> HostArray:
-        """Return the values of some rounds; those of a second run follow on those of the first."""
-        return values[np.arange(first, last) % len(values)]
-
     def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
         """Return what fills a block, in pieces for the workers."""
-        question = self._at(self._turns.question, first, last)
+        question = self._turns.question[first:last]
         # round, slot, question within it; agents side by side, whose words are drawn together
         places = np.argwhere(question >= 0)[:, [0, 2, 1]]
         scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
@@ -126,15 +131,15 @@ class Supply:
 
     def _scales(self, first: int, last: int) -> HostArray:
         """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
-        scale = self._at(self._turns.scale, first, last).astype(np.float64)
-        scales: HostArray = scale / np.ldexp(1.0, self._at(self._turns.exponent, first, last))
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / np.ldexp(
+            1.0, self._turns.exponent[first:last]
+        )
         return scales
 
     def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
         rounds, slots, local = places.T
-        now = (first + rounds) % len(self._turns.question), local, slots
-        agents = self._turns.agent[now]
-        parts = ((first + rounds).tolist(), agents.tolist(), local.tolist())
+        now = first + rounds, local, slots
+        parts = (now[0].tolist(), self._turns.agent[now].tolist(), local.tolist())
         labels = [Label(*place) for place in zip(*parts, strict=True)]
         if raw.steps is not None and raw.scale is not None and scale > 0:
             count = math.prod(raw.steps.shape[3:])
@@ -145,20 +150,26 @@ class Supply:
         for number, words in enumerate(raw.words):
             mine = np.flatnonzero(kinds == number)
             if words is not None and mine.size:
-                some, size = [labels[index] for index in mine], words.shape[-1]
-                words[tuple(places[mine].T)] = self._stream.words(some, Use.BATCH, size)
+                some, shape = [labels[index] for index in mine], words.shape[3:]
+                drawn = self._stream.words(some, Use.BATCH, math.prod(shape))
+                words[tuple(places[mine].T)] = drawn.reshape(len(some), *shape)
 
 
 _agent_turns = jax.jit(agent_turns)
 
 
-def raw_shapes(program: Program, rows: int, rounds: int, slots: int) -> Raw:
-    """Return the shapes of the random numbers of some rounds, leaves `(B, S, E, ...)`."""
+def raw_shapes(
+    program: Program, rows: int, rounds: int, slots: int, runs: tuple[int, ...] = ()
+) -> Raw:
+    """Return the shapes of the random numbers of some rounds, leaves `(B, S, E, ...)`.
+
+    Of several `runs` the numbers of an answer have a leading axis.
+    """
     oracles, front = program.oracles, (rounds, slots, program.questions.shape[-1])
     shaped: Any = jax.ShapeDtypeStruct
     sizes = [oracle.sampling.words(rows) for oracle in oracles]
-    words = tuple(shaped((*front, size), np.uint64) if size else None for size in sizes)
+    words = tuple(shaped((*front, *runs, size), np.uint64) if size else None for size in sizes)
     if isinstance(program.mechanism, NoNoise):
         return Raw(None, words, None)
     shape = oracles[0].noise.shape(oracles[0].answer_shape(program.template.shape))
-    return Raw(shaped((*front, *shape), np.int64), words, shaped(front, np.float64))
+    return Raw(shaped((*front, *runs, *shape), np.int64), words, shaped(front, np.float64))
