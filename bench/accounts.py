@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from taciturn.budget import Account, AccountTerms, Charge, Guarantee, Purpose, open_account
-from taciturn.privacy import GaussianAnswer
+from taciturn.kernel.privacy import GaussianAnswer
 
 PURPOSE = Purpose("a run", None, "0" * 64, 0.1, 1e-6, 1e-3, 200)
 

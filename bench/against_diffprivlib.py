@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 
 from taciturn.datasets import load, split
-from taciturn.problems import within_norm
+from taciturn.kernel.records import within_norm
 from taciturn.proposal import Request
 from taciturn.training import train_on
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door, reproduction, simulate
-from taciturn.problems import Shards, contiguous_partition, pack
+from taciturn.kernel.records import Shards, contiguous_partition, pack
 from taciturn.proposal import DataFacts, NetworkRequest, Request, propose
 
 AGENTS, ROUNDS, NEAR = 10, 100, 0.1

@@ -19,8 +19,8 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, reserve, run
 from taciturn.engine.charging import charge_of
-from taciturn.engine.protocol import observed_ledger
-from taciturn.privacy import compose
+from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.privacy import compose
 from taciturn.proposal import Proposal, Request, StructureRequest
 from taciturn.proposal.request import NetworkRequest
 from taciturn.report.results import json_text, results, strict

@@ -11,16 +11,14 @@ from bench.clock import alternating, matrix_rate, read_bandwidth
 from taciturn.algorithms import LinearisedADMM
 from taciturn.engine import behind_the_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Shards, contiguous_partition, pack
 from taciturn.problems import (
     Box,
     MultinomialLogistic,
     NoRegulariser,
     Problem,
-    Shards,
-    contiguous_partition,
-    pack,
     public_facts,
 )
 

@@ -17,8 +17,9 @@ from sklearn.datasets import load_diabetes
 
 from taciturn.engine import behind_the_door, sweep
 from taciturn.engine.planning import Plan
-from taciturn.privacy import Messages, Observer, Sum
-from taciturn.problems import L2, Problem, Shards, Squared, WholeSpace, minimise, pack
+from taciturn.kernel.privacy import Messages, Observer, Sum
+from taciturn.kernel.records import Shards, pack
+from taciturn.problems import L2, Problem, Squared, WholeSpace, minimise
 from taciturn.proposal import DataFacts, Request, propose
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10

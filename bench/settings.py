@@ -13,18 +13,10 @@ import numpy as np
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import run
 from taciturn.engine.planning import plan
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
-from taciturn.problems import (
-    L2,
-    Logistic,
-    Problem,
-    Shards,
-    WholeSpace,
-    contiguous_partition,
-    pack,
-    public_facts,
-)
+from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Shards, contiguous_partition, pack
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), L2(1e-6), WholeSpace())
 CASES = ((20, 1.0, 0.0), (50, 4.0, 1.5), (200, 4.0, 1.5))

@@ -11,10 +11,10 @@ import numpy as np
 from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
 from taciturn.engine import reproduction, simulate, sweep
-from taciturn.engine.door import Live
 from taciturn.engine.program import Program
-from taciturn.engine.supply import Supply
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.privacy import epsilon_of
 
 NOTHING: frozenset[str] = frozenset()
 

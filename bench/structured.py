@@ -16,19 +16,18 @@ from bench.clock import alternating, median_seconds, read_bandwidth
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door, reproduction, simulate, sweep
-from taciturn.engine.door import Private
 from taciturn.engine.planning import Plan, plan
-from taciturn.oracles import MinibatchGradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import MinibatchGradient
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     Structured,
     WholeSpace,
     fused_lasso,
-    pack,
     public_facts,
 )
 

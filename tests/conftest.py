@@ -13,19 +13,20 @@ import pytest
 from taciturn.algorithms import DPADMM, NoisyGradient
 from taciturn.audit.epsilon import log_likelihood_ratio, lower_bound
 from taciturn.datasets import load
-from taciturn.engine import Live, Rival, compute, reproduction
+from taciturn.engine import compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError
-from taciturn.oracles import Gradient
-from taciturn.oracles.sampling import gathered
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.door import Live, Rival
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.questions.sampling import gathered
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L2,
     Logistic,
     NoRegulariser,
     Problem,
     WholeSpace,
-    pack,
     public_facts,
 )
 from taciturn.proposal import Request, StructureRequest
@@ -96,9 +97,9 @@ def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, pre
 
 
 # what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and
-# twice that of epsilon (taciturn.privacy.mechanisms)
+# twice that of epsilon (taciturn.kernel.privacy.mechanisms)
 LATTICE = 1e-6
-# what rounding adds to the bound of a proximal or projected step (taciturn.oracles.sums)
+# what rounding adds to the bound of a proximal or projected step (taciturn.kernel.questions.sums)
 ROUNDED = 1 + 2.0**-9
 
 

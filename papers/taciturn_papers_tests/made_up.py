@@ -5,7 +5,7 @@ import pytest
 
 from taciturn.datasets import load
 from taciturn.errors import DataError
-from taciturn.problems import pack
+from taciturn.kernel.records import pack
 
 
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):

@@ -6,9 +6,9 @@ every float64 to float32, and a plan that asks for double precision would run in
 float32 stays in float32.
 
 The names below are what most programs need; they are imported when they are first used. All others
-stand in the rooms: `taciturn.problems`, `taciturn.privacy`, `taciturn.network`, `taciturn.oracles`,
-`taciturn.algorithms`, `taciturn.engine`, `taciturn.proposal`, `taciturn.audit`,
-`taciturn.estimators`.
+stand in the rooms: `taciturn.problems`, `taciturn.kernel.privacy`, `taciturn.network`,
+`taciturn.kernel.questions`, `taciturn.algorithms`, `taciturn.engine`, `taciturn.proposal`,
+`taciturn.audit`, `taciturn.estimators`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
     from taciturn.engine import plan as plan
     from taciturn.engine import run as run
     from taciturn.engine import sweep as sweep
-    from taciturn.oracles import Gradient as Gradient
-    from taciturn.oracles import MinibatchGradient as MinibatchGradient
-    from taciturn.oracles import ProximalStep as ProximalStep
-    from taciturn.privacy import Adjacency as Adjacency
-    from taciturn.privacy import Messages as Messages
-    from taciturn.privacy import ReplaceOne as ReplaceOne
-    from taciturn.privacy import Sum as Sum
-    from taciturn.privacy import Terms as Terms
-    from taciturn.privacy import ZeroOut as ZeroOut
+    from taciturn.kernel.privacy import Adjacency as Adjacency
+    from taciturn.kernel.privacy import Messages as Messages
+    from taciturn.kernel.privacy import ReplaceOne as ReplaceOne
+    from taciturn.kernel.privacy import Sum as Sum
+    from taciturn.kernel.privacy import Terms as Terms
+    from taciturn.kernel.privacy import ZeroOut as ZeroOut
+    from taciturn.kernel.questions import Gradient as Gradient
+    from taciturn.kernel.questions import MinibatchGradient as MinibatchGradient
+    from taciturn.kernel.questions import ProximalStep as ProximalStep
+    from taciturn.kernel.records import pack as pack
     from taciturn.problems import L1 as L1
     from taciturn.problems import L2 as L2
     from taciturn.problems import Ball as Ball
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from taciturn.problems import Squared as Squared
     from taciturn.problems import WholeSpace as WholeSpace
     from taciturn.problems import minimise as minimise
-    from taciturn.problems import pack as pack
     from taciturn.problems import public_facts as public_facts
     from taciturn.proposal import Proposal as Proposal
     from taciturn.proposal import Request as Request

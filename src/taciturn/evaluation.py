@@ -66,14 +66,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from taciturn import privacy
 from taciturn.algorithms import EvaluateModel
 from taciturn.engine import Plan, charge_of, charge_of_legs, plan, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Tally
-from taciturn.privacy import Certificate, Messages
-from taciturn.privacy.mechanisms import LEAST_SCALE
-from taciturn.problems import Devices, Origin, Shards, check_origins, facts_from
+from taciturn.kernel import privacy
+from taciturn.kernel.privacy import Certificate, Messages
+from taciturn.kernel.privacy.mechanisms import LEAST_SCALE
+from taciturn.kernel.questions import Tally
+from taciturn.kernel.records import Devices, Origin, Shards, check_origins
+from taciturn.problems import facts_from
 from taciturn.proposal import Proposal
 from taciturn.typing import HostArray
 
@@ -179,8 +180,9 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
       asked.
     - `seed`: As for the training; with one both are reproductions.
 
-    **Guarantee.** That of `taciturn.run` for one question, and of `taciturn.privacy.compose` for
-    training and evaluation together, whose rows are compared (`taciturn.problems.check_origins`).
+    **Guarantee.** That of `taciturn.run` for one question, and of `taciturn.kernel.privacy.compose`
+    for training and evaluation together, whose rows are compared
+    (`taciturn.kernel.records.check_origins`).
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -214,10 +216,10 @@ def with_evaluation(
 ) -> Certificate:
     """Return the certificate of a training together with the evaluation of its proposal.
 
-    Raises as `taciturn.privacy.compose`.
+    Raises as `taciturn.kernel.privacy.compose`.
 
-    **Guarantee.** That of `taciturn.privacy.compose`, with the parts of
-    `taciturn.problems.hold_out`, under the conditions of both.
+    **Guarantee.** That of `taciturn.kernel.privacy.compose`, with the parts of
+    `taciturn.kernel.records.hold_out`, under the conditions of both.
     """
     both = _both_parts(proposal, training, evaluation).certificate()
     stated = (*training.conditions, *evaluation.conditions)

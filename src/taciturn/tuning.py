@@ -18,18 +18,25 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import model_validator
 
-from taciturn import checks, privacy
+from taciturn import checks
 from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
 from taciturn.evaluation import tally_axes
 from taciturn.features import AroundCentre
-from taciturn.noise import Label, Stream, exponential_choice
-from taciturn.oracles import ClippedErrors, Point, Tally
-from taciturn.privacy import Certificate
-from taciturn.problems import Draw, Shard, Shards, check_at_one_agent, held_out_counts
-from taciturn.problems.shards import for_exact_sums
+from taciturn.kernel import privacy
+from taciturn.kernel.noise import Label, Stream, exponential_choice
+from taciturn.kernel.privacy import Certificate
+from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.records import (
+    Draw,
+    Shard,
+    Shards,
+    check_at_one_agent,
+    held_out_counts,
+)
+from taciturn.kernel.records.shards import for_exact_sums
 from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
 from taciturn.proposal.forecast import known_forecast
 from taciturn.proposal.request import Request, StructureRequest, propose
@@ -137,8 +144,8 @@ def propose_choice(
     r"""Return the proposal of a choice among named requests on the same terms.
 
     Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
-    have mu (`taciturn.privacy.compose`). The facts are those with each candidate's features; the
-    rest is as for `taciturn.proposal.propose`.
+    have mu (`taciturn.kernel.privacy.compose`). The facts are those with each candidate's features;
+    the rest is as for `taciturn.proposal.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
     - `share`: Of each agent's records or persons, to choose by.
@@ -164,8 +171,8 @@ def propose_choice(
 class TunePlan:
     """What a choice among trainings will do and cost.
 
-    The rate is that of every agent's choice (`taciturn.noise.exponential_choice`); certificate,
-    charge and purpose are of all trainings, in order, and the choice together.
+    The rate is that of every agent's choice (`taciturn.kernel.noise.exponential_choice`);
+    certificate, charge and purpose are of all trainings, in order, and the choice together.
     """
 
     plans: tuple[Plan, ...]
@@ -182,19 +189,19 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     if all together would cost more than the budget.
 
     **Guarantee.** A record is trained on or chooses, by a secret draw that all candidates share
-    (`taciturn.problems.hold_out`).
+    (`taciturn.kernel.records.hold_out`).
 
     *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
-    those that are not picked: legs on one part (`taciturn.privacy.compose`), and the choice, made
-    by others, is post-processing.
+    those that are not picked: legs on one part (`taciturn.kernel.privacy.compose`), and the choice,
+    made by others, is post-processing.
 
     *Chooses.* All that the trainings let an observer see has the same law with any other record in
     its place. Given it, the record's agent makes one choice: a number of errors, a sum of terms in
     [0, 1], one for each of its records or persons, by candidate. That is `mu_of_choice` at its
     rate, which is made at most the mu of the agent with the least in the trainings.
 
-    So both together cost the larger of the two (`taciturn.privacy.compose`), which is that of the
-    trainings. Theorems on private tuning with a random number of trainings (Papernot
+    So both together cost the larger of the two (`taciturn.kernel.privacy.compose`), which is that
+    of the trainings. Theorems on private tuning with a random number of trainings (Papernot
     and Steinke 2022; Koskela, Redberg and Wang 2024) need those that are not picked to stay hidden.
     Here every message may be read, so they do not apply.
     """
@@ -536,7 +543,7 @@ def errors_of(
     """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
 
     **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
-    (`taciturn.oracles.Tally`, `taciturn.oracles.ClippedErrors`).
+    (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
     """
     query = Point(jnp.asarray(model, jnp.float64))
     stacked = for_exact_sums(shards)
@@ -561,7 +568,7 @@ def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> 
     """Return every agent's pick by the exponential mechanism on its errors, by candidate.
 
     **Guarantee.** A record is in the errors of one agent. What that agent says is private by
-    `taciturn.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
+    `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
     record.
     """
     stream.claim()

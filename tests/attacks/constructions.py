@@ -16,7 +16,7 @@ from tests.attacks.queries import hostile, shifted_slots
 from tests.attacks.subjects import FIXED, OF_TARGETS, ORACLES, Finding, precisions_of, subject_named
 
 from taciturn.cli.console import table
-from taciturn.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
+from taciturn.kernel.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
 from taciturn.typing import Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")

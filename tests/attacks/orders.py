@@ -19,8 +19,8 @@ import jax
 import numpy as np
 from tests.attacks.subjects import BETA, OF_TARGETS, Finding, Subject, Trials, everyone, ratios
 
-from taciturn.oracles import Drawn
-from taciturn.privacy import ZeroOut
+from taciturn.kernel.privacy import ZeroOut
+from taciturn.kernel.questions import Drawn
 from taciturn.typing import HostArray, Precision
 
 

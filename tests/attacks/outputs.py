@@ -22,8 +22,8 @@ from tests.attacks.subjects import Finding, Subject, subject_named
 
 from taciturn.audit.epsilon import upper_rate
 from taciturn.engine import Plan, run
-from taciturn.privacy import Certificate, ReplaceOne, true_positive_rate
-from taciturn.problems import Shards, pack
+from taciturn.kernel.privacy import Certificate, ReplaceOne, true_positive_rate
+from taciturn.kernel.records import Shards, pack
 from taciturn.typing import HostArray, Precision
 
 # a power of two, so that both exact answers have few bits

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Subject, Trials, everyone, ratios
 
-from taciturn.oracles import Drawn
-from taciturn.oracles.sampling import capacity
-from taciturn.privacy import TargetChange, ZeroOut
-from taciturn.problems import MultinomialLogistic, within_norm
+from taciturn.kernel.privacy import TargetChange, ZeroOut
+from taciturn.kernel.questions import Drawn
+from taciturn.kernel.questions.sampling import capacity
+from taciturn.kernel.records import within_norm
+from taciturn.problems import MultinomialLogistic
 from taciturn.typing import HostArray, Precision
 
 Drawer = np.random.Generator

@@ -21,10 +21,23 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn.algorithms import AnswerMessages, Noise, Turn
-from taciturn.engine import Plan, Private, Program, behind_the_door, plan
-from taciturn.engine.door import two_to
+from taciturn.engine import Plan, Program, behind_the_door, plan
 from taciturn.engine.program import agent_turns
-from taciturn.oracles import (
+from taciturn.kernel.door import Private
+from taciturn.kernel.door.door import two_to
+from taciturn.kernel.privacy import (
+    Adjacency,
+    Gaussian,
+    Mechanism,
+    Messages,
+    Norm,
+    Relation,
+    ReplaceOne,
+    TargetChange,
+    Terms,
+    Unit,
+)
+from taciturn.kernel.questions import (
     Around,
     Centre,
     CentredGradient,
@@ -48,34 +61,19 @@ from taciturn.oracles import (
     Targets,
     Words,
 )
-from taciturn.privacy import (
-    Adjacency,
-    Gaussian,
-    Mechanism,
-    Messages,
-    Norm,
-    Relation,
-    ReplaceOne,
-    TargetChange,
-    Terms,
-    Unit,
-)
+from taciturn.kernel.records import Origin, Shard, Shards, pack
+from taciturn.kernel.spec import Spec
 from taciturn.problems import (
     Ball,
     ElasticNet,
     MultinomialLogistic,
     NoRegulariser,
-    Origin,
     Problem,
-    Shard,
-    Shards,
     Simplex,
     Squared,
     WholeSpace,
     facts_from,
-    pack,
 )
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6

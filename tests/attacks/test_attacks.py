@@ -21,8 +21,8 @@ from tests.attacks.subjects import (
     subject_named,
 )
 
-from taciturn.oracles import Gradient, MinibatchGradient
-from taciturn.privacy import Laplace, ReplaceOne, ZeroOut
+from taciturn.kernel.privacy import Laplace, ReplaceOne, ZeroOut
+from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.problems import NoRegulariser, Problem, RegressionLoss, WholeSpace
 from taciturn.typing import Array
 
@@ -218,7 +218,7 @@ def test_a_loss_that_goes_by_slots_is_asked_of_every_record_alone(monkeypatch):
 
     assert found(99).ratio <= 1
     # asked of all together, it is seen; with other shapes, since programs are kept
-    monkeypatch.setattr("taciturn.oracles.claims.own_parts", lambda module: ())
+    monkeypatch.setattr("taciturn.kernel.questions.claims.own_parts", lambda module: ())
     assert found(97).ratio > 2
 
 

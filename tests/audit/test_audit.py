@@ -20,10 +20,10 @@ from taciturn.audit import (
 from taciturn.audit.auditing import DELTA, prepared
 from taciturn.audit.epsilon import ratios as likelihood_ratios
 from taciturn.audit.subject import Setup
-from taciturn.engine.door import RivalRecord
 from taciturn.errors import InputError
-from taciturn.oracles import Point, Statistics
-from taciturn.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
+from taciturn.kernel.door.door import RivalRecord
+from taciturn.kernel.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
+from taciturn.kernel.questions import Point, Statistics
 
 ALGORITHMS = ["noisy-gradient", "dp-admm", "one-question"]
 SEES = {

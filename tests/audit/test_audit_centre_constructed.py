@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from taciturn.engine import behind_the_door
-from taciturn.oracles import Around, Centre, Point, ProximalStep, Recentred
-from taciturn.problems import pack
+from taciturn.kernel.questions import Around, Centre, Point, ProximalStep, Recentred
+from taciturn.kernel.records import pack
 from taciturn.proposal import DataFacts, Request, propose
 
 NORM, COLUMNS, COUNTS = 1.7, 5, (4, 1, 9)

@@ -4,7 +4,7 @@ import pytest
 
 from taciturn.audit import audit
 from taciturn.errors import InputError
-from taciturn.privacy import Sum
+from taciturn.kernel.privacy import Sum
 
 METHODS = ["noisy-gradient", "dp-admm", "pvp", "linearised-admm"]
 

@@ -12,7 +12,8 @@ from taciturn.algorithms import METHODS, Composition, NoisyGradient
 from taciturn.audit import audit, check_method, check_oracle
 from taciturn.audit.search import Search
 from taciturn.errors import InputError
-from taciturn.oracles import (
+from taciturn.kernel.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
+from taciturn.kernel.questions import (
     Centre,
     Gradient,
     MinibatchGradient,
@@ -22,8 +23,8 @@ from taciturn.oracles import (
     Statistics,
     TargetGradient,
 )
-from taciturn.oracles.targets import TargetQuestion
-from taciturn.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
+from taciturn.kernel.questions.targets import TargetQuestion
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     HuberHinge,
     Logistic,
@@ -31,9 +32,6 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    pack,
-    replace_record,
-    zero_record,
 )
 
 

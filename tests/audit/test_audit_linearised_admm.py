@@ -8,8 +8,8 @@ from taciturn.algorithms import Composition, LinearisedADMM
 from taciturn.audit import audit, canary, replay, residual_report
 from taciturn.engine import behind_the_door
 from taciturn.engine.planning import plan
-from taciturn.oracles import Gradient, ProjectedStep
-from taciturn.privacy import Laplace
+from taciturn.kernel.privacy import Laplace
+from taciturn.kernel.questions import Gradient, ProjectedStep
 
 UPDATES = 3
 

@@ -11,10 +11,10 @@ from taciturn.audit import audit, canary, replay
 from taciturn.audit.auditing import DELTA
 from taciturn.audit.subject import AGENTS, Setup, planned
 from taciturn.engine import behind_the_door
-from taciturn.engine.door import Live, exact_answers
 from taciturn.errors import InputError
+from taciturn.kernel.door.door import Live, exact_answers
+from taciturn.kernel.privacy import epsilon_of
 from taciturn.network import complete, metropolis, path, ring, uniform_walk
-from taciturn.privacy import epsilon_of
 
 NETWORKS = {
     RECAL: uniform_walk(ring(AGENTS), 24, seed=0),

@@ -17,13 +17,14 @@ from taciturn.algorithms import EXTRA, NIDS, RECAL
 from taciturn.audit import pairwise_mu
 from taciturn.audit.pairwise import rounds_that_reach
 from taciturn.engine import compute
-from taciturn.engine.door import Door, Live
 from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door
 from taciturn.errors import InputError
+from taciturn.kernel.door.door import Door, Live
+from taciturn.kernel.privacy import Adjacency, Messages, NoNoise, TargetChange, Terms
+from taciturn.kernel.questions import Gradient, TargetGradient
+from taciturn.kernel.records import pack
 from taciturn.network import Graph, Walk, cyclic_walk, metropolis, path, ring
-from taciturn.oracles import Gradient, TargetGradient
-from taciturn.privacy import Adjacency, Messages, NoNoise, TargetChange, Terms
 from taciturn.problems import (
     L2,
     Logistic,
@@ -31,9 +32,8 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
-)  # fmt: skip
+)
 from taciturn.report.results import between_agents
 from taciturn_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
 from taciturn_papers.methods import RWADMM

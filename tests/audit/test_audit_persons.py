@@ -8,9 +8,10 @@ from taciturn.audit import audit, check_oracle
 from taciturn.audit.auditing import _attack, prepared
 from taciturn.audit.subject import Setup
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient
-from taciturn.privacy import Messages, Sum, epsilon_of
-from taciturn.problems import Origin, Squared
+from taciturn.kernel.privacy import Messages, Sum, epsilon_of
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Origin
+from taciturn.problems import Squared
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 
 from taciturn.audit import audit
 from taciturn.audit.recorded import BLOCK, LONG, WIDE, _short_stream, key_tests
-from taciturn.noise import Stream
+from taciturn.kernel.noise import Stream
 
 FAULTS = [
     "part-noise",

@@ -8,7 +8,7 @@ from scipy import stats
 
 from taciturn.audit import audit, audit_sampled, epsilon_lower_bound
 from taciturn.errors import InputError
-from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 
 RELATIONS = [ReplaceOne(), ZeroOut()]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from taciturn.budget import Account, Charge, Purpose
 from taciturn.errors import TaciturnError
-from taciturn.privacy import GaussianAnswer
+from taciturn.kernel.privacy import GaussianAnswer
 
 MU = 2.0**-10  # its square is exact in binary
 

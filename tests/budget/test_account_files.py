@@ -26,7 +26,7 @@ from taciturn.budget import (
 )
 from taciturn.budget import balance as balances
 from taciturn.errors import AccountError, InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     FixedSize,
     GaussianAnswer,
     LaplaceAnswer,

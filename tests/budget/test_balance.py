@@ -26,7 +26,7 @@ from taciturn.budget import balance as balances
 from taciturn.budget.store import START, Entry, connected, digest_of, head_file, write_head
 from taciturn.budget.sums import Sums, share_of
 from taciturn.errors import AccountError, InputError
-from taciturn.privacy import GaussianAnswer, LaplaceAnswer, Sampled
+from taciturn.kernel.privacy import GaussianAnswer, LaplaceAnswer, Sampled
 
 __all__ = ["state_folder"]  # used by every test here
 

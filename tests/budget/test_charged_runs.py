@@ -22,8 +22,8 @@ from taciturn.cli import main
 from taciturn.engine import charge_of, charge_of_legs, reserve, run, running
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, validation
-from taciturn.privacy import Laplace, Messages, Sum, Terms, ZeroOut, compose
-from taciturn.problems import Shards
+from taciturn.kernel.privacy import Laplace, Messages, Sum, Terms, ZeroOut, compose
+from taciturn.kernel.records import Shards
 
 
 @pytest.fixture(autouse=True)

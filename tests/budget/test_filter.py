@@ -25,7 +25,7 @@ from taciturn.budget import (
 )
 from taciturn.budget.caps import ARITHMETIC_SHARE
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     BoundedChange,
     FixedSize,
     GaussianAnswer,
@@ -38,7 +38,7 @@ from taciturn.privacy import (
     delta_of,
     mu_of,
 )
-from taciturn.privacy.mechanisms import lattice_epsilon
+from taciturn.kernel.privacy.mechanisms import lattice_epsilon
 
 ZERO, REPLACE = ZeroOut(), ReplaceOne()
 

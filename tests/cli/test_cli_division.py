@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taciturn.cli.main import main
-from taciturn.problems import Draw
+from taciturn.kernel.records import Draw
 from taciturn.training import DividedData
 
 BOUNDS = """source = "public"
@@ -104,15 +104,8 @@ def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, 
 
     from taciturn.engine import charge_of
     from taciturn.errors import InputError
-    from taciturn.problems import (
-        L2,
-        Logistic,
-        Problem,
-        WholeSpace,
-        pack,
-        public_facts,
-        random_partition,
-    )
+    from taciturn.kernel.records import pack, random_partition
+    from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 
     rows = np.eye(12)
     problem = Problem(Logistic(), L2(0.1), WholeSpace())

@@ -14,7 +14,7 @@ from taciturn.cli.cluster import check_among
 from taciturn.cli.outcome import Output
 from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
-from taciturn.problems import Devices, Draw
+from taciturn.kernel.records import Devices, Draw
 from taciturn.proposal import Request, StructureRequest
 from taciturn.tables import Source, read_files
 from taciturn.training import Division, proposal_of_files

@@ -85,7 +85,7 @@ def test_every_name_in_the_text_exists(path):
 
 
 def test_a_name_that_does_not_exist_is_caught():
-    assert not resolves("taciturn.engine.door.Ajar")
+    assert not resolves("taciturn.kernel.door.door.Ajar")
     assert not resolves("taciturn.gossip.Mixing")
 
 

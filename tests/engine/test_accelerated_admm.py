@@ -22,7 +22,9 @@ from taciturn.engine import run
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.kernel.questions import Gradient, MinibatchGradient
+from taciturn.kernel.records import pack
+from taciturn.kernel.spec import Spec
 from taciturn.problems import (
     L1,
     Logistic,
@@ -34,12 +36,10 @@ from taciturn.problems import (
     fused_lasso,
     generalised_lasso,
     lasso,
-    pack,
     public_facts,
     smoothed_share,
     sparse_rows,
 )
-from taciturn.spec import Spec
 
 D, N, WEIGHT, ROUNDS = 6, 80, 0.02, 400
 EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [0, 5]])

@@ -11,7 +11,8 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import plan, reserve, run
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, ProximalStep
+from taciturn.kernel.questions import Gradient, ProximalStep
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     HuberHinge,
@@ -21,7 +22,6 @@ from taciturn.problems import (
     Problem,
     WholeSpace,
     facts_from,
-    pack,
     public_facts,
 )
 from taciturn_power.conic import (

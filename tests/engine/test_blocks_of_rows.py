@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taciturn.oracles import Around, CentredGradient, Gradient, Point, sums
-from taciturn.problems import MultinomialLogistic, Squared, for_exact_sums, pack
+from taciturn.kernel.questions import Around, CentredGradient, Gradient, Point, sums
+from taciturn.kernel.records import for_exact_sums, pack
+from taciturn.problems import MultinomialLogistic, Squared
 
 ROWS, COLUMNS = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
 

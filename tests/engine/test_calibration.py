@@ -8,8 +8,8 @@ import pytest
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import plan
 from taciturn.errors import PrivacyError
-from taciturn.oracles import Gradient, MinibatchGradient
-from taciturn.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
+from taciturn.kernel.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
+from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

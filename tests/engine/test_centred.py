@@ -21,8 +21,17 @@ from taciturn.algorithms.centred import SHARE
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Around, CentredGradient, Gradient, Point, RowMean, usable_centre
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.questions import (
+    Around,
+    CentredGradient,
+    Gradient,
+    Point,
+    RowMean,
+    usable_centre,
+)
+from taciturn.kernel.records import pack, random_partition, replace_record
+from taciturn.kernel.spec import Spec
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
@@ -30,10 +39,7 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
-    random_partition,
-    replace_record,
 )
 from taciturn.proposal import (
     DataFacts,
@@ -43,7 +49,6 @@ from taciturn.proposal import (
     noise_of_centre,
     propose,
 )
-from taciturn.spec import Spec
 
 KAPPA, NORM, CLIP = 0.3, 2.0, 0.8
 PROBLEMS = {

@@ -11,8 +11,8 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.evaluation import evaluation_plan, with_evaluation
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
-from taciturn.problems import (
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.records import (
     Draw,
     Persons,
     check_origins,

@@ -5,8 +5,8 @@ import pytest
 
 from conftest import make_plan, make_shards
 from taciturn.engine import run, running
-from taciturn.engine.running import check_arithmetic
 from taciturn.errors import PrivacyError
+from taciturn.kernel.door.opening import check_arithmetic
 
 
 def test_this_machine_adds_whole_numbers_exactly():

@@ -14,8 +14,8 @@ from taciturn.engine import run, traffic_of
 from taciturn.engine.network import Gossip
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
+from taciturn.kernel.questions import Gradient
 from taciturn.network import complete, erdos_renyi, grid, metropolis, path, ring, star
-from taciturn.oracles import Gradient
 from taciturn.problems import L2, ElasticNet, Logistic, Problem, WholeSpace, minimise, public_facts
 
 GRAPHS = [ring(8), path(2), complete(5), star(6), grid(3, 4), erdos_renyi(9, 0.3, seed=2)]

@@ -17,7 +17,8 @@ from taciturn.algorithms import NoisyGradient
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import (
+from taciturn.kernel.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut, compose
+from taciturn.kernel.questions import (
     Drawn,
     FixedSizeBatches,
     Gradient,
@@ -25,10 +26,10 @@ from taciturn.oracles import (
     Point,
     PoissonBatches,
 )
-from taciturn.oracles.sampling import _UNIT, distinct, gaps, survival
-from taciturn.privacy import Adjacency, FixedSize, Laplace, ReplaceOne, ZeroOut, compose
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
-from taciturn.problems.grid import gathering_slack
+from taciturn.kernel.questions.sampling import _UNIT, distinct, gaps, survival
+from taciturn.kernel.records import pack
+from taciturn.kernel.records.grid import gathering_slack
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.proposal import DataFacts, Request, propose
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

@@ -11,8 +11,8 @@ from taciturn.algorithms import EXTRA, LinearisedGossipADMM
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
+from taciturn.kernel.questions import Gradient
 from taciturn.network import complete, grid, metropolis, ring
-from taciturn.oracles import Gradient
 from taciturn.problems import (
     L2,
     ElasticNet,

@@ -11,7 +11,7 @@ import pytest
 
 from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
-from taciturn.problems import Draw, digest_of_all, pack
+from taciturn.kernel.records import Draw, digest_of_all, pack
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from taciturn.algorithms.algorithm import step_within
 from taciturn.algorithms.relay import pace_and_noise
 from taciturn.engine import run
 from taciturn.engine.planning import plan
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import pack
+from taciturn.kernel.spec import Spec
 from taciturn.network import complete, cyclic_walk, metropolis, ring, uniform_walk
-from taciturn.oracles import Gradient
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise, pack, public_facts
-from taciturn.spec import Spec
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise, public_facts
 
 SMOOTHNESS, SWEEPS = 0.25, 100
 WORSE = 1.02

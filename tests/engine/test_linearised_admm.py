@@ -11,8 +11,9 @@ from taciturn.algorithms import LinearisedADMM, PublicSettings
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, ProjectedStep
-from taciturn.privacy import Laplace
+from taciturn.kernel.privacy import Laplace
+from taciturn.kernel.questions import Gradient, ProjectedStep
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,
@@ -25,7 +26,6 @@ from taciturn.problems import (
     NoRegulariser,
     Problem,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn.proposal import Request

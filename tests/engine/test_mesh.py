@@ -14,20 +14,19 @@ from taciturn.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
 from taciturn.engine import plan, run
 from taciturn.engine.processes import Processes, report_loss
 from taciturn.engine.running import check_devices
-from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, ProcessLostError
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Sum
+from taciturn.kernel.questions import Gradient, MinibatchGradient
+from taciturn.kernel.records import Devices, spread_local
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.noise import Stream
-from taciturn.oracles import Gradient, MinibatchGradient
-from taciturn.privacy import Sum
 from taciturn.problems import (
-    Devices,
     Logistic,
     NoRegulariser,
     Problem,
     WholeSpace,
     public_facts,
-    spread_local,
 )
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
@@ -128,7 +127,7 @@ def noise_of_two_processes(supply):
         supply(made.program, Stream(KEY), 12, slot=slots).block(0, 7).steps
         for slots in (range(2), range(2, 4))
     ]
-    whole = Supply(made.program, Stream(KEY), 12).block(0, 7).steps
+    whole = Supply(made.program.agenda, Stream(KEY), 12).block(0, 7).steps
     return np.concatenate(parts, axis=1), whole
 
 

@@ -17,19 +17,11 @@ from conftest import batch_of, computed, drawn, make_shards, make_terms
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
 from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.door import Live, Rival
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import (
-    Gradient,
-    MinibatchGradient,
-    PerturbedStep,
-    Point,
-    PoissonBatches,
-    ProximalStep,
-)
-from taciturn.privacy import (
+from taciturn.kernel.door.door import Live, Rival
+from taciturn.kernel.privacy import (
     Adjacency,
     BoundedChange,
     GaussianAnswer,
@@ -42,7 +34,16 @@ from taciturn.privacy import (
     account,
     compose,
 )
-from taciturn.privacy.mechanisms import SHARE
+from taciturn.kernel.privacy.mechanisms import SHARE
+from taciturn.kernel.questions import (
+    Gradient,
+    MinibatchGradient,
+    PerturbedStep,
+    Point,
+    PoissonBatches,
+    ProximalStep,
+)
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     L2,
     Logistic,
@@ -51,10 +52,7 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
     minimise,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

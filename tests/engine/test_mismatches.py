@@ -24,8 +24,8 @@ from taciturn.algorithms import (
 )
 from taciturn.engine.planning import Terms, plan
 from taciturn.errors import InputError
-from taciturn.network import metropolis, ring
-from taciturn.oracles import (
+from taciturn.kernel.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
+from taciturn.kernel.questions import (
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -36,8 +36,8 @@ from taciturn.oracles import (
     Statistics,
     TargetGradient,
 )
-from taciturn.oracles.gradient import Pair
-from taciturn.privacy import Adjacency, BoundedChange, Messages, ReplaceOne
+from taciturn.kernel.questions.gradient import Pair
+from taciturn.network import metropolis, ring
 from taciturn.problems import (
     HuberHinge,
     Logistic,

@@ -10,8 +10,9 @@ from test_mesh import planned
 
 from conftest import batch_of, make_shards
 from taciturn.engine import run, running
-from taciturn.engine.running import opened
-from taciturn.oracles import (
+from taciturn.kernel.door.opening import opened
+from taciturn.kernel.privacy import Gaussian
+from taciturn.kernel.questions import (
     CentredGradient,
     Gradient,
     MinibatchDifference,
@@ -23,7 +24,8 @@ from taciturn.oracles import (
     Statistics,
     sums,
 )
-from taciturn.privacy import Gaussian
+from taciturn.kernel.records import for_exact_sums, pack
+from taciturn.kernel.records.grid import Grid, on_grid, row_digits
 from taciturn.problems import (
     L2,
     Logistic,
@@ -31,10 +33,7 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    for_exact_sums,
-    pack,
 )
-from taciturn.problems.grid import Grid, on_grid, row_digits
 
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (

@@ -15,12 +15,15 @@ import taciturn
 from conftest import computed, floating_types, just_below, make_shards, make_terms, on_lattice
 from taciturn.algorithms import EXTRA, NIDS, RECAL, NoisyGradient, Walkman
 from taciturn.engine import behind_the_door, run, sweep
-from taciturn.engine.door import Live
 from taciturn.engine.network import Gossip, neighbours_of
 from taciturn.engine.planning import plan
 from taciturn.engine.program import agent_turns
-from taciturn.engine.protocol import KEPT, observed_ledger
+from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.privacy import Sum
+from taciturn.kernel.questions import Gradient
 from taciturn.network import (
     Walk,
     complete,
@@ -31,8 +34,6 @@ from taciturn.network import (
     star,
     uniform_walk,
 )
-from taciturn.oracles import Gradient
-from taciturn.privacy import Sum
 from taciturn.problems import (
     L2,
     Ball,

@@ -9,9 +9,10 @@ import pytest
 from tests.attacks.subjects import PERSON, Trials, ratios, subject_named
 
 from taciturn.audit.search import CHANGED, Search
-from taciturn.oracles import Gradient
-from taciturn.privacy import ReplaceOne, ZeroOut
-from taciturn.problems import Draw, MultinomialLogistic, Persons, Squared, pack
+from taciturn.kernel.privacy import ReplaceOne, ZeroOut
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Draw, Persons, pack
+from taciturn.problems import MultinomialLogistic, Squared
 
 # how near to 1 the norm of a record is
 NEAR = 1 - 1e-9

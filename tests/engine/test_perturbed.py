@@ -15,8 +15,7 @@ from taciturn.engine import run
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Centre, OnLattice, PerturbedStep, ProximalStep
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     Inside,
@@ -29,6 +28,7 @@ from taciturn.privacy import (
     Terms,
     account,
 )
+from taciturn.kernel.questions import Centre, OnLattice, PerturbedStep, ProximalStep
 from taciturn.problems import L1, L2, Logistic, Problem, WholeSpace, public_facts
 
 RHO = 2.0

@@ -15,8 +15,7 @@ from taciturn.algorithms import DPADMM, NoisyGradient
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Laplace,
     Messages,
@@ -27,6 +26,8 @@ from taciturn.privacy import (
     account,
     mu_of,
 )
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     Ball,
@@ -35,7 +36,6 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
 )
 

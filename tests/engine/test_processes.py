@@ -16,23 +16,18 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import plan, run, running
 from taciturn.engine.processes import connect
-from taciturn.engine.supply import Supply
 from taciturn.errors import TaciturnError
-from taciturn.noise import Stream
-from taciturn.oracles import Gradient
-from taciturn.privacy import Messages
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Messages
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Devices, Shards, digest_of_all, pack, spread, spread_local
 from taciturn.problems import (
-    Devices,
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     WholeSpace,
-    digest_of_all,
-    pack,
     public_facts,
-    spread,
-    spread_local,
 )
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

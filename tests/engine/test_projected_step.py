@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROUNDED
-from taciturn.oracles import Gradient, Point, ProjectedStep, Step
-from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.questions import Gradient, Point, ProjectedStep, Step
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     L1,
     L2,
@@ -24,10 +25,7 @@ from taciturn.problems import (
     Simplex,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 PROBLEMS = [

@@ -15,8 +15,9 @@ from taciturn.algorithms import ADMM, at_agents
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Centre, PerturbedStep, ProximalStep
-from taciturn.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.questions import Centre, PerturbedStep, ProximalStep
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     L1,
     L2,
@@ -29,10 +30,7 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
     minimise,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 NORM, RHO = 1.5, 0.2

@@ -10,12 +10,12 @@ from conftest import make_shards, make_terms, on_lattice
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import behind_the_door, compute, run
 from taciturn.engine.credit import credits_summation
-from taciturn.engine.door import Replay
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient
-from taciturn.privacy import Messages, Sum
+from taciturn.kernel.door.door import Replay
+from taciturn.kernel.privacy import Messages, Sum
+from taciturn.kernel.questions import Gradient
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())

@@ -14,7 +14,8 @@ from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, Inputs
-from taciturn.oracles import (
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.questions import (
     Around,
     Centre,
     CentredGradient,
@@ -25,17 +26,8 @@ from taciturn.oracles import (
     ProximalStep,
     Recentred,
 )
-from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
-from taciturn.problems import (
-    Logistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    pack,
-    public_facts,
-    random_partition,
-    replace_record,
-)
+from taciturn.kernel.records import pack, random_partition, replace_record
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.proposal import DataFacts, Request, propose
 
 KAPPA, NORM, CLIP, RHO, COLUMNS = 0.3, 2.0, 0.8, 0.7, 6

@@ -11,11 +11,19 @@ import pytest
 from conftest import ROUNDED, make_plan, make_shards, make_terms
 from taciturn.algorithms import ADMM, at_agents
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.door import two_to
 from taciturn.engine.planning import plan
 from taciturn.errors import PrivacyError
-from taciturn.oracles import Centre, OnLattice, ProjectedStep, ProximalStep, Step, minimisers
-from taciturn.privacy import Adjacency, ReplaceOne
+from taciturn.kernel.door.door import two_to
+from taciturn.kernel.privacy import Adjacency, ReplaceOne
+from taciturn.kernel.questions import (
+    Centre,
+    OnLattice,
+    ProjectedStep,
+    ProximalStep,
+    Step,
+    minimisers,
+)
+from taciturn.kernel.records import replace_record
 from taciturn.problems import (
     L2,
     Logistic,
@@ -24,7 +32,6 @@ from taciturn.problems import (
     Simplex,
     WholeSpace,
     public_facts,
-    replace_record,
 )
 
 STEPS = [2.0**-30, 2.0**-3, 1.0, 2.0**20]

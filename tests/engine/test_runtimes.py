@@ -11,7 +11,6 @@ import pytest
 from conftest import computed, drawn, floating_types, make_plan, make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import (
-    Live,
     behind_the_door,
     compute,
     reproduction,
@@ -23,10 +22,11 @@ from taciturn.engine import (
 )
 from taciturn.engine.planning import plan
 from taciturn.engine.program import stack
-from taciturn.engine.protocol import KEPT, observed_ledger
+from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Gradient
-from taciturn.privacy import (
+from taciturn.kernel.door import Live
+from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     Laplace,
@@ -38,15 +38,15 @@ from taciturn.privacy import (
     ZeroOut,
     compose,
 )
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
     Problem,
-    Shards,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
 )
 

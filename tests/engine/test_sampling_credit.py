@@ -14,8 +14,7 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Drawn, Gradient, MinibatchGradient, Oracle, PoissonBatches
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     GaussianAnswer,
     Ledger,
@@ -25,7 +24,8 @@ from taciturn.privacy import (
     ZeroOut,
     account,
 )
-from taciturn.privacy.mechanisms import Gaussian
+from taciturn.kernel.privacy.mechanisms import Gaussian
+from taciturn.kernel.questions import Drawn, Gradient, MinibatchGradient, Oracle, PoissonBatches
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taciturn.engine.door import Private
-from taciturn.oracles import Gradient, Point
-from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     HuberHinge,
     Logistic,
@@ -20,10 +21,7 @@ from taciturn.problems import (
     Problem,
     Squared,
     WholeSpace,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 LOSSES = [

@@ -17,8 +17,7 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Point, Statistics, statistics_size, unpacked
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     BoundedChange,
     Messages,
@@ -27,6 +26,8 @@ from taciturn.privacy import (
     TargetChange,
     ZeroOut,
 )
+from taciturn.kernel.questions import Gradient, Point, Statistics, statistics_size, unpacked
+from taciturn.kernel.records import pack, replace_record, zero_record
 from taciturn.problems import (
     L1,
     L2,
@@ -39,10 +40,7 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
     minimise,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 R = 1.5

@@ -15,7 +15,8 @@ from taciturn.algorithms.splitting import least_norm
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, MinibatchGradient
+from taciturn.kernel.questions import Gradient, MinibatchGradient
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     ComposedL1,
@@ -35,7 +36,6 @@ from taciturn.problems import (
     laplacian_smooth,
     lasso,
     minimise,
-    pack,
     public_facts,
     sparse_rows,
 )

@@ -27,7 +27,15 @@ from taciturn.audit import audit, replay
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import (
+from taciturn.kernel.privacy import (
+    Adjacency,
+    BoundedChange,
+    ReplaceOne,
+    TargetChange,
+    ZeroOut,
+    mu_of,
+)
+from taciturn.kernel.questions import (
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -35,23 +43,19 @@ from taciturn.oracles import (
     Point,
     PoissonBatches,
 )
-from taciturn.oracles.sampling import _UNIT, capacity, survival
-from taciturn.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut, mu_of
+from taciturn.kernel.questions.sampling import _UNIT, capacity, survival
+from taciturn.kernel.records import Shard, pack, replace_record, zero_record
 from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shard,
     Squared,
     WholeSpace,
     chain,
     facts_from,
     generalised_lasso,
     lasso,
-    pack,
     public_facts,
-    replace_record,
-    zero_record,
 )
 
 DATA = Problem(Logistic(), NoRegulariser(), WholeSpace())

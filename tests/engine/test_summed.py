@@ -17,8 +17,8 @@ from taciturn.engine.protocol import at
 from taciturn.engine.running import behind_the_door, run
 from taciturn.engine.summed import mean_of
 from taciturn.errors import PrivacyError
-from taciturn.oracles import Point
-from taciturn.privacy import Messages, Sum, compose
+from taciturn.kernel.privacy import Messages, Sum, compose
+from taciturn.kernel.questions import Point
 
 STEPS = np.array([[1, 2**40, -3], [7, -(2**40), 5], [2**52, 11, 0]])
 # the same sums, divided otherwise

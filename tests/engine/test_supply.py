@@ -15,16 +15,17 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
 from taciturn.engine import behind_the_door, run, serial, simulate
 from taciturn.engine import supply as supply_module
-from taciturn.engine.door import Live
 from taciturn.engine.planning import plan
-from taciturn.engine.protocol import KEPT, observed_ledger
-from taciturn.engine.supply import Supply
+from taciturn.engine.protocol import KEPT
 from taciturn.errors import PrivacyError
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.noise.stream import Use
+from taciturn.kernel.privacy import Laplace
+from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import metropolis, ring, uniform_walk
-from taciturn.noise import Stream
-from taciturn.noise.stream import Use
-from taciturn.oracles import Gradient, MinibatchGradient
-from taciturn.privacy import Laplace
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
@@ -64,7 +65,7 @@ def case(network, batches, mechanism=None):
 
 
 def supply_of(made, private, stream=None):
-    return Supply(made.program, stream or Stream(KEY), private.rows)
+    return Supply(made.program.agenda, stream or Stream(KEY), private.rows)
 
 
 def ran(runtime, made, private, supply):
@@ -212,7 +213,7 @@ def test_every_value_of_an_answer_is_drawn_and_none_of_what_is_not_asked(network
     made, private = case(network, batches)
     supply = supply_of(made, private)
     raw = supply.block(0, made.rounds)
-    answers = np.moveaxis(np.asarray(supply.turns.question), 1, 2) >= 0
+    answers = np.moveaxis(np.asarray(supply.agenda.turns.question), 1, 2) >= 0
     for leaf in jax.tree.leaves((raw.steps, raw.words)):
         # a number that is drawn is 0 once in 2^25 draws, and the key is fixed
         assert np.all(leaf[answers] != 0)
@@ -250,7 +251,7 @@ def test_a_number_that_is_left_out_is_seen():
 def finest_of(made, exponents):
     """Scale over step of every answer that is asked, from the program as it runs."""
     program = dataclasses.replace(made.program, exponents=exponents)
-    raw = Supply(program, Stream(KEY), 12).block(0, program.rounds)
+    raw = Supply(program.agenda, Stream(KEY), 12).block(0, program.rounds)
     return raw.scale[raw.scale > 0]
 
 
@@ -302,7 +303,7 @@ def test_draws_of_several_questions_go_to_the_question_that_is_asked():
     both = (*made.program.oracles, MinibatchGradient(PROBLEM.loss, 1.0, 0.5))
     questions = jnp.arange(ROUNDS, dtype=jnp.int32)[:, None] % 2
     program = dataclasses.replace(made.program, oracles=both, questions=questions)
-    raw = Supply(program, Stream(KEY), 12).block(0, ROUNDS)
+    raw = Supply(program.agenda, Stream(KEY), 12).block(0, ROUNDS)
     for number, words in enumerate(raw.words):
         mine = np.arange(ROUNDS) % 2 == number
         assert np.all(words[mine] != 0)

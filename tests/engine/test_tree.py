@@ -13,11 +13,13 @@ from taciturn.algorithms import METHODS
 from taciturn.audit import audit, canary, replay
 from taciturn.audit.subject import AGENTS, Setup, proposal_of
 from taciturn.engine import behind_the_door, run, traffic_of
-from taciturn.engine.door import Live, exact_answers
 from taciturn.engine.network import OnTree, Star
 from taciturn.engine.planning import plan
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
+from taciturn.kernel.door.door import Live, exact_answers
+from taciturn.kernel.privacy import Sum, epsilon_of
+from taciturn.kernel.questions import Gradient
 from taciturn.network import (
     complete,
     erdos_renyi,
@@ -27,8 +29,6 @@ from taciturn.network import (
     spanning_tree,
     star,
 )
-from taciturn.oracles import Gradient
-from taciturn.privacy import Sum, epsilon_of
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 from taciturn_federation.masks import MaskKey, Masks, Participants
 

@@ -15,7 +15,7 @@ from tests.engine.two_devices import printed
 import conftest  # noqa: F401 - beside this file's folder where it is run by itself
 from conftest import make_shards
 from taciturn.engine import run, runtimes
-from taciturn.problems import Devices
+from taciturn.kernel.records import Devices
 
 # no other array of a program has an axis of so many
 RECORDS, BATCH = 97, 0.4

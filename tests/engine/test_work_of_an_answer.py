@@ -13,9 +13,10 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from tests.attacks.subjects import ORACLES, subject_named
 
-from taciturn.oracles import MinibatchDifference, MinibatchGradient, Oracle, Pair, Point
-from taciturn.privacy import ReplaceOne
-from taciturn.problems import Shard, Squared, for_exact_sums, pack
+from taciturn.kernel.privacy import ReplaceOne
+from taciturn.kernel.questions import MinibatchDifference, MinibatchGradient, Oracle, Pair, Point
+from taciturn.kernel.records import Shard, for_exact_sums, pack
+from taciturn.problems import Squared
 
 ROWS, COLUMNS, RATE = 1_000, 5, 0.01
 GATHERED = {

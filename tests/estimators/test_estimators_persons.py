@@ -7,7 +7,7 @@ from sklearn.base import clone
 from taciturn.errors import InputError
 from taciturn.estimators import PrivateLogisticRegression
 from taciturn.estimators.records import persons_of
-from taciturn.problems import Draw
+from taciturn.kernel.records import Draw
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-4, "bounds": (0, 1), "classes": [0, 1], "rounds": 2}
 DRAW = np.random.default_rng(0)

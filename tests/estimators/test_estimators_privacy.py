@@ -24,8 +24,9 @@ from taciturn.estimators import (
     base,
 )
 from taciturn.estimators.ranges import Ranges
-from taciturn.oracles import Point
-from taciturn.privacy import Certificate
+from taciturn.kernel.privacy import Certificate
+from taciturn.kernel.questions import Point
+from taciturn.kernel.records import pack
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 10}
 LABELS = {"classes": [0, 1]}
@@ -258,7 +259,7 @@ def unguarded(*args, record_norm, **rest):
     return dataclasses.replace(PACK(*args, record_norm=1e30, **rest), record_norm=record_norm)
 
 
-PACK = problems.pack
+PACK = pack
 
 
 def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):

@@ -17,10 +17,10 @@ from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError, UtilityWarning
 from taciturn.estimators import PrivateLinearRegression
 from taciturn.evaluation import check_covered, evaluation_plan
-from taciturn.oracles import ClippedErrors, Point, Tally
-from taciturn.oracles.statistics import cuts_of_scores
-from taciturn.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
-from taciturn.problems import check_held_out, hold_out
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.questions.statistics import cuts_of_scores
+from taciturn.kernel.records import check_held_out, hold_out
 from taciturn.proposal import NetworkRequest, Proposal, Request, StructureRequest
 from taciturn.report import results
 from taciturn.report.training import training_page

@@ -13,19 +13,18 @@ from taciturn.cli.main import main
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
 from taciturn.evaluation import Scale, score_of_labels
-from taciturn.oracles import ClippedErrors, Point, Tally
-from taciturn.privacy import Adjacency, ReplaceOne, ZeroOut
-from taciturn.problems import (
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
+from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.records import (
     Draw,
     Persons,
     Shard,
-    Squared,
     check_held_out,
-    facts_from,
     held_out_counts,
     hold_out,
     numbered,
 )
+from taciturn.problems import Squared, facts_from
 from taciturn.problems.problem import Problem
 from taciturn.problems.regularisers import NoRegulariser
 from taciturn.problems.sets import WholeSpace

@@ -14,7 +14,7 @@ from taciturn.evaluation import (
     score_of_labels,
     score_of_numbers,
 )
-from taciturn.oracles import Tally
+from taciturn.kernel.questions import Tally
 
 SCALE = Scale(("no", "yes"), True, 1.0)
 REPETITIONS = 1000

@@ -9,7 +9,7 @@ from taciturn.datasets import load
 from taciturn.features import Inputs, applied
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
-from taciturn.problems import Draw
+from taciturn.kernel.records import Draw
 from taciturn.training import divide
 
 INPUTS = Inputs(("a", "b", "c"), 1.0, numbers=(0, 1, 2))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from taciturn.problems import Draw
+from taciturn.kernel.records import Draw
 from taciturn.proposal import NetworkRequest, Request, StructureRequest
 from taciturn.tables import Source, load_table
 from taciturn.training import divide, proposal_for

@@ -10,10 +10,10 @@ from scipy.stats import chi2
 from tests.federation.studies import make_study
 from tests.federation.wire import local_of
 
-from taciturn.engine.supply import Supply
 from taciturn.errors import PrivacyError
-from taciturn.privacy.drawn import LEAST_NUMBERS
-from taciturn.problems import Draw
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.privacy.drawn import LEAST_NUMBERS
+from taciturn.kernel.records import Draw
 
 ROUNDS = 60
 LEVEL = 1e-7

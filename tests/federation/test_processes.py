@@ -18,7 +18,7 @@ from tests.federation.leaks import leaked, needles
 from tests.federation.studies import BOUNDS, write_records
 
 from taciturn.cli.main import main
-from taciturn.problems import Draw
+from taciturn.kernel.records import Draw
 from taciturn.tables import Source, load_table
 from taciturn.training import divide, train
 from taciturn_federation import SignedProposal

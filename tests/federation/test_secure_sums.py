@@ -17,7 +17,7 @@ from tests.privacy.certified import certify
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import Sum
+from taciturn.kernel.privacy import Sum
 from taciturn_federation import journal as journal_module
 from taciturn_federation.envelope import COORDINATOR, Kind, Seal
 from taciturn_federation.interface import Packet

@@ -10,7 +10,8 @@ import pytest
 
 from taciturn.errors import InputError, TaciturnError, told_anew
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
-from taciturn.problems import MultinomialLogistic, pack
+from taciturn.kernel.records import pack
+from taciturn.problems import MultinomialLogistic
 from taciturn.proposal import Request
 from taciturn.tables import (
     Bounds,

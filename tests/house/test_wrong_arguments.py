@@ -16,9 +16,9 @@ from taciturn.problems import *
 import taciturn_power as power
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import plan
-from taciturn.noise import Stream
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 
 class Hinge(MarginLoss):
     smoothness = float("inf")

@@ -10,11 +10,11 @@ from mpmath import mp, mpf
 from scipy import special, stats
 
 from taciturn.errors import InputError
-from taciturn.noise import Label, Stream, discrete_gaussian, discrete_laplace
-from taciturn.noise import gaussian as gaussian_module
-from taciturn.noise import laplace as laplace_module
-from taciturn.noise.gaussian import Uniform
-from taciturn.noise.stream import Use
+from taciturn.kernel.noise import Label, Stream, discrete_gaussian, discrete_laplace
+from taciturn.kernel.noise import gaussian as gaussian_module
+from taciturn.kernel.noise import laplace as laplace_module
+from taciturn.kernel.noise.gaussian import Uniform
+from taciturn.kernel.noise.stream import Use
 
 KEY = bytes(range(32))
 HERE = [Label(0, 0, 0)]

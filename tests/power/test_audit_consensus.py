@@ -10,14 +10,12 @@ import pytest
 
 from conftest import attacked_mu, computed
 from taciturn.audit import replay, residual_report
-from taciturn.engine.door import Private
 from taciturn.engine.planning import plan
-from taciturn.oracles import Residual, TargetGradient, Targets
-from taciturn.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
-from taciturn.problems import (
-    Shard,
-)
-from taciturn.spec import Spec
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
+from taciturn.kernel.questions import Residual, TargetGradient, Targets
+from taciturn.kernel.records import Shard
+from taciturn.kernel.spec import Spec
 from taciturn_power.conic import (
     AgentSets,
     polyhedron,

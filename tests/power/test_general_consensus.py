@@ -12,8 +12,7 @@ from conftest import just_below
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import Point, Residual, TargetGradient, Targets
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     BoundedChange,
     Messages,
@@ -22,12 +21,9 @@ from taciturn.privacy import (
     Terms,
     ZeroOut,
 )
-from taciturn.problems import (
-    Origin,
-    Shard,
-    Shards,
-)
-from taciturn.spec import Spec
+from taciturn.kernel.questions import Point, Residual, TargetGradient, Targets
+from taciturn.kernel.records import Origin, Shard, Shards
+from taciturn.kernel.spec import Spec
 from taciturn_power.conic import (
     AgentSets,
     polyhedron,

@@ -11,9 +11,9 @@ from scipy.special import ndtr
 from conftest import attacked_mu
 from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.door import Private
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import Targets
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.questions import Targets
 from taciturn_power import bundled_case, chosen_zones, network
 from taciturn_power.delivery import folder_texts
 from taciturn_power.dispatch import asking as asking_room

@@ -7,7 +7,7 @@ import pytest
 
 from taciturn.engine import run
 from taciturn.errors import InputError
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.privacy import epsilon_of
 from taciturn_power import bundled_case, chosen_zones, network
 from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.asking import demand_shards, noise_of, plan_demand

@@ -8,11 +8,11 @@ import pytest
 
 from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.door import Private
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
-from taciturn.oracles import TargetGradient
-from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.kernel.questions import TargetGradient
 from taciturn_papers.attacks import infer_demand
 from taciturn_power import (
     Settings,

@@ -13,11 +13,11 @@ import pytest
 from conftest import attacked_mu, computed
 from taciturn.audit import replay
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.door import Private
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError, InputError
-from taciturn.oracles import Targets
-from taciturn.privacy import Messages, Terms
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Messages, Terms
+from taciturn.kernel.questions import Targets
 from taciturn_power import bundled_case, chosen_zones, network, parse_case
 from taciturn_power.delivery import folder_texts
 from taciturn_power.dispatch import export as export_room

@@ -1,6 +1,6 @@
 """Certificates of single ledgers."""
 
-from taciturn.privacy import Leg, Messages, Terms, compose
+from taciturn.kernel.privacy import Leg, Messages, Terms, compose
 
 
 def leg_of(ledger, adjacency, observer=None, *, part="training", agents=None, **more):

@@ -15,8 +15,7 @@ from tests.proposal.proposals import examples
 
 from taciturn.engine.planning import plan
 from taciturn.evaluation import evaluation_plan, with_evaluation
-from taciturn.oracles import Gradient, MinibatchGradient
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     Laplace,
@@ -26,6 +25,7 @@ from taciturn.privacy import (
     Terms,
     ZeroOut,
 )
+from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.problems import (
     Logistic,
     NoRegulariser,

@@ -11,7 +11,7 @@ from tests.privacy.certified import leg_of
 
 from taciturn.engine import charge_of, charge_of_legs, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     ChoiceLeg,
     Gaussian,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from taciturn.engine.planning import compact
-from taciturn.privacy import Gaussian, Ledger, Messages, Sum
-from taciturn.privacy.ledger import folded, thin
+from taciturn.kernel.privacy import Gaussian, Ledger, Messages, Sum
+from taciturn.kernel.privacy.ledger import folded, thin
 
 SMALL = st.sampled_from([0.0, 0.5, 1.0])
 SHAPES = hnp.array_shapes(min_dims=3, max_dims=3, max_side=4)

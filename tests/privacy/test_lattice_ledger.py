@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from tests.privacy.certified import certify
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     GaussianAnswer,
@@ -26,9 +26,9 @@ from taciturn.privacy import (
     account,
     lattice_epsilon,
 )
-from taciturn.privacy import mechanisms as lattice_module
-from taciturn.privacy.gaussian import true_positive_rate
-from taciturn.privacy.mechanisms import SHARE, budget_left, lattice_rate
+from taciturn.kernel.privacy import mechanisms as lattice_module
+from taciturn.kernel.privacy.gaussian import true_positive_rate
+from taciturn.kernel.privacy.mechanisms import SHARE, budget_left, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3

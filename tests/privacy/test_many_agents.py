@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.privacy.certified import certify
 
-from taciturn.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne
-from taciturn.privacy import composition as composition_module
-from taciturn.privacy import ledger as ledger_module
+from taciturn.kernel.privacy import Adjacency, Gaussian, Ledger, Messages, ReplaceOne
+from taciturn.kernel.privacy import composition as composition_module
+from taciturn.kernel.privacy import ledger as ledger_module
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 100])

@@ -15,17 +15,24 @@ from taciturn.algorithms import NIDS, NoisyGradient, Walkman
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.budget.caps import ARITHMETIC_SHARE, caps_of
 from taciturn.engine import run
-from taciturn.engine.door import Live
 from taciturn.engine.planning import plan
-from taciturn.engine.supply import Supply
 from taciturn.errors import PrivacyError
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Label, Stream
+from taciturn.kernel.privacy import Gaussian, Laplace, Sum, compose, delta_of
+from taciturn.kernel.privacy.drawn import (
+    LEAST_NUMBERS,
+    PER_VALUE,
+    SHARE,
+    Drawn,
+    NoiseTest,
+    noise_test,
+)
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Devices
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.noise import Label, Stream
-from taciturn.oracles import Gradient
-from taciturn.privacy import Gaussian, Laplace, Sum, compose, delta_of
-from taciturn.privacy.drawn import LEAST_NUMBERS, PER_VALUE, SHARE, Drawn, NoiseTest, noise_test
 from taciturn.problems import (
-    Devices,
     Logistic,
     NoRegulariser,
     Problem,
@@ -138,9 +145,9 @@ def test_an_account_keeps_the_charge_of_a_run_whose_noise_is_refused(tmp_path, m
 def test_a_stream_serves_one_run():
     made = make_plan("noisy", make_shards())
     stream = Stream.fresh()
-    supply = Supply(made.program, stream, 12)
+    supply = Supply(made.program.agenda, stream, 12)
     with pytest.raises(PrivacyError, match="served a run"):
-        Supply(made.program, stream, 12)
+        Supply(made.program.agenda, stream, 12)
     supply.block(0, 2)
     supply.block(2, 4)
     with pytest.raises(PrivacyError, match="drawn before"):

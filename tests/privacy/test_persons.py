@@ -7,7 +7,7 @@ import pytest
 from tests.privacy.certified import certify
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     Laplace,
@@ -20,7 +20,7 @@ from taciturn.privacy import (
     epsilon_of,
     mean_gradient_bound,
 )
-from taciturn.spec import Spec
+from taciturn.kernel.spec import Spec
 
 SPEC = Spec((6, 60), (4,), record_norm=1.0, gradient_bound=0.7, smoothness=1.0)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     BoundedChange,
     Exact,
     GaussianAnswer,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     BoundedChange,
     Messages,
@@ -17,7 +17,7 @@ from taciturn.privacy import (
     observer_named,
     relation_named,
 )
-from taciturn.spec import Spec
+from taciturn.kernel.spec import Spec
 
 COUNTS, C, D = (5, 12), 0.7, 4
 SPEC = Spec(COUNTS, (D,), record_norm=1.0, gradient_bound=C, smoothness=1.0)

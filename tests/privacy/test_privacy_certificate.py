@@ -8,7 +8,7 @@ from scipy import stats
 from tests.privacy.certified import certify
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
     Laplace,

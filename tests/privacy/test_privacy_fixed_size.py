@@ -8,7 +8,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     FixedSize,
     GaussianAnswer,
     LaplaceAnswer,

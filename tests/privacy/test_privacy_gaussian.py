@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     GaussianAnswer,
     ReplaceOne,
     account,

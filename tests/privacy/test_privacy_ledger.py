@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     Exact,
     Gaussian,
     GaussianAnswer,

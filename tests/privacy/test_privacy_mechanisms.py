@@ -4,8 +4,8 @@ import pytest
 from scipy import stats
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.noise import Label, Stream
-from taciturn.privacy import (
+from taciturn.kernel.noise import Label, Stream
+from taciturn.kernel.privacy import (
     Exact,
     Gaussian,
     GaussianAnswer,

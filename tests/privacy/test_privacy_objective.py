@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     GaussianAnswer,
     PerturbedAnswer,
     ReplaceOne,
@@ -18,7 +18,7 @@ from taciturn.privacy import (
     delta_of,
     objective_deltas,
 )
-from taciturn.privacy.objective import _smooth_tail
+from taciturn.kernel.privacy.objective import _smooth_tail
 
 
 def curve(shift, jacobian, *, replaced, step=0.01, reach=600):

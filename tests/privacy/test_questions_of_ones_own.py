@@ -22,7 +22,18 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.oracles import (
+from taciturn.kernel.privacy import (
+    Gaussian,
+    Laplace,
+    Ledger,
+    ReplaceOne,
+    SensitivityBound,
+    TargetChange,
+    Terms,
+    compose,
+    mean_gradient_bound,
+)
+from taciturn.kernel.questions import (
     KINDS,
     AddedNoise,
     Around,
@@ -38,24 +49,14 @@ from taciturn.oracles import (
     ProximalStep,
     Question,
     Recentred,
+    RegressionLoss,
     Step,
     Tally,
     TargetGradient,
     TargetQuestion,
     bound_of,
 )
-from taciturn.oracles.claims import coefficients, from_library
-from taciturn.privacy import (
-    Gaussian,
-    Laplace,
-    Ledger,
-    ReplaceOne,
-    SensitivityBound,
-    TargetChange,
-    Terms,
-    compose,
-    mean_gradient_bound,
-)
+from taciturn.kernel.questions.claims import coefficients, from_library
 from taciturn.problems import (
     L2,
     ClassWeighted,
@@ -67,7 +68,6 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
-from taciturn.problems.losses import RegressionLoss
 
 PROBLEM = Problem(Squared(), NoRegulariser(), WholeSpace())
 NAME = f"{__name__}:"
@@ -577,7 +577,7 @@ def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatc
     monkeypatch.setattr(Gradient, "bound", smaller)
     certificate = planned(Gradient(PROBLEM.loss, 1.0)).certificate
     assert certificate.conditional
-    assert "taciturn.oracles.gradient:Gradient" in certificate.conditions[0]
+    assert "taciturn.kernel.questions.gradient:Gradient" in certificate.conditions[0]
 
 
 @pytest.mark.parametrize(
@@ -598,7 +598,7 @@ def test_a_function_around_a_method_of_the_library_is_somebody_elses(around, mon
 
     monkeypatch.setattr(Gradient, "exact", around(exact, tenfold))
     assert not from_library(Gradient)
-    assert Gradient(PROBLEM.loss, 1.0).claims() == ("taciturn.oracles.gradient:Gradient",)
+    assert Gradient(PROBLEM.loss, 1.0).claims() == ("taciturn.kernel.questions.gradient:Gradient",)
 
 
 def test_a_place_of_noise_with_another_method_is_refused_before_and_after_planning(monkeypatch):

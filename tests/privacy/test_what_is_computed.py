@@ -15,16 +15,8 @@ from taciturn.engine import compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.noise.gaussian import Uniform, mp
-from taciturn.oracles import (
-    AddedNoise,
-    Gradient,
-    MinibatchGradient,
-    Oracle,
-    Point,
-    TargetGradient,
-)
-from taciturn.privacy import (
+from taciturn.kernel.noise.gaussian import Uniform, mp
+from taciturn.kernel.privacy import (
     Adjacency,
     Laplace,
     NoNoise,
@@ -33,16 +25,23 @@ from taciturn.privacy import (
     TargetChange,
     Terms,
 )
+from taciturn.kernel.questions import (
+    AddedNoise,
+    Gradient,
+    MinibatchGradient,
+    Oracle,
+    Point,
+    TargetGradient,
+)
+from taciturn.kernel.records import Shard, pack
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
     Problem,
-    Shard,
     Squared,
     WholeSpace,
     facts_from,
-    pack,
     public_facts,
 )
 

@@ -11,7 +11,7 @@ from tests.conftest import make_shards
 
 from taciturn.audit import check_oracle
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient
+from taciturn.kernel.questions import Gradient
 from taciturn.problems import (
     L2,
     ClassWeighted,

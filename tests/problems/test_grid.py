@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.oracles import margins, record_sum
-from taciturn.oracles.sums import power_of_two
-from taciturn.problems import Shard, Shards, for_exact_sums, pack
-from taciturn.problems.grid import (
+from taciturn.kernel.questions import margins, record_sum
+from taciturn.kernel.questions.sums import power_of_two
+from taciturn.kernel.records import Shard, Shards, for_exact_sums, pack
+from taciturn.kernel.records.grid import (
     DIGITS,
     Grid,
     cut,

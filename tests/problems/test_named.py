@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Point
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import Shard
 from taciturn.problems import (
     L1,
     L2,
@@ -18,7 +19,6 @@ from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
-    Shard,
     Simplex,
     Squared,
     WholeSpace,

@@ -4,15 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import InputError
-from taciturn.problems import (
+from taciturn.kernel.records import (
     Draw,
     Persons,
     contiguous_partition,
     dirichlet_partition,
     partition_by,
     random_partition,
-    shards,
 )
+from taciturn.problems import shards
 
 SIZES = st.integers(1, 60).flatmap(
     lambda agents: st.tuples(st.integers(agents, 200), st.just(agents))

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.problems import (
-    L2,
-    Logistic,
-    MultinomialLogistic,
-    Problem,
+from taciturn.kernel.records import (
     PublicScale,
     Shard,
     Shards,
-    Squared,
-    WholeSpace,
     check_norms,
     pack,
     replace_record,
@@ -23,8 +17,16 @@ from taciturn.problems import (
     within_norm,
     zero_record,
 )
+from taciturn.kernel.records.memory import aligned_zeros, own_array
+from taciturn.problems import (
+    L2,
+    Logistic,
+    MultinomialLogistic,
+    Problem,
+    Squared,
+    WholeSpace,
+)
 from taciturn.problems import shards as shards_module
-from taciturn.problems.memory import aligned_zeros, own_array
 
 
 def packed(features, targets, parts, **changes):

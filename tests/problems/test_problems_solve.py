@@ -7,6 +7,7 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 
 from taciturn.errors import InputError
+from taciturn.kernel.records import pack, zero_record
 from taciturn.problems import (
     L1,
     L2,
@@ -22,8 +23,6 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
     minimise,
-    pack,
-    zero_record,
 )
 
 

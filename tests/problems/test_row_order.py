@@ -11,7 +11,7 @@ import pytest
 from taciturn.datasets import Dataset
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators.records import divided, owned_rows
-from taciturn.problems import (
+from taciturn.kernel.records import (
     Draw,
     Origin,
     Persons,

@@ -12,8 +12,9 @@ from conftest import just_above, just_below
 from taciturn.cli.main import main
 from taciturn.engine import behind_the_door, sweep
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Point
-from taciturn.privacy import mu_of
+from taciturn.kernel.privacy import mu_of
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     Logistic,
     NoRegulariser,
@@ -22,7 +23,6 @@ from taciturn.problems import (
     WholeSpace,
     facts_from,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn.proposal import NONE, DataFacts, Named, Request, propose

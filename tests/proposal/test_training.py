@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from conftest import just_below, trained_on
 from taciturn.datasets import load, split
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import Certificate, delta_warning
-from taciturn.privacy.statement import DEALT
-from taciturn.problems import Draw
+from taciturn.kernel.privacy import Certificate, delta_warning
+from taciturn.kernel.privacy.statement import DEALT
+from taciturn.kernel.records import Draw
 from taciturn.proposal import Request, StructureRequest
 from taciturn.training import DividedData, divide, proposal_for, train
 

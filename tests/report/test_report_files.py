@@ -16,8 +16,8 @@ import pytest
 from conftest import just_below, trained_on
 from taciturn.datasets import load
 from taciturn.errors import InputError
+from taciturn.kernel.privacy.statement import SCOPE
 from taciturn.models import model_to_dict
-from taciturn.privacy.statement import SCOPE
 from taciturn.report import check_out, results, save, strict
 from taciturn.report.save import CURVES, FILES
 from taciturn.report.training import training_page

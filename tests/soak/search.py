@@ -28,9 +28,10 @@ from taciturn.engine import behind_the_door, compute, reproduction, run
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.questions import Gradient, MinibatchGradient, ProximalStep
+from taciturn.kernel.records import Shards, replace_record, zero_record
 from taciturn.network import complete, cyclic_walk, metropolis, path, ring, star, uniform_walk
-from taciturn.oracles import Gradient, MinibatchGradient, ProximalStep
-from taciturn.privacy import Messages, ReplaceOne, Sum, ZeroOut
 from taciturn.problems import (
     L2,
     ElasticNet,
@@ -38,13 +39,10 @@ from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     Squared,
     WholeSpace,
     lasso,
     public_facts,
-    replace_record,
-    zero_record,
 )
 from taciturn_papers.methods import GossipADMM
 

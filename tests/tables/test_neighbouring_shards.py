@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from taciturn.problems import Draw, for_exact_sums
+from taciturn.kernel.records import Draw, for_exact_sums
 from taciturn.tables import Source, load_table
 from taciturn.tables.bounds import bounds_from_dict
 from taciturn.training.data import divide
@@ -81,7 +81,7 @@ def test_rows_of_one_person_change_no_place_of_another(
     for size in (200, 3_000, 2**21):
         monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", size)
         monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", draw.choice([1, 7, 2048]))
-        monkeypatch.setattr("taciturn.problems.memory._ROWS", draw.choice([1, 7, 8192]))
+        monkeypatch.setattr("taciturn.kernel.records.memory._ROWS", draw.choice([1, 7, 8192]))
         who = draw.choice(PERSONS)
         rows = [record(draw, who, odd=True) for _ in range(draw.randrange(1, 6))]
         found = places(tmp_path / "t.csv", {**people, who: rows}, **how)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.problems import pack
+from taciturn.kernel.records import pack
 from taciturn.proposal import Request
 from taciturn.tables import (
     Source,

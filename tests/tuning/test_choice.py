@@ -9,8 +9,8 @@ from scipy.special import expit, ndtri
 from scipy.stats import chisquare, norm
 
 from taciturn.errors import InputError
-from taciturn.noise import Label, Stream, exponential_choice
-from taciturn.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice, rate_of_choice
+from taciturn.kernel.noise import Label, Stream, exponential_choice
+from taciturn.kernel.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice, rate_of_choice
 
 
 def law(costs, rate):

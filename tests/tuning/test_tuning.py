@@ -14,10 +14,10 @@ from taciturn.cli.main import main
 from taciturn.cli.tune import candidates_in
 from taciturn.datasets import Dataset
 from taciturn.errors import AccountError, InputError, PrivacyError
-from taciturn.noise import Stream
-from taciturn.oracles import ClippedErrors, Tally
-from taciturn.privacy import mu_of_choice
-from taciturn.problems import Draw, Shard, Shards
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import mu_of_choice
+from taciturn.kernel.questions import ClippedErrors, Tally
+from taciturn.kernel.records import Draw, Shard, Shards
 from taciturn.proposal import Named, Proposal, Request, StructureRequest
 from taciturn.training import data_facts, divide, train
 from taciturn.tuning import (

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Method
-from taciturn.engine.agents import at
 from taciturn.engine.program import server_turns
 from taciturn.errors import InputError, PrivacyError
-from taciturn.privacy import Certificate, Ledger
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.privacy import Certificate, Ledger
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation import interface

@@ -17,10 +17,10 @@ from typing_extensions import override
 
 from taciturn.algorithms import Centred
 from taciturn.engine import Plan
-from taciturn.engine.agents import at
 from taciturn.engine.network import Gossip, OnTree, Relay, Star
 from taciturn.engine.program import server_turns
 from taciturn.errors import InputError, TaciturnError
+from taciturn.kernel.door.agents import at
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal

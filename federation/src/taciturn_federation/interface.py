@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from taciturn.privacy import Certificate
+from taciturn.kernel.privacy import Certificate
 from taciturn.typing import HostArray
 
 Ending = Literal["finished", "abandoned", "refused"]
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     line: str  # what happened and who can mend it, in one line that holds nothing of a record
     # `(*shape)`; of an abandoned run those so far, if the proposal releases them; else None
     model: Any = None
-    certificate: Any = None  # `taciturn.privacy.Certificate`; None without a model
+    certificate: Any = None  # `taciturn.kernel.privacy.Certificate`; None without a model
     centre: Any = None  # as of `Released`, and so are the totals
     totals: Any = None
 

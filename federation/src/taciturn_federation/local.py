@@ -25,19 +25,15 @@ from jaxtyping import Float
 
 from taciturn.algorithms import METHODS, Method, Turn
 from taciturn.budget import Charge
-from taciturn.engine import Live, Plan, Private, Record, charge_of, charge_of_legs, shapes_of
-from taciturn.engine.agents import at
+from taciturn.engine import Plan, charge_of, charge_of_legs, shapes_of
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import agent_round
 from taciturn.engine.running import (
     check_bounds,
     check_certificate,
     check_machine,
-    check_shards,
     check_targets,
-    opened,
 )
-from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.evaluation import (
     PrivateScore,
@@ -48,8 +44,12 @@ from taciturn.evaluation import (
     with_evaluation,
 )
 from taciturn.features import CONSTANT
-from taciturn.noise import Stream
-from taciturn.privacy import (
+from taciturn.kernel.door import Live, Private, Record
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.opening import check_shards, opened
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import (
     LEAST_NUMBERS,
     Certificate,
     Drawn,
@@ -61,7 +61,7 @@ from taciturn.privacy import (
     drawn_noise,
     noise_test,
 )
-from taciturn.problems import Draw, Shard, Shards, hold_out
+from taciturn.kernel.records import Draw, Shard, Shards, hold_out
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
@@ -92,8 +92,8 @@ class Answering:
     the plan; its record is compared with the plan before anything is returned. Without a seed noise
     and batches come from a fresh key of the operating system, which is written nowhere: a new
     object draws independently of every earlier one. Every round is answered once. The noise is
-    tested (`taciturn.privacy.drawn`) whenever twice as much of it was drawn as at the last look,
-    and in the last round, before its message is returned; after a restart, from there on.
+    tested (`taciturn.kernel.privacy.drawn`) whenever twice as much of it was drawn as at the last
+    look, and in the last round, before its message is returned; after a restart, from there on.
     """
 
     def __init__(self, plan: Plan, agent: int, private: Private, *, seed: int | None) -> None:
@@ -101,8 +101,8 @@ class Answering:
         self.plan, self.agent = plan, agent
         slot = 0 if program.scales.shape[-1] == 1 else agent
         stream = Stream.fresh() if seed is None else Stream.seeded(seed)
-        self._supply = Supply(program, stream, private.rows, slot=slot)
-        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., 0], self._supply.turns)
+        self._supply = Supply(program.agenda, stream, private.rows, slot=slot)
+        self._turns: Turn = jax.tree.map(lambda leaf: leaf[..., 0], self._supply.agenda.turns)
         self._holder = np.asarray(self._turns.agent[:, 0])
         self._block: tuple[int, int, Any] = (0, 0, None)
         self._door = Live(program.oracles, program.mechanism, private)
@@ -296,7 +296,7 @@ class LastQuestion:
     **Guarantee.** A site asks its own held-out records about the model that follows from what it
     received itself; its answer is that of `Answering` under the plan that it derived. Which records
     these are the site's own secret draw decides, so no record is in both legs
-    (`taciturn.privacy.compose`), and what the coordinator says cannot change that.
+    (`taciturn.kernel.privacy.compose`), and what the coordinator says cannot change that.
     Where its noise counts on that of others (`summed`), answers are whole numbers of steps that
     leave under masks, and the sum over all who answer is the only thing that anybody can read.
     """
@@ -422,9 +422,9 @@ class Local:
         """Return the records as those of one agent, in the order of the file.
 
         The cells of the file are looked at here, and nowhere before. `draw` holds records out
-        (`taciturn.problems.hold_out`) and chooses the rows of a person: it is the same at every
-        start of a run, or the site would train on records held out, and on more rows of a person
-        than count. In a reproduction the public split seed takes its place.
+        (`taciturn.kernel.records.hold_out`) and chooses the rows of a person: it is the same at
+        every start of a run, or the site would train on records held out, and on more rows of a
+        person than count. In a reproduction the public split seed takes its place.
 
         Raises `InputError` if a cell is not what the bounds declare: a fact about the records.
         """
@@ -582,7 +582,7 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** Whoever knows keys and noise of k participants sees the sum of the words of the
     others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant counts on
-    the noise of all A - k in it (`taciturn.privacy.alone_among` where these are one).
+    the noise of all A - k in it (`taciturn.kernel.privacy.alone_among` where these are one).
     """
     if colluders >= agents - 1:
         return alone_among(agents, colluders)

@@ -17,9 +17,9 @@ from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
 from taciturn.evaluation import PrivateScore
 from taciturn.features import AroundCentre
+from taciturn.kernel.privacy import Certificate
+from taciturn.kernel.records import Draw
 from taciturn.models import Model, model_text
-from taciturn.privacy import Certificate
-from taciturn.problems import Draw
 from taciturn.report import (
     CERTIFIED,
     NOT_PROTECTED,

@@ -16,7 +16,7 @@ from taciturn.budget import Account, Reservation, salted
 from taciturn.engine import check_chargeable
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError, SolverError, told_anew
-from taciturn.problems import DRAW_KEY_BYTES, Draw
+from taciturn.kernel.records import DRAW_KEY_BYTES, Draw
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation import interface

@@ -12,11 +12,12 @@ from typing_extensions import override
 
 from taciturn.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, Turn, Walkman
 from taciturn.audit import Pairwise, pairwise_mu
-from taciturn.engine import Chance, Door, Plan, Program, cast, compute
+from taciturn.engine import Plan, Program, cast, compute
 from taciturn.errors import InputError
+from taciturn.kernel.door import Chance, Door
+from taciturn.kernel.privacy import Gaussian, TargetChange
+from taciturn.kernel.questions import Point, TargetGradient
 from taciturn.network import Mixing, Network, Walk
-from taciturn.oracles import Point, TargetGradient
-from taciturn.privacy import Gaussian, TargetChange
 from taciturn.problems import L2, NoRegulariser, Problem, WholeSpace
 from taciturn.typing import Array, HostArray
 
@@ -64,9 +65,9 @@ def pairwise_mu_affine(
     Raises
     ------
     InputError
-        If the plan has no network, its question is not `taciturn.oracles.TargetGradient` under
-        `TargetChange` of one record with Gaussian noise, its algorithm or regulariser is not known
-        to be affine, or its answers hold more than 4,000 numbers.
+        If the plan has no network, its question is not `taciturn.kernel.questions.TargetGradient`
+        under `TargetChange` of one record with Gaussian noise, its algorithm or regulariser is not
+        known to be affine, or its answers hold more than 4,000 numbers.
 
     Notes
     -----

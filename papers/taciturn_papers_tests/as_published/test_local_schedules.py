@@ -7,11 +7,19 @@ import numpy as np
 import pytest
 
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import Private, Replay, compute, plan, reproduction, simulate
+from taciturn.engine import compute, plan, reproduction, simulate
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, ProjectedStep
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
-from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, pack, public_facts
+from taciturn.kernel.door import Private, Replay
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient, ProjectedStep
+from taciturn.kernel.records import pack
+from taciturn.problems import (
+    Box,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    public_facts,
+)
 from taciturn_papers.as_published import PublishedSettings
 
 

@@ -9,9 +9,17 @@ import pytest
 from taciturn.algorithms import LinearisedADMM
 from taciturn.engine import behind_the_door, plan, sweep
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
-from taciturn.problems import Box, NoRegulariser, Problem, Squared, minimise, pack, public_facts
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import pack
+from taciturn.problems import (
+    Box,
+    NoRegulariser,
+    Problem,
+    Squared,
+    minimise,
+    public_facts,
+)
 from taciturn_papers.as_published import (
     PublishedSettings,
     RateFacts,

@@ -10,7 +10,7 @@ import pytest
 from taciturn.cli import main
 from taciturn.datasets import load
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Point
+from taciturn.kernel.questions import Gradient, Point
 from taciturn.problems import MultinomialLogistic
 from taciturn_papers.attacks import (
     Seen,

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Point
-from taciturn.problems import Box, Squared, pack
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import pack
+from taciturn.problems import Box, Squared
 from taciturn_papers.claims import REGISTER, Verdict, claim_named
 from taciturn_papers.claims import huang2019_thm2 as thm2
 from taciturn_papers.claims import liu2022_thm1 as liu1

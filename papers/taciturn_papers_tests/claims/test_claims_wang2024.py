@@ -10,10 +10,11 @@ from scipy.optimize import brentq
 
 from taciturn.algorithms import RECAL
 from taciturn.engine import plan, run
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms, epsilon_of
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import pack
 from taciturn.network import cyclic_walk, metropolis, ring
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms, epsilon_of
-from taciturn.problems import NoRegulariser, Problem, Squared, WholeSpace, pack, public_facts
+from taciturn.problems import NoRegulariser, Problem, Squared, WholeSpace, public_facts
 from taciturn_papers.as_published import (
     NoisedStep,
     claimed_epsilon,

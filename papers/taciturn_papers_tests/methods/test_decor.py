@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import mu_of
+from taciturn.kernel.questions import Gradient, Point
 from taciturn.network import complete, metropolis, path, ring
-from taciturn.oracles import Gradient, Point
-from taciturn.privacy import mu_of
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise
 from taciturn_papers.methods import CorrelatedNoise, calibrated, decor
 from taciturn_papers_tests.made_up import make_shards

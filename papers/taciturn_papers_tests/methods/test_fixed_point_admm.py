@@ -8,9 +8,9 @@ import pytest
 
 from taciturn.engine import plan, run
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms
+from taciturn.kernel.questions import ProximalStep
 from taciturn.network import ring, spanning_tree
-from taciturn.oracles import ProximalStep
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms
 from taciturn.problems import (
     L2,
     ElasticNet,

@@ -9,9 +9,9 @@ import scipy.optimize
 
 from taciturn.engine import plan, run
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import PerturbedStep, ProximalStep
 from taciturn.network import complete, grid, metropolis, ring
-from taciturn.oracles import PerturbedStep, ProximalStep
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
     L1,
     L2,

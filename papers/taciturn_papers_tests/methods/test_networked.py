@@ -7,9 +7,9 @@ import pytest
 
 from taciturn.engine import plan, run
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient
 from taciturn.network import grid, metropolis, ring, uniform_walk
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.problems import (
     L2,
     ElasticNet,

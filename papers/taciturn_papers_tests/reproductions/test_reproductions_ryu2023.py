@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from taciturn.cli import main
 from taciturn.errors import DataError
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.privacy import epsilon_of
 from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.claims.huang2019_thm2 import exact_epsilon
 from taciturn_papers.reproductions import ryu2023

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taciturn.kernel.records import pack
 from taciturn.network import complete, ring, uniform_walk
-from taciturn.problems import ElasticNet, Logistic, Problem, WholeSpace, minimise, pack
+from taciturn.problems import ElasticNet, Logistic, Problem, WholeSpace, minimise
 from taciturn_papers.as_published import claimed_epsilon
 from taciturn_papers.reproductions import Measured, Reproduction, page
 from taciturn_papers.reproductions.wang2024 import notes, settings_of

@@ -13,9 +13,9 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
-from taciturn.oracles import AtStep, Point
+from taciturn.kernel.questions import AtStep, Point
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Loss, Squared
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray
 from taciturn_power.conic import AgentSets
 
@@ -244,7 +244,7 @@ def lifts(features: Float[HostArray, "A M D"]) -> Float[HostArray, "A M D"]:
 
 
 class TargetsOnce(StarAlgorithm):
-    """One noised answer per agent to `taciturn.oracles.Targets`, gathered into one vector.
+    """One noised answer per agent to `taciturn.kernel.questions.Targets`, gathered into one vector.
 
     The message of an agent is its answer, in the places that it holds; the public value is the
     vector of all answers. Agents keep nothing else.
@@ -309,7 +309,7 @@ class TargetsOnce(StarAlgorithm):
 
 
 class TargetsByStep(TargetsOnce):
-    """`TargetsOnce` for every step (`taciturn.oracles.Targets` with steps), gathered in rows.
+    """`TargetsOnce` for every step (`Targets` with steps), gathered in rows.
 
     **Guarantee.** T rounds, one for each step, T questions, which compose; no answer depends on an
     earlier one. What is computed from the rows is post-processing.

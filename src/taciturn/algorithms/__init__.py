@@ -8,7 +8,6 @@ from taciturn.algorithms.algorithm import (
     Noise,
     RelayAlgorithm,
     StarAlgorithm,
-    Turn,
     averaging,
     batch_variance,
     radius_of,
@@ -57,6 +56,7 @@ from taciturn.algorithms.splitting import (
     SplittingADMM,
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
+from taciturn.kernel.door import Turn
 
 __all__ = [
     "ADMM", "DPADMM", "EXTRA", "METHODS", "MOST_NOISE", "NIDS", "RECAL", "SADMM", "SHARE",

@@ -10,11 +10,12 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm
 from taciturn.errors import InputError
-from taciturn.oracles import Centre, Point
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Centre, Point
+from taciturn.kernel.spec import Spec
 from taciturn.problems import NoRegulariser, Problem, WholeSpace
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model
 
 Placement = Literal["agents", "server"]
@@ -109,10 +110,11 @@ class ADMM(ConsensusADMM):
 
     The oracle decides the method:
 
-    - `taciturn.oracles.ProximalStep` without noise: ADMM, Algorithm 1;
+    - `taciturn.kernel.questions.ProximalStep` without noise: ADMM, Algorithm 1;
     - `ProximalStep` with noise on its answer: ADMM with primal variable perturbation (PVP),
       Algorithm 2, whose duals follow the noised iterates (step 9);
-    - `taciturn.oracles.PerturbedStep`, noise inside the objective: dual variable perturbation
+    - `taciturn.kernel.questions.PerturbedStep`, noise inside the objective: dual variable
+    perturbation
       (DVP), Zhang and Zhu 2017.
 
     The oracle must have the same rho, which a plan checks, and the regulariser if and only if

@@ -26,10 +26,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from typing_extensions import override
 
-from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm
 from taciturn.algorithms.methods import Composition
 from taciturn.errors import InputError
-from taciturn.oracles import (
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import (
     Around,
     CentredGradient,
     Gradient,
@@ -38,9 +39,9 @@ from taciturn.oracles import (
     around,
     usable_centre,
 )
-from taciturn.oracles.centred import is_plain
+from taciturn.kernel.questions.centred import is_plain
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Loss
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, PyTree
 
 # of mu^2, for the centre

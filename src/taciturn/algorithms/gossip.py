@@ -13,16 +13,16 @@ from typing_extensions import override
 from taciturn.algorithms.algorithm import (
     GossipAlgorithm,
     Noise,
-    Turn,
     averaging,
     check_step,
     smoothness_of,
     step_within,
 )
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point
+from taciturn.kernel.spec import Spec
 from taciturn.network import Mixing
-from taciturn.oracles import Point
 from taciturn.problems import Problem
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model, PyTree
 
 

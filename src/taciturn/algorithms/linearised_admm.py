@@ -13,10 +13,11 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import Noise, StarAlgorithm, Turn, smoothness_of, tail_average
-from taciturn.oracles import Point, Step
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm, smoothness_of, tail_average
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point, Step
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Problem
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model
 
 
@@ -117,9 +118,11 @@ class LinearisedADMM(StarAlgorithm):
     <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
     The three arms differ in where the noise is:
 
-    - `objective` (ObjG, ObjL): g is asked of `taciturn.oracles.Gradient`, noised, then the step is
+    - `objective` (ObjG, ObjL): g is asked of `taciturn.kernel.questions.Gradient`, noised, then the
+    step is
       made. Every solution is feasible.
-    - `output` (OutG, OutL): the step is asked of `taciturn.oracles.ProjectedStep`, its solution
+    - `output` (OutG, OutL): the step is asked of `taciturn.kernel.questions.ProjectedStep`, its
+    solution
       carries the noise (3.4) and may be infeasible.
     - `projected-output`: the same, and the noised solution is projected.
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taciturn import checks, oracles
+from taciturn import checks
 from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, Noise
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
@@ -33,10 +33,11 @@ from taciturn.algorithms.splitting import (
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 from taciturn.errors import InputError
-from taciturn.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
-from taciturn.privacy.accounting import LEAST_RATE
+from taciturn.kernel import questions
+from taciturn.kernel.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
+from taciturn.kernel.privacy.accounting import LEAST_RATE
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Identity, Problem, structured_from
-from taciturn.spec import Spec
 
 Value = float | int | str
 LEAST, MOST = 1e-30, 1e30
@@ -194,7 +195,7 @@ class Composition(NamedTuple):
     """An algorithm with its questions, in the order of their numbers."""
 
     algorithm: Algorithm
-    oracles: tuple[oracles.Oracle, ...]
+    oracles: tuple[questions.Oracle, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,13 +247,13 @@ class Method:
 
 def _on_gradients(algorithm: Callable[[Problem], Algorithm], setting: Setting) -> Composition:
     """Return a method that asks for the gradient of all records."""
-    question = oracles.Gradient(setting.problem.loss, setting.clip)
+    question = questions.Gradient(setting.problem.loss, setting.clip)
     return Composition(algorithm(setting.problem), (question,))
 
 
 def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
     """Return a method that asks for the gradient on batches."""
-    question = oracles.MinibatchGradient(
+    question = questions.MinibatchGradient(
         setting.problem.loss,
         setting.clip,
         setting.number("sampling_rate"),
@@ -270,9 +271,9 @@ def _dp_admm(setting: Setting) -> Composition:
 def _exact_step(setting: Setting, *, inside: bool) -> Composition:
     """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
     rho, agents = setting.number("rho"), at_agents(setting.problem, "server")
-    step = oracles.ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
+    step = questions.ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
     algorithm = ADMM(setting.problem, rho, regulariser_at="server")
-    return Composition(algorithm, (oracles.PerturbedStep(step) if inside else step,))
+    return Composition(algorithm, (questions.PerturbedStep(step) if inside else step,))
 
 
 def _sadmm(setting: Setting) -> Composition:
@@ -355,7 +356,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "one-question": Method(
             build=lambda setting: Composition(
                 OneQuestion(setting.problem),
-                (oracles.Statistics(min(setting.clip, TARGET_BOUND)),),
+                (questions.Statistics(min(setting.clip, TARGET_BOUND)),),
             ),
             summary="X'X and X'y, asked once (squared loss)",
             rounds=1,

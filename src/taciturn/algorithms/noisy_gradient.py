@@ -9,10 +9,11 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn, smoothness_of, tail_average
-from taciturn.oracles import Point
+from taciturn.algorithms.algorithm import AnswerMessages, Noise, smoothness_of, tail_average
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Problem
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model
 
 
@@ -47,9 +48,9 @@ class NoisyGradient(AnswerMessages):
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
     the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
-    (`taciturn.oracles.MinibatchGradient`) the method is distributed DP-SGD; their own variance is
-    not public and does not enter H, but without noise it forbids acceleration: eta = 1/L, beta = 0,
-    tail averaging.
+    (`taciturn.kernel.questions.MinibatchGradient`) the method is distributed DP-SGD; their own
+    variance is not public and does not enter H, but without noise it forbids acceleration: eta =
+    1/L, beta = 0, tail averaging.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The question
     depends on public state alone and the message is the answer itself, so under summation the

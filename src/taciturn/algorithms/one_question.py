@@ -10,11 +10,12 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn
+from taciturn.algorithms.algorithm import AnswerMessages, Noise
 from taciturn.errors import InputError
-from taciturn.oracles import Point, statistics_size, unpacked
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point, statistics_size, unpacked
+from taciturn.kernel.spec import Spec
 from taciturn.problems import L2, NoRegulariser, Problem, Squared, WholeSpace
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Model, Vector
 
 
@@ -27,7 +28,7 @@ class _AskedOnce(AnswerMessages):
 
 
 class OneQuestion(_AskedOnce):
-    """Linear regression from one noised answer per agent (oracle `taciturn.oracles.Statistics`).
+    """Linear regression from one noised answer per agent, to the question `Statistics`.
 
     With the mean (S, b) of the agents' noised statistics, S symmetric by unpacking, and its
     eigenvalues l_k, the aggregator solves a public problem:

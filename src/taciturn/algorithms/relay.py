@@ -14,16 +14,16 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import (
     Noise,
     RelayAlgorithm,
-    Turn,
     averaging,
     check_step,
     smoothness_of,
     step_within,
 )
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point
+from taciturn.kernel.spec import Spec
 from taciturn.network import Walk
-from taciturn.oracles import Point
 from taciturn.problems import Problem
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model, PyTree
 
 # not typing.Self: a checker at run time sees a function, and not the class around it

@@ -15,7 +15,6 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import (
     AnswerMessages,
     Noise,
-    Turn,
     batch_variance,
     radius_of,
     running_mean,
@@ -23,9 +22,10 @@ from taciturn.algorithms.algorithm import (
     tail_average,
 )
 from taciturn.errors import InputError
-from taciturn.oracles import Point
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Point
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Structured, laplacian_smooth, smoothed_share
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Vector
 
 StepRule = Literal["public", "published"]
@@ -195,8 +195,9 @@ class _Public(NamedTuple):
 class SADMM(SplittingADMM):
     """One noised gradient a round, at x; then the step of `SplittingADMM`.
 
-    The oracle decides the method: `taciturn.oracles.MinibatchGradient` with noise is DP-SADMM,
-    without noise STOC-ADMM; `taciturn.oracles.Gradient` is ADMM, linearised, on all records.
+    The oracle decides the method: `taciturn.kernel.questions.MinibatchGradient` with noise is
+    DP-SADMM, without noise STOC-ADMM; `taciturn.kernel.questions.Gradient` is ADMM, linearised, on
+    all records.
 
     The released model is an average of x: "published", over all rounds, weighted by t if the
     problem is strongly convex; "public", over the last half. Without noise on all records it is the

@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import AnswerMessages, Noise, Turn, running_mean, tail_average
+from taciturn.algorithms.algorithm import AnswerMessages, Noise, running_mean, tail_average
 from taciturn.algorithms.splitting import (
     Accelerated,
     AcceleratedSplitting,
@@ -22,9 +22,10 @@ from taciturn.algorithms.splitting import (
     least_norm,
 )
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, MinibatchDifference, Pair
+from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Gradient, MinibatchDifference, Pair
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Loss
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Vector
 
 DIFFERENCE, SNAPSHOT = 0, 1

@@ -42,13 +42,14 @@ from taciturn.audit.subject import (
     plant,
     saturated,
 )
-from taciturn.engine import Supply, behind_the_door, compute
-from taciturn.engine.door import Live
+from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
+from taciturn.kernel.door import Supply
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Messages, Observer, epsilon_of
 from taciturn.network import Network
-from taciturn.noise import Stream
-from taciturn.privacy import Messages, Observer, epsilon_of
 
 # false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
@@ -281,7 +282,7 @@ def recorded(
     # a fault of the method is in its messages, which are not sent where whole steps are added
     summed = program.summed and subject.algorithm is program.algorithm
     program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
-    raw = Supply(program, Stream.seeded(seed), first.rows).block(0, program.rounds)
+    raw = Supply(program.agenda, Stream.seeded(seed), first.rows).block(0, program.rounds)
     _, trace = compute(program, subject.door, raw, keep=frozenset({"answers", "messages"}))
     plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
     seen = replay(plan, subject.oracles, trace, first, second, raw=raw)

@@ -38,12 +38,14 @@ from taciturn.audit.subject import (
     planned,
     saturated,
 )
-from taciturn.engine import Live, Plan, Supply, behind_the_door, compute, run
+from taciturn.engine import Plan, behind_the_door, compute, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.noise import Stream
-from taciturn.oracles import Oracle
-from taciturn.privacy import Relation, ReplaceOne, Unit, ZeroOut
-from taciturn.problems import Shards, minimise, pack
+from taciturn.kernel.door import Live, Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Relation, ReplaceOne, Unit, ZeroOut
+from taciturn.kernel.questions import Oracle
+from taciturn.kernel.records import Shards, pack
+from taciturn.problems import minimise
 from taciturn.typing import HostArray
 
 Outcome = Literal["holds", "violated", "not searched well enough", "does not apply"]
@@ -279,7 +281,7 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     records, features = setup.records, setup.features
     pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
     program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
-    raw = Supply(program, Stream.seeded(seed), sides[0].rows).block(0, program.rounds)
+    raw = Supply(program.agenda, Stream.seeded(seed), sides[0].rows).block(0, program.rounds)
     door = Live(program.oracles, program.mechanism, sides[0])
     _, trace = compute(program, door, raw, keep=frozenset({"answers", "messages"}))
     seen = replay(plan, program.oracles, trace, *sides, raw=raw)

@@ -19,15 +19,32 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import ADMM
 from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
-from taciturn.engine import Supply, behind_the_door, compute
-from taciturn.engine.door import Live, Private, Raw, Rival, RivalRecord
+from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
-from taciturn.noise import Stream
-from taciturn.oracles import Drawn, Gradient, PerturbedStep, PoissonBatches, ProximalStep, Words
-from taciturn.privacy import Adjacency, Mechanism, Messages, Observer, ReplaceOne, Terms, compose
-from taciturn.problems import Shards, Squared, pack, replace_record, zero_record
+from taciturn.kernel.door import Supply
+from taciturn.kernel.door.door import Live, Private, Raw, Rival, RivalRecord
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import (
+    Adjacency,
+    Mechanism,
+    Messages,
+    Observer,
+    ReplaceOne,
+    Terms,
+    compose,
+)
+from taciturn.kernel.questions import (
+    Drawn,
+    Gradient,
+    PerturbedStep,
+    PoissonBatches,
+    ProximalStep,
+    Words,
+)
+from taciturn.kernel.records import Shards, pack, replace_record, zero_record
+from taciturn.problems import Squared
 from taciturn.proposal import NONE, Request, propose
 from taciturn.typing import Array, HostArray
 
@@ -97,7 +114,7 @@ def ratios(  # noqa: PLR0913 - what is attacked, and how often
     door = live if isinstance(subject.door, BothAnswers) else subject.door
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
     rival = Rival(door, subject.oracles, first, second)
-    raw = Supply(program, Stream.seeded(seed), behind.rows).repeated(runs)
+    raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
     return np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer))
 
 
@@ -303,7 +320,7 @@ def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: 
         oracles = (Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
     private = behind_the_door(plan, shards)
-    raw = Supply(program, Stream.seeded(seed), private.rows).repeated(runs)
+    raw = Supply(program.agenda, Stream.seeded(seed), private.rows).repeated(runs)
 
     # records are an argument: a program that is kept may hold none
     def one(raw: Raw, private: Private) -> Float[Array, "T"]:

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.privacy import Messages, Relation, ReplaceOne, ZeroOut, epsilon_of
-from taciturn.problems import Shards, check_norms
+from taciturn.kernel.privacy import Messages, Relation, ReplaceOne, ZeroOut, epsilon_of
+from taciturn.kernel.records import Shards, check_norms
 from taciturn.typing import HostArray
 
 ANY_QUESTION = (

@@ -21,14 +21,14 @@ from typing_extensions import override
 
 from taciturn.audit.subject import Canary, Fault
 from taciturn.engine import behind_the_door, compute, simulate
-from taciturn.engine.door import Live, Private, Raw, Replay
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
-from taciturn.engine.supply import Supply
 from taciturn.errors import InputError
-from taciturn.noise import Stream
-from taciturn.oracles import Oracle
-from taciturn.privacy import Gaussian, Laplace, Mechanism
+from taciturn.kernel.door.door import Live, Private, Raw, Replay
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Gaussian, Laplace, Mechanism
+from taciturn.kernel.questions import Oracle
 from taciturn.typing import HostArray, PyTree
 
 
@@ -278,7 +278,7 @@ def randomness_report(
     fresh = _short_stream if fault == "short-key" else Stream.fresh
     program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
     kind = {"repeated-noise": _Repeated, "part-noise": _Part}.get(fault or "", _InBlocks)
-    supply = kind(program, fresh(), sides[0].rows)
+    supply = kind(program.agenda, fresh(), sides[0].rows)
     door = Live(program.oracles, program.mechanism, sides[0])
     _, trace = simulate(program, door, supply, keep=frozenset({"answers", "messages"}))
     exact = replay(plan, program.oracles, trace, *sides).exact
@@ -313,7 +313,7 @@ class _InBlocks(Supply):
 
     @override
     def length(self) -> int:
-        return min(BLOCK, len(self.turns.question))
+        return min(BLOCK, len(self.agenda.turns.question))
 
 
 class _Repeated(_InBlocks):

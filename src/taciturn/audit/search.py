@@ -13,9 +13,18 @@ import numpy as np
 
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.errors import InputError
-from taciturn.oracles import Oracle, Point
-from taciturn.privacy import Adjacency, BoundedChange, Norm, Relation, TargetChange, Unit, ZeroOut
-from taciturn.problems import NoRegulariser, Problem, Shard, Squared, WholeSpace, facts_from
+from taciturn.kernel.privacy import (
+    Adjacency,
+    BoundedChange,
+    Norm,
+    Relation,
+    TargetChange,
+    Unit,
+    ZeroOut,
+)
+from taciturn.kernel.questions import Oracle, Point
+from taciturn.kernel.records import Shard
+from taciturn.problems import NoRegulariser, Problem, Squared, WholeSpace, facts_from
 from taciturn.typing import Array, Key
 
 RECORDS, FEATURES = 6, 5

@@ -30,13 +30,21 @@ from taciturn.algorithms import (
 )
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.engine import Plan, plan
-from taciturn.engine.door import Chance, Door, Live, Raw, Record, exact_answers
 from taciturn.errors import InputError
+from taciturn.kernel.door.door import Chance, Door, Live, Raw, Record, exact_answers
+from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
+from taciturn.kernel.questions import (
+    Gradient,
+    Oracle,
+    ProjectedStep,
+    ProximalStep,
+    Recentred,
+    Statistics,
+)
+from taciturn.kernel.records import Origin, Shards, pack, replace_record
+from taciturn.kernel.spec import Spec
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
-from taciturn.oracles import Gradient, Oracle, ProjectedStep, ProximalStep, Recentred, Statistics
-from taciturn.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
 Maker = Callable[[problems.Problem], Algorithm | Composition]
@@ -194,14 +202,14 @@ class Canary:
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
     and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y
-    (`taciturn.oracles.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+    (`taciturn.kernel.questions.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
     """
 
     problem: problems.Problem
     oracle: Oracle
     spec: Spec
-    first: problems.Shards
-    second: problems.Shards
+    first: Shards
+    second: Shards
 
 
 def canary(
@@ -251,14 +259,12 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    packed = problems.pack(
-        rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip"
-    )
+    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
     # every place is full, so whose it is need not be drawn
-    first = replace(packed, origin=problems.Origin(rows_per_person=adjacency.rows_per_person))
+    first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
-        second = problems.replace_record(second, agent, place, other, FAR)
+        second = replace_record(second, agent, place, other, FAR)
     return Canary(problem, oracle, problems.public_facts(problem, first, clip=1.0), first, second)
 
 

@@ -23,7 +23,7 @@ from taciturn.budget.charge import AccountTerms, Charge, Purpose, Total
 from taciturn.budget.store import Entry, add
 from taciturn.budget.sums import Share, Sums, largest_cost, share_of
 from taciturn.errors import AccountError, InputError
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.privacy import epsilon_of
 
 FORMAT, VERSION = "taciturn.account", 2
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]

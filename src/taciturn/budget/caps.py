@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.privacy import mu_of
-from taciturn.privacy.drawn import PER_VALUE
-from taciturn.privacy.mechanisms import LEAST_SCALE, budget_left
-from taciturn.privacy.terms import MOST_EPSILON
+from taciturn.kernel.privacy import mu_of
+from taciturn.kernel.privacy.drawn import PER_VALUE
+from taciturn.kernel.privacy.mechanisms import LEAST_SCALE, budget_left
+from taciturn.kernel.privacy.terms import MOST_EPSILON
 
 # of epsilon and of delta, for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4
@@ -79,7 +79,7 @@ def caps_of(guarantee: Guarantee) -> Caps:
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
     noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
     refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs
-    (1 + e^E) times as much of D (`taciturn.privacy.drawn`). Of that, the share 1 - c goes to
+    (1 + e^E) times as much of D (`taciturn.kernel.privacy.drawn`). Of that, the share 1 - c goes to
     Gaussian answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter
     at (a, r) is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas
     add.

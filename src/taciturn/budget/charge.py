@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     BoundedChange,
     Event,
     Exact,
@@ -29,7 +29,7 @@ from taciturn.privacy import (
     ZeroOut,
     relation_named,
 )
-from taciturn.privacy.terms import Unit, observer_named
+from taciturn.kernel.privacy.terms import Unit, observer_named
 from taciturn.typing import HostArray
 
 Events: TypeAlias = tuple[tuple[Event, int], ...]
@@ -311,16 +311,16 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
     The largest over neighbouring data sets, in both directions, rounded up. Infinite for an answer
     without noise, and where it is too large for double precision. Raises `InputError` if the order
     is no whole number of at least 2, or no sound bound is known for the event under this relation:
-    as in `taciturn.privacy.account`, and for noise inside an objective.
+    as in `taciturn.kernel.privacy.account`, and for noise inside an objective.
 
     **Guarantee.** With s the multiplier, q the rate, D the Renyi divergence of order a:
 
     - Gaussian: a / (2 s^2).
     - Laplace: that of Lap(0, s) and Lap(1, s), which dominate a vector answer
-      (`taciturn.privacy.numerical`; pairs that dominate do so in every divergence), in closed form
-      (Mironov 2017, proposition 6).
+      (`taciturn.kernel.privacy.numerical`; pairs that dominate do so in every divergence), in
+      closed form (Mironov 2017, proposition 6).
     - Poisson batches of rate 1 are all records. Else
-      the pairs (p, r) of `taciturn.privacy.numerical` dominate, and D is
+      the pairs (p, r) of `taciturn.kernel.privacy.numerical` dominate, and D is
       log(integral of p^a r^(1 - a)) / (a - 1), in the larger direction. Gaussian: the trapezoidal
       rule at distances of s / 10 at most, over all but e^-700 of bells of width s, on an integrand
       that is analytic within pi s^2 of the real line: wrong by less than e^-39 for s >= 0.2, and

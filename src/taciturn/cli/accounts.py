@@ -19,7 +19,7 @@ from taciturn.engine import returned_on_error
 from taciturn.engine.processes import Processes
 from taciturn.engine.running import check_devices
 from taciturn.errors import AccountError, InputError
-from taciturn.problems import Devices, Draw
+from taciturn.kernel.records import Devices, Draw
 from taciturn.proposal import DataFacts, Proposal
 from taciturn.report.accounts import cost_text
 from taciturn.tables import Files, Report, table_of

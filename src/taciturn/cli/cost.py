@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from taciturn import checks, privacy
+from taciturn import checks
 from taciturn.cli.console import Json, emit, one_of
 from taciturn.errors import InputError
+from taciturn.kernel import privacy
 
 _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")

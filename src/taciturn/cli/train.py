@@ -23,7 +23,7 @@ from taciturn.datasets import FACTS
 from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
-from taciturn.problems import Devices, Draw
+from taciturn.kernel.records import Devices, Draw
 from taciturn.proposal import Proposal, check_seed
 from taciturn.report import check_out
 from taciturn.tables import read_files

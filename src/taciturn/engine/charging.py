@@ -14,8 +14,8 @@ from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, rela
 from taciturn.budget.charge import Events
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.privacy import Composition, GaussianAnswer, Messages, NoNoise, Sum, compose
-from taciturn.problems import Origin
+from taciturn.kernel.privacy import Composition, GaussianAnswer, Messages, NoNoise, Sum, compose
+from taciturn.kernel.records import Origin
 from taciturn.typing import HostArray
 
 # mu is rounded up to this many digits, so that agents alike are written once

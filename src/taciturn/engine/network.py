@@ -18,13 +18,13 @@ from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
 from taciturn.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, StarAlgorithm, Turn
-from taciturn.engine.agents import at
-from taciturn.engine.door import Record
 from taciturn.engine.protocol import Ask, agents_round
 from taciturn.engine.summed import mean_of
 from taciturn.errors import InputError
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.door import Record
+from taciturn.kernel.privacy import NO_QUESTION, Observer, Sum
 from taciturn.network import Mixing, Tree, Walk
-from taciturn.privacy import NO_QUESTION, Observer, Sum
 from taciturn.typing import Array, HostArray, PyTree
 
 _FEW = 8  # neighbours: each is a separate gather in the compiled program

@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from taciturn import checks, privacy
+from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.engine.credit import check_traces, credits_summation, leg_of
 from taciturn.engine.program import (
@@ -34,12 +34,13 @@ from taciturn.engine.program import (
     scales_for,
 )
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel import privacy
+from taciturn.kernel.privacy import Terms, multiplier_for_all
+from taciturn.kernel.privacy.ledger import folded
+from taciturn.kernel.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
+from taciturn.kernel.questions import Oracle, check_of_library
+from taciturn.kernel.spec import Spec
 from taciturn.network import Network
-from taciturn.oracles import Oracle, check_of_library
-from taciturn.privacy import Terms, multiplier_for_all
-from taciturn.privacy.ledger import folded
-from taciturn.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Precision
 
 # how much of a budget may be left, relative, where the total is computed numerically
@@ -275,7 +276,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     curve of that mu passes through the budget, with n that of the agent that answers most (on a
     relay: the privacy leakage frequency; the others spend less).
     Answers and noise stand on a lattice, and the noise is discrete: both make z larger by less than
-    a millionth in most plans, and are in the ledger (`taciturn.privacy.mechanisms`).
+    a millionth in most plans, and are in the ledger (`taciturn.kernel.privacy.mechanisms`).
     A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
     ledger and calibration alike; z is then computed numerically.
 

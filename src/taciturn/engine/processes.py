@@ -28,7 +28,7 @@ from jax.experimental.multihost_utils import process_allgather
 
 from taciturn import __version__
 from taciturn.errors import InputError, ProcessLostError
-from taciturn.problems import Devices, Draw
+from taciturn.kernel.records import Devices, Draw
 
 _KEY = 32  # bytes
 # timeouts, seconds; in the end the others wait while the first writes its report, and by its

@@ -16,18 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn import privacy
 from taciturn.algorithms import Algorithm, Noise, Turn
-from taciturn.engine.agents import at
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
+from taciturn.kernel import privacy
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.supply import Agenda
+from taciturn.kernel.privacy.ledger import folded
+from taciturn.kernel.privacy.mechanisms import lattice_width, step_exponents
+from taciturn.kernel.questions import Oracle, PoissonBatches
+from taciturn.kernel.records.memory import own_array
+from taciturn.kernel.spec import Spec
 from taciturn.network import Mixing, Network, Tree, Walk
-from taciturn.oracles import Oracle, PoissonBatches
-from taciturn.privacy.ledger import folded
-from taciturn.privacy.mechanisms import lattice_width, step_exponents
-from taciturn.problems.memory import own_array
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
 MOST_EPSILON_OF_POISSON = 50.0
@@ -63,6 +64,11 @@ class Program(eqx.Module):
             return self.algorithm
         method: Any = self.algorithm  # on a star, which is where sums are
         return Summed(method, self.template, self.oracles[0].answer_shape(self.template.shape))
+
+    @property
+    def agenda(self) -> Agenda:
+        """All that is asked."""
+        return Agenda(_agent_turns(self), self.oracles, self.mechanism, self.template.shape)
 
     @property
     def rounds(self) -> int:
@@ -133,6 +139,10 @@ def agent_turns(program: Program) -> Turn:
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
         | {name: fill(v[:, None, :]) for name, v in per_agent.items()},
     )
+
+
+# one compiled program in place of one for each operation
+_agent_turns = jax.jit(agent_turns)
 
 
 def server_turns(program: Program) -> Turn:

@@ -8,15 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from taciturn.algorithms import Algorithm, Turn
-from taciturn.engine.agents import at, over_agents
-from taciturn.engine.door import Door, Record
-from taciturn.errors import PrivacyError
-from taciturn.privacy import Certificate, Ledger
-from taciturn.privacy.drawn import drawn_noise, noise_test
-from taciturn.typing import Array, HostArray, PyTree
+from taciturn.kernel.door.agents import at, over_agents
+from taciturn.kernel.door.door import Door, Record
+from taciturn.typing import Array, PyTree
 
 # a way to ask: queries and a turn, to answers and records; a door with the draws of a round
 Ask: TypeAlias = Callable[[PyTree, Turn], tuple[Any, PyTree]]
@@ -108,45 +104,3 @@ def kept_parts(
         messages=messages if "messages" in keep else None,
         publics=inboxes if "publics" in keep else None,
     )
-
-
-def observed_ledger(planned: Ledger, records: Record) -> Ledger:
-    """Return the ledger that the door's records amount to.
-
-    `planned`: supplies the sensitivities and the law, which are the oracles' and not the door's.
-    `records`: leaves `(T, E, A)`.
-    """
-    rate, batch = records.rate, records.batch
-    scale = _agents_first(records.scale)
-    exponent = _agents_first(records.exponent).astype(np.int64)
-    return Ledger(
-        _agents_first(records.kind),
-        planned.sensitivity,
-        scale,
-        planned.mechanism,
-        np.ones(()) if rate is None else _agents_first(rate),
-        planned.inside,
-        np.zeros(()) if batch is None else _agents_first(batch),
-        step=np.where((scale > 0) & (planned.inside is None), np.ldexp(1.0, exponent), 0.0),
-        values=planned.values,
-    )
-
-
-def tested(plan: Ledger, certificate: Certificate, trace: Trace) -> Trace:
-    """Return the trace of a run whose noise passes its test, without what was seen of the noise.
-
-    `plan`: the ledger of the run, as it was planned; the observed one is equal to it.
-    `certificate`: that of the plan, whose delta pays for the test. Raises `PrivacyError` if the
-    noise does not pass, or the door did not say what it drew.
-    """
-    records: Record = trace.records
-    test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)
-    if test is not None:
-        if records.drawn is None:
-            raise PrivacyError("the door did not say what noise it drew; nothing may be released")
-        test.check(drawn_noise(plan, _agents_first(records.drawn)))
-    return trace._replace(records=records._replace(drawn=None))
-
-
-def _agents_first(values: Any) -> HostArray:
-    return np.moveaxis(np.asarray(values), -1, 0)

@@ -11,30 +11,38 @@ from functools import partial
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from taciturn import problems
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import credits_summation
-from taciturn.engine.door import Live, Private, samples
 from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
-from taciturn.engine.protocol import KEPT, Trace, observed_ledger, tested
+from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
-from taciturn.engine.supply import Supply
 from taciturn.errors import InputError, PrivacyError
-from taciturn.noise import Stream
-from taciturn.oracles import Oracle, check_of_library
-from taciturn.oracles.claims import own_parts
-from taciturn.privacy import Certificate, Ledger, Mechanism, NoNoise, compose
-from taciturn.problems.memory import device_array, held_here, on_host, own_array, stays_in_cache
+from taciturn.kernel.door.door import Live, Private, samples
+from taciturn.kernel.door.observed import observed_ledger, tested
+from taciturn.kernel.door.opening import (
+    check_arithmetic,
+    check_exact_noise,
+    check_shards,
+    opened,
+)
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.privacy import Certificate, Ledger, NoNoise, compose
+from taciturn.kernel.questions import Oracle, check_of_library
+from taciturn.kernel.questions.claims import own_parts
+from taciturn.kernel.records import Devices, Origin, Shards, check_at_agents, digest_of_all, spread
+from taciturn.kernel.records.memory import (
+    on_host,
+)
 from taciturn.typing import HostArray
 
 
-def check_targets(plan: Plan, shards: problems.Shards) -> None:
+def check_targets(plan: Plan, shards: Shards) -> None:
     """Raise `InputError` if a record's target is not one that the loss of the method has.
 
     A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
@@ -52,44 +60,6 @@ def check_targets(plan: Plan, shards: problems.Shards) -> None:
     if loss is not None and not own_parts(loss):
         real = on_host(shards.stacked.mask) > 0
         loss.check_targets(on_host(shards.stacked.targets)[real])
-
-
-def check_arithmetic() -> None:
-    """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
-
-    Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
-    gives the same whole number (`taciturn.problems.grid`), on a machine that keeps IEEE 754. One
-    that multiplies in fewer digits does not, and no certificate holds on it. Looked at before
-    every run: JAX's settings can change between two.
-
-    **Guarantee.** The bound |partial sum| <= 2^p 2^q n <= 2^53 holds of every subset of the terms,
-    so of every partial sum in every tree of additions: of vector lanes, cores, devices or
-    processes. So answers do not depend on how a run is divided. Sums of messages over agents come
-    after the noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others
-    differ between orders in their last digits, which is post-processing.
-    """
-    draw = np.random.default_rng(0)
-
-    def whole(digits: int, *shape: int) -> HostArray:
-        return draw.integers(-(2**digits), 2**digits, shape)
-
-    given = (whole(18, 500, 97), whole(26, 500), whole(26, 500, 10), whole(26, 97))
-    computed = _products(*(own_array(part, np.float64) for part in given))
-    rows, one, several, point = given
-    truth = (one @ rows, rows.T @ several, rows @ point)
-    for ours, exact in zip(computed, truth, strict=True):
-        if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
-            raise PrivacyError(
-                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53: "
-                "no certificate holds for what it computes; run on a CPU in double precision"
-            )
-
-
-@jax.jit
-def _products(
-    rows: jax.Array, one: jax.Array, several: jax.Array, point: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    return jnp.matmul(one, rows), jnp.matmul(several.T, rows).T, rows @ point
 
 
 Runtime = Literal["simulate", "serial"]
@@ -110,7 +80,7 @@ class Run:
     plan: Plan
     seconds: float  # wall time of the run, compilation included
     charged: Charged | None = None  # where it was charged; None if nowhere
-    origin: problems.Origin | None = field(default=None, repr=False)
+    origin: Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: not the origin, which says whose each record is."""
@@ -162,14 +132,14 @@ def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
 
 def run(  # noqa: PLR0913 - what is run, how, and who pays
     plan: Plan,
-    shards: problems.Shards,
+    shards: Shards,
     *,
     runtime: Runtime,
     seed: int | None = None,
     keep: frozenset[str] = frozenset(),
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
-    devices: problems.Devices | None = None,
+    devices: Devices | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -181,7 +151,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     known for the noise (inside an objective), or the machine does not add whole numbers exactly; if
     a record breaks the norm that the shards promise, the program asks for more than was planned,
     the observed ledger differs from the planned one, or the noise that was drawn does not have its
-    law (`taciturn.privacy.drawn`). Nothing is returned then.
+    law (`taciturn.kernel.privacy.drawn`). Nothing is returned then.
 
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
@@ -196,8 +166,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
       `jax.distributed.initialize` connected; None for the usual one. Every process calls this
       function with the same plan and has the same result; one that fails must exit, since the
       others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
-      (`taciturn.problems.spread_local`). The first process alone is given an account: the others
-      wait until the charge is on its disk.
+      (`taciturn.kernel.records.spread_local`). The first process alone is given an account: the
+      others wait until the charge is on its disk.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
@@ -221,9 +191,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     with charging(account, plan, seed, shards.origin) as released, report_loss():
         # the first process comes here once its charge is on the disk
         if processes.count > 1:
-            processes.agree_on_records("records", [problems.digest_of_all(shards)])
+            processes.agree_on_records("records", [digest_of_all(shards)])
         if devices is not None:
-            shards = problems.spread(shards, devices)
+            shards = spread(shards, devices)
         check_shards(shards)
         check_targets(plan, shards)
         origin = shards.origin
@@ -241,7 +211,7 @@ def _answered(
     private: Private,
     seed: int | None,
     execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
-    origin: problems.Origin | None,
+    origin: Origin | None,
 ) -> Run:
     """Return the run of a plan on records, both of which were checked."""
     began = time.perf_counter()
@@ -251,7 +221,7 @@ def _answered(
     ledger = observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
-    trace = tested(plan.ledger, certificate, trace)
+    trace = trace._replace(records=tested(plan.ledger, certificate, trace.records))
     # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
     repeated = origin is not None and origin.reproducible
     certificate = certificate.stamped(
@@ -267,7 +237,7 @@ def check_machine(program: Program, seed: int | None) -> None:
     """
     quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
     if seed is None and not quiet:
-        check_exact_noise(program)
+        check_exact_noise(program.oracles)
         check_arithmetic()
 
 
@@ -277,7 +247,7 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     seed: int | None,
     *,
     runtime: Runtime,
-    devices: problems.Devices | None,
+    devices: Devices | None,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
@@ -285,13 +255,13 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     door = Live(program.oracles, program.mechanism, private)
     stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
-    supply = Supply(program, stream, private.rows, slot=slot)
+    supply = Supply(program.agenda, stream, private.rows, slot=slot)
     if runtime == "simulate":
         return simulate(program, door, supply, devices=devices, keep=keep, report=report)
     return serial(program, door, supply, keep=keep, report=report)
 
 
-def check_devices(program: Program, devices: problems.Devices, *, serial: bool) -> None:
+def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     """Raise `InputError` unless this program's agents can be divided among the devices."""
     if serial:
         raise InputError("the runtime serial is for one device; leave devices out, or it")
@@ -303,19 +273,7 @@ def check_devices(program: Program, devices: problems.Devices, *, serial: bool) 
     devices.local(program.agents)
 
 
-def check_exact_noise(program: Program) -> None:
-    """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
-    for oracle in program.oracles:
-        if not oracle.holds_on_machine():
-            raise PrivacyError(
-                f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
-                "rounding moves it is not known. Give a seed for a reproduction, use a method that "
-                "adds its noise to a gradient, keep a set without a closed form at the server, or "
-                "let a question of your own say itself that it is exact (exact_on_machine)"
-            )
-
-
-def behind_the_door(plan: Plan, shards: problems.Shards) -> Private:
+def behind_the_door(plan: Plan, shards: Shards) -> Private:
     """Return the data for the doors of `plan`; raise `InputError` for other shards than planned.
 
     With noise they are in double precision, cut to the digits at which sums over records are exact,
@@ -325,7 +283,7 @@ def behind_the_door(plan: Plan, shards: problems.Shards) -> Private:
     return opened(plan.program.oracles, plan.program.mechanism, shards)
 
 
-def check_facts(plan: Plan, shards: problems.Shards) -> None:
+def check_facts(plan: Plan, shards: Shards) -> None:
     """Raise `InputError` unless the public facts about the shards are those of the plan.
 
     `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
@@ -345,7 +303,7 @@ def check_facts(plan: Plan, shards: problems.Shards) -> None:
             f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
             "the persons of the plan, or plan again"
         )
-    problems.check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
+    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
     features = shards.stacked.features
     of_shards = {
         "records that are dealt at random": origin.dealt,
@@ -363,49 +321,6 @@ def check_facts(plan: Plan, shards: problems.Shards) -> None:
                 f"the shards have other {name} than the plan{values}; pack them as it says, or "
                 "plan again with their own facts (public_facts)"
             )
-
-
-def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: problems.Shards) -> Private:
-    """Return all agents' records as a door for these questions and this noise takes them.
-
-    **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
-    digits, and every question widens what it reads of them. Rows that stay in a processor's cache
-    are kept wide, which is quicker.
-    """
-    if isinstance(mechanism, NoNoise):
-        return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
-    rows = shards.stacked.mask.shape[-1]
-    slots = max(oracle.sampling.slots(rows) for oracle in oracles)
-    narrow = all(oracle.takes_narrow_rows() for oracle in oracles)
-    narrow &= not stays_in_cache(shards.stacked.features.size)
-    shard = problems.for_exact_sums(shards, slots=slots, narrow=narrow)
-    if not any(oracle.sums_records for oracle in oracles):
-        given = shards.stacked.features
-        wide = device_array(on_host(given).astype(np.float64), given)
-        shard = dataclasses.replace(shard, features=wide, grid=None)
-    return Private(shard, own_array(shards.counts, np.float64))
-
-
-def check_shards(shards: problems.Shards) -> None:
-    """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
-
-    Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
-    is one block of rows per public count, with no more records than that.
-    """
-    problems.check_norms(shards.stacked, shards.record_norm)
-    mask = on_host(shards.stacked.mask)
-    if not np.all((mask == 0) | (mask == 1)):
-        raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
-    if not np.all(np.isfinite(on_host(shards.stacked.targets))):
-        raise PrivacyError("a target is not finite, so an answer would tell of it; pack again")
-    blocks = len(shards.stacked.mask)
-    if blocks != len(shards.counts):
-        raise PrivacyError(
-            f"there are {blocks} blocks of records for {len(shards.counts)} counts; pack again"
-        )
-    held = np.array(shards.counts)[held_here(shards.stacked.mask)]
-    if mask.shape[1] != max(shards.counts) or np.any(np.count_nonzero(mask, axis=1) > held):
-        raise PrivacyError("an agent has more records than its public count; pack again")
 
 
 def check_bounds(plan: Plan) -> None:

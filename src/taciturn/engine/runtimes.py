@@ -20,14 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from taciturn.engine.agents import at
-from taciturn.engine.door import Door, Live, Private, Raw, apart, of_agent
 from taciturn.engine.network import NetworkKind, Turns
 from taciturn.engine.program import Program, agent_turns, server_turns, stack
 from taciturn.engine.protocol import Keep, Trace, agent_round, kept_parts
-from taciturn.engine.supply import Supply
-from taciturn.noise import Stream
-from taciturn.problems import Devices
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.door import Door, Live, Private, Raw, apart, of_agent
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.noise import Stream
+from taciturn.kernel.records import Devices
 from taciturn.typing import Array, PyTree
 
 Report: TypeAlias = Callable[[Any], None] | None
@@ -114,7 +114,7 @@ def simulate(
     step, begin, end = _divided(program.network.__class__, devices, keep)
     if devices is None:  # one program, which is kept, in place of one for each operation
         step = partial(_rounds, keep=keep, report=report)
-        turns = Turns(supply.turns, _server_turns(program))
+        turns = Turns(supply.agenda.turns, _server_turns(program))
     else:
         turns = Turns(agent_turns(program), server_turns(program))
     total, length = program.rounds, supply.length()
@@ -204,7 +204,7 @@ def serial(
 def reproduction(program: Program, private: Private, seed: int) -> tuple[Live, Supply]:
     """Return the door and the draws of a run that can be repeated, as a runtime takes them."""
     door = Live(program.oracles, program.mechanism, private)
-    return door, Supply(program, Stream.seeded(seed), private.rows)
+    return door, Supply(program.agenda, Stream.seeded(seed), private.rows)
 
 
 def _stack(trees: list[PyTree], *, axis: int) -> PyTree:

@@ -26,8 +26,8 @@ from taciturn.estimators.records import Division, Encoding, Targets
 from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap, feature_map_named, usage
-from taciturn.privacy import delta_warning
-from taciturn.problems import Persons
+from taciturn.kernel.privacy import delta_warning
+from taciturn.kernel.records import Persons
 from taciturn.proposal import Named, Proposal, Request, Structure
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
@@ -173,8 +173,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     loss_
         The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
     certificate_, plan_
-        The `taciturn.privacy.Certificate` of this fit, with its conditions and `evaluate`; and its
-        `taciturn.engine.Plan`, without `evaluate`.
+        The `taciturn.kernel.privacy.Certificate` of this fit, with its conditions and `evaluate`;
+        and its `taciturn.engine.Plan`, without `evaluate`.
     private_score_, charged_
         The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, and the
         `taciturn.engine.Charged` of this fit, with the account before and after; or None.

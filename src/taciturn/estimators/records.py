@@ -13,14 +13,27 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from taciturn import checks, evaluation, problems
+from taciturn import checks, evaluation
 from taciturn.budget import Account, Reservation
 from taciturn.engine import Plan, Run, check_chargeable, reserve, returned_on_error
 from taciturn.errors import AccountError, InputError, reason
 from taciturn.estimators.ranges import Ranges
 from taciturn.features import FeatureMap
-from taciturn.privacy import Certificate
-from taciturn.problems import Draw, Persons, Shards
+from taciturn.kernel.privacy import Certificate
+from taciturn.kernel.records import (
+    Draw,
+    Parts,
+    Persons,
+    Shards,
+    check_at_agents,
+    check_held_out,
+    hold_out,
+    numbered,
+    origin_of,
+    pack,
+    partition_by,
+    random_partition,
+)
 from taciturn.proposal import DataFacts, Named, Proposal
 from taciturn.tables import INTERCEPT, Form
 from taciturn.tables.cells import canonical
@@ -56,7 +69,7 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Pers
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
     same = {label: canonical(label, Form()) for label in set(text)}
-    return Persons(problems.numbered(map(same.__getitem__, text)), most, draw)
+    return Persons(numbered(map(same.__getitem__, text)), most, draw)
 
 
 def owned_rows(
@@ -78,7 +91,7 @@ def owned_rows(
     if np.ndim(agents) == 0:
         if persons is not None:
             return persons.deal(checks.at_least("agents", agents, 1), draw)
-        return problems.random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
+        return random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
     labels = np.asarray(agents)
     if labels.shape != (rows,):
         raise InputError(
@@ -87,7 +100,7 @@ def owned_rows(
         )
     if pd.isna(labels).any():
         raise InputError("a row has no owner in agents; give every row a label")
-    return problems.partition_by(labels.astype(str))
+    return partition_by(labels.astype(str))
 
 
 def divided(
@@ -97,9 +110,9 @@ def divided(
     if share is None:
         return parts, ()
     share = checks.positive("evaluate", share)
-    kept, held = problems.hold_out(parts, share, draw=draw, persons=persons)
+    kept, held = hold_out(parts, share, draw=draw, persons=persons)
     held_out = [part for part in held if len(part)]
-    return kept, problems.Parts(held_out, problems.origin_of(held))
+    return kept, Parts(held_out, origin_of(held))
 
 
 class Targets(NamedTuple):
@@ -213,18 +226,18 @@ class Division(NamedTuple):
         people = persons_of(persons, rows, estimator.rows_per_person, draw)
         everyone = owned_rows(agents, rows, people, draw=draw)
         if people is not None:
-            problems.check_at_agents(people.most_agents(everyone), estimator.agents_per_person)
+            check_at_agents(people.most_agents(everyone), estimator.agents_per_person)
         parts, held = divided(everyone, estimator.evaluate, people, draw=draw)
-        problems.check_held_out(parts, held, people)
+        check_held_out(parts, held, people)
         counts = [len(part) if people is None else people.places_of(part) for part in everyone]
-        return cls(parts, held, counts, problems.origin_of(everyone).dealt, people)
+        return cls(parts, held, counts, origin_of(everyone).dealt, people)
 
     def pack(
         self, encoding: Encoding, rows: Float[HostArray, "N k"], values: Num[HostArray, "N"]
     ) -> tuple[Shards, Shards | None]:
         """Return the records that are trained on, and those held out, if any."""
         packed = partial(
-            problems.pack,
+            pack,
             encoding.rows(rows),
             values,
             record_norm=encoding.record_norm,

@@ -6,7 +6,7 @@ With c and n = max(|x - c|, R / 64), R the bound on rows x,
 
 The centre follows from a noised answer (`taciturn.algorithms.Centred`), so it is public after the
 run, and stands in the model file. During the run the same rows are used behind the door
-(`taciturn.oracles.CentredGradient`), where they are never formed.
+(`taciturn.kernel.questions.CentredGradient`), where they are never formed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from typing_extensions import override
 
 from taciturn.errors import InputError
 from taciturn.features.feature_map import FeatureMap, Inputs
+from taciturn.kernel.questions import NEAREST
 from taciturn.typing import HostArray
 
 # kappa: of the rows, small enough to cost little noise; an intercept
 CONSTANT = 0.3
-# records nearer to the centre than this share of the record norm are pulled towards it
-NEAREST = 2.0**-6
 # that are moved at a time, so that the work takes little memory beside the rows
 _ROWS = 2**12
 

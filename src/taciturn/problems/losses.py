@@ -1,130 +1,33 @@
-"""Losses of one record as functions of its margin z = w'x.
-
-The gradient of one record's loss in the model is outer(x, coefficient), so everything that
-privacy needs to know of a loss is a bound on its coefficient.
-"""
+"""Losses of classes, weighted and clipped; `Loss` itself is the kernel's, which cuts them."""
 
 from __future__ import annotations
 
-import abc
 import math
-from typing import Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import Literal, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.typing import Array, HostArray, Scalar
+from taciturn.kernel.questions.loss import (
+    Loss,
+    Margins,
+    PerRecord,
+    Targets,
+)
+from taciturn.typing import Array, HostArray
 
-Margins: TypeAlias = Float[Array, "*K"]
 Scores = TypeVar("Scores", Array, HostArray)
-PerRecord: TypeAlias = Float[Array, "*B"]
-Targets: TypeAlias = Shaped[Array, "*#B"]
 
 
 def is_second(scores: Scores) -> Scores:
     """Return where the second of two classes is predicted: at scores z >= 0."""
     return scores >= 0
-
-
-class Loss(eqx.Module):
-    """A convex function l(z, y) of the margins z of one record and its target y.
-
-    Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
-    number of records, or has further axes, one for every model. Targets broadcast against B.
-    Every method keeps the floating type of the margins and stays finite at extreme ones.
-    A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
-    those bounds while they are traced. A constant can be a plain attribute of the class.
-    """
-
-    @property
-    def outputs(self) -> int | None:
-        """Number of margins of a record, K; None, as here, for a single, scalar one."""
-        return None
-
-    @property
-    def log_odds(self) -> bool:
-        """Whether the margins that minimise its mean are log-odds of the classes; here False."""
-        return False
-
-    @property
-    @abc.abstractmethod
-    def lipschitz(self) -> float:
-        """Supremum over margins and targets of |coefficient|_2."""
-
-    @property
-    @abc.abstractmethod
-    def smoothness(self) -> float:
-        """Supremum of the operator norm of the Hessian in the margins."""
-
-    @property
-    def start_coefficient(self) -> float | None:
-        """|coefficient|_2 at margins 0; None, as here, where it depends on the target."""
-        return None
-
-    @abc.abstractmethod
-    def value(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return l(z, y) of every record."""
-
-    @abc.abstractmethod
-    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
-        """Return dl/dz of every record, in the shape of the margins."""
-
-    @abc.abstractmethod
-    def predict(self, margins: Margins) -> Targets:
-        """Return the predicted target of every record."""
-
-    def error(self, margins: Margins, targets: Targets) -> PerRecord:
-        """Return the error of every record: 1 where the class is wrong, else 0."""
-        return (self.predict(margins) != targets).astype(margins.dtype)
-
-    def within_domain(self, targets: Targets) -> Targets:
-        """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
-        return targets
-
-    @abc.abstractmethod
-    def check_targets(self, targets: HostArray) -> None:
-        """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
-
-
-class RegressionLoss(Loss):
-    """A loss of one margin that predicts a finite number, the margin itself."""
-
-    @override
-    def predict(self, margins: PerRecord) -> PerRecord:
-        return margins
-
-    @override
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        """Return (z - y)^2."""
-        return (margins - targets) ** 2
-
-    @override
-    def check_targets(self, targets: HostArray) -> None:
-        """Accept every finite target."""
-        if not np.all(np.isfinite(targets)):
-            raise InputError("a target is NaN or infinite; a regression needs finite numbers")
-
-
-@final
-class Squared(RegressionLoss):
-    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped."""
-
-    lipschitz = math.inf
-    smoothness = 1.0
-
-    @override
-    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        return 0.5 * (margins - targets) ** 2
-
-    @override
-    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
-        return margins - targets
 
 
 class MarginLoss(Loss):
@@ -369,42 +272,6 @@ class ClassWeighted(Loss):
         if self.outputs is None:
             return jnp.where(targets > 0, weights[1], weights[0])
         return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
-
-
-def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[Array, "M *K"]:
-    """Return every record's coefficient c scaled into the ball |c|_2 <= bound.
-
-    A scalar, shape `(M,)`, is clipped to [-bound, bound]; a vector, shape `(M, K)`, becomes
-    c min(1, bound / |c|_2). A coefficient that is not a number, or a vector with an infinite
-    entry, becomes 0. An infinite bound leaves all others as they are.
-
-    **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
-    bound is rounded down to the type of the coefficient, and a vector is scaled to
-    bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
-    and of the quotient and the product. Hence a record of norm R moves a sum of gradients
-    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
-    query, one that overflows included: without it a record could turn a sum into NaN.
-
-    Examples
-    --------
-    >>> clip_coefficient(jnp.array([-3.0, 0.5]), 1.0)
-    Array([-1. ,  0.5], dtype=float64)
-    """
-    if coefficient.ndim not in {1, 2}:
-        raise InputError(
-            f"coefficient has shape {coefficient.shape}; give (M,) or (M, K), one row per record"
-        )
-    exact = jnp.asarray(bound, jnp.float64)
-    limit = exact.astype(coefficient.dtype)
-    limit = jnp.where(limit > exact, jnp.nextafter(limit, jnp.zeros_like(limit)), limit)
-    if coefficient.ndim == 1:
-        clipped = jnp.clip(coefficient, -limit, limit)
-        return jnp.where(jnp.isnan(clipped), jnp.zeros_like(clipped), clipped)
-    margin = (coefficient.shape[-1] + 4) * float(np.finfo(coefficient.dtype).eps)
-    usable = jnp.all(jnp.isfinite(coefficient), axis=-1, keepdims=True)
-    coefficient = jnp.where(usable, coefficient, jnp.zeros_like(coefficient))
-    norms = jnp.linalg.norm(coefficient, axis=-1, keepdims=True)
-    return coefficient * jnp.where(norms > limit * (1 - margin), limit * (1 - margin) / norms, 1)
 
 
 def default_clip(loss: Loss) -> float:

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from taciturn.errors import InputError
-from taciturn.problems.losses import HuberHinge, Logistic, Loss, MultinomialLogistic, Squared
+from taciturn.kernel.questions import Loss, Squared
+from taciturn.problems.losses import HuberHinge, Logistic, MultinomialLogistic
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from taciturn.typing import Task

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from taciturn.checks import at_least, positive
-from taciturn.problems.losses import Loss
+from taciturn.kernel.questions import Loss
+from taciturn.kernel.records.shards import Shard, Shards
+from taciturn.kernel.spec import Spec
 from taciturn.problems.regularisers import Regulariser
 from taciturn.problems.sets import ConvexSet
-from taciturn.problems.shards import Shard, Shards
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray
 
 

@@ -26,10 +26,11 @@ class ConvexSet(eqx.Module):
     It has a `closed_form` if `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the
     norm of their argument or their result, whichever is larger, in double precision, d its entries:
     only then is rounding known to stay within the sensitivity of a step that is computed before the
-    noise.
+    noise. It is `whole` if it holds every vector.
     """
 
     closed_form: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
 
     @abc.abstractmethod
     def project(self, x: Model) -> Model:
@@ -70,6 +71,7 @@ class WholeSpace(ConvexSet):
     """All vectors: no constraint."""
 
     closed_form: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
 
     @override
     def project(self, x: Model) -> Model:

@@ -21,10 +21,10 @@ from jaxtyping import Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.problems.memory import device_array, in_pieces, own_array
+from taciturn.kernel.records.memory import device_array, in_pieces, own_array
+from taciturn.kernel.records.shards import Shards
 from taciturn.problems.problem import Problem
 from taciturn.problems.sets import WholeSpace
-from taciturn.problems.shards import Shards
 from taciturn.problems.structured import ComposedL1
 from taciturn.typing import Array, HostArray
 
@@ -68,7 +68,8 @@ def minimise(
     Examples
     --------
     >>> import numpy as np
-    >>> from taciturn.problems import L2, Squared, WholeSpace, pack
+    >>> from taciturn.problems import L2, Squared, WholeSpace
+    >>> from taciturn.kernel.records import pack
     >>> shards = pack(
     ...     np.array([[1.0], [1.0]]), np.array([1.0, 3.0]), [np.array([0, 1])],
     ...     record_norm=1.0, precision="float64", enforce="clip",

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.problems.losses import Loss
+from taciturn.kernel.questions import Loss
 from taciturn.problems.operators import Identity, Operator, differences, sparse_rows
 from taciturn.problems.problem import Problem
 from taciturn.problems.regularisers import L1, Regulariser

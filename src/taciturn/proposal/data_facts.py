@@ -12,6 +12,7 @@ from pydantic import model_validator
 from taciturn import checks, problems, tables
 from taciturn.errors import InputError
 from taciturn.features import FeatureMap, Inputs, feature_map_named
+from taciturn.kernel.records import held_out_counts, held_out_share
 from taciturn.problems import Loss
 from taciturn.proposal.document import Part
 from taciturn.proposal.parts import Count, Name, Named
@@ -318,7 +319,7 @@ class Evaluation(Part):
 
     @model_validator(mode="after")
     def _some_records(self) -> Evaluation:
-        problems.held_out_share(self.share)
+        held_out_share(self.share)
         if any(count < 0 for count in self.counts) or sum(self.counts) < 1:
             raise InputError("no record is held out for the evaluation; leave it out")
         return self
@@ -331,7 +332,7 @@ class Evaluation(Part):
     def check_share(self, kept: Sequence[int], rows_per_person: int | None) -> None:
         """Raise `InputError` unless these are the share of each agent's records, kept or not."""
         every = tuple(map(sum, zip(kept, self.counts, strict=False)))
-        if len(self.counts) != len(kept) or self.counts != problems.held_out_counts(
+        if len(self.counts) != len(kept) or self.counts != held_out_counts(
             every, self.share, rows_per_person=rows_per_person
         ):
             raise InputError(

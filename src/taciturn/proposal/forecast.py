@@ -23,10 +23,10 @@ from taciturn import algorithms
 from taciturn.algorithms import METHODS, Method, batch_variance, radius_of
 from taciturn.engine import Plan
 from taciturn.errors import InputError
-from taciturn.oracles import around
+from taciturn.kernel.questions import around
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Loss
 from taciturn.proposal.proposal import Proposal
-from taciturn.spec import Spec
 from taciturn.typing import Array
 
 ENOUGH = 1.05

@@ -13,8 +13,8 @@ from pydantic import Field, field_validator, model_serializer, model_validator
 from taciturn import problems
 from taciturn.algorithms import METHODS, Value, checked_options
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
-from taciturn.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
 from taciturn.problems import Loss
 from taciturn.proposal.document import Extended, Part
 
@@ -122,7 +122,7 @@ class MethodChoice(Part):
 
 
 class Budget(Part):
-    """The terms of a run as names and numbers; see `taciturn.privacy.Terms` and `Adjacency`."""
+    """The terms of a run as names and numbers: `taciturn.kernel.privacy.Terms`."""
 
     epsilon: Extended
     delta: float

@@ -14,8 +14,10 @@ from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
-from taciturn.oracles import BINS, ClippedErrors, Tally, around
-from taciturn.problems import ClippedLoss, check_at_one_agent, facts_from
+from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
+from taciturn.kernel.records import check_at_one_agent
+from taciturn.kernel.spec import Spec
+from taciturn.problems import ClippedLoss, facts_from
 from taciturn.proposal.data_facts import (
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
@@ -35,7 +37,6 @@ from taciturn.proposal.parts import (
     Structure,
     check_seed,
 )
-from taciturn.spec import Spec
 
 MOST_CELLS = 100_000  # of a private evaluation
 

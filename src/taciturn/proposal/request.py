@@ -16,7 +16,8 @@ from taciturn import algorithms, checks, network, problems
 from taciturn.algorithms import METHODS, Method, Value
 from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
-from taciturn.privacy import Observer, Sum, observer_named, relation_named
+from taciturn.kernel.privacy import Observer, Sum, observer_named, relation_named
+from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_out_share
 from taciturn.problems import Loss
 from taciturn.proposal.data_facts import (
     DataFacts,
@@ -183,8 +184,8 @@ class Request:
             if value is not None and checks.at_least(name, value, 1) >= 2**31:
                 raise InputError(f"{name} is {value}; it must be below 2^31")
         if self.evaluate is not None:
-            problems.held_out_share(self.evaluate)
-            problems.check_at_one_agent(self.agents_per_person)
+            held_out_share(self.evaluate)
+            check_at_one_agent(self.agents_per_person)
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked
@@ -320,9 +321,7 @@ def propose(
     agents, method = len(counts), request.method
     evaluation = None
     if request.evaluate is not None:
-        held = problems.held_out_counts(
-            counts, request.evaluate, rows_per_person=request.rows_per_person
-        )
+        held = held_out_counts(counts, request.evaluate, rows_per_person=request.rows_per_person)
         evaluation = Evaluation(share=float(request.evaluate), counts=held)
         counts = [count - out for count, out in zip(counts, held, strict=True)]
     rounds = request.rounds_among(agents)

@@ -20,9 +20,7 @@ import numpy as np
 
 from taciturn import checks
 from taciturn.errors import InputError, TaciturnError
-from taciturn.models import Model, load_model, read_values
-from taciturn.oracles import AllRecords, FixedSizeBatches, PoissonBatches, Sampling, bound_of
-from taciturn.privacy import (
+from taciturn.kernel.privacy import (
     NO_QUESTION,
     Adjacency,
     BoundedChange,
@@ -46,11 +44,19 @@ from taciturn.privacy import (
     compose,
     observer_named,
 )
-from taciturn.privacy.document import FORMAT
-from taciturn.privacy.statement import REAL_NUMBERS
+from taciturn.kernel.privacy.document import FORMAT
+from taciturn.kernel.privacy.statement import REAL_NUMBERS
+from taciturn.kernel.questions import (
+    AllRecords,
+    FixedSizeBatches,
+    PoissonBatches,
+    Sampling,
+    bound_of,
+)
+from taciturn.kernel.spec import Spec
+from taciturn.models import Model, load_model, read_values
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
-from taciturn.spec import Spec
 from taciturn.typing import HostArray
 
 # relative: of what has a closed form, and of what an accountant bounds, from above
@@ -211,8 +217,8 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
 
     Its figures are computed; conditions, and the stamps `reproduction` and `conditional`, are those
     that the document states. Raises `InputError` if a sensitivity is not that of its question, legs
-    do not compose (`taciturn.privacy.compose`), a condition that follows from them is not stated,
-    or a ledger is too large.
+    do not compose (`taciturn.kernel.privacy.compose`), a condition that follows from them is not
+    stated, or a ledger is too large.
     """
     terms, claim, stated = document["terms"], document["claim"], document["legs"]
     if len({leg["part"] for leg in stated}) < len(stated):

@@ -12,7 +12,7 @@ import numpy as np
 import taciturn
 from taciturn.audit import pairwise_mu
 from taciturn.engine import Plan
-from taciturn.privacy import Certificate, epsilon_of
+from taciturn.kernel.privacy import Certificate, epsilon_of
 from taciturn.proposal import Proposal, network_values
 from taciturn.report.accounts import charged_values
 from taciturn.tables import Table

@@ -12,7 +12,7 @@ from taciturn.engine import Charged, Run
 from taciturn.engine.planning import Plan, describe
 from taciturn.evaluation import PrivateScore
 from taciturn.evaluation import percent as percent_with_interval
-from taciturn.privacy import Certificate
+from taciturn.kernel.privacy import Certificate
 from taciturn.proposal import Named, Proposal, centre_text, network_rows
 from taciturn.report.accounts import NOWHERE, promise, shares
 from taciturn.report.page import Bars, Items, Note, Page, Part, Section, Table, spread

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Num
 
 from taciturn.errors import InputError
 from taciturn.features import Inputs, set_bins
-from taciturn.problems import within_norm
+from taciturn.kernel.records import within_norm
 from taciturn.tables.bounds import Bounds
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
 from taciturn.tables.columns import Categories, Column, Numeric
@@ -281,8 +281,8 @@ def encoded_rows(
     These are features, targets, and how many cells of each file lay outside the bounds.
 
     - `precision`: "float64" for the rows as they are encoded. "float32" for half of the memory:
-      each row is multiplied by min(1, R / |x|), R being `encoded_norm`, as `taciturn.problems.pack`
-      would do it, which then changes nothing.
+      each row is multiplied by min(1, R / |x|), R being `encoded_norm`, as
+      `taciturn.kernel.records.pack` would do it, which then changes nothing.
     - `report`: called with the number of rows that were read, and of all.
     - `keep`: the rows that are kept, of all files; None for all.
 

@@ -10,11 +10,25 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from taciturn import checks, problems
+from taciturn import checks
 from taciturn.datasets import Dataset, Split, split
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
-from taciturn.problems import Devices, Draw, Parts, Persons, Shards, origin_of, pack
+from taciturn.kernel.records import (
+    Devices,
+    Draw,
+    Parts,
+    Persons,
+    Shards,
+    check_at_agents,
+    check_at_one_agent,
+    check_held_out,
+    hold_out,
+    origin_of,
+    pack,
+    random_partition,
+    spread_local,
+)
 from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from taciturn.tables import Files, Numeric, Source, Table, inputs_of
 from taciturn.typing import HostArray, Precision
@@ -33,7 +47,7 @@ class Division:
     - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` where persons are protected;
       None for K where records are.
     - `evaluate`: The share of each agent's rows, or persons, to hold out
-      (`taciturn.problems.hold_out`).
+      (`taciturn.kernel.records.hold_out`).
     """
 
     agents: int | None = None
@@ -95,15 +109,13 @@ class Division:
             self._check_owners(known, persons)
             owners = known
         elif persons is None:
-            owners = problems.random_partition(
-                rows, len(self._shares(rows, "training records")), draw=draw
-            )
+            owners = random_partition(rows, len(self._shares(rows, "training records")), draw=draw)
         else:
             owners = persons.deal(len(self._shares(persons.count, "persons")), draw)
         if self.evaluate is None:
             return owners, (), persons
-        problems.check_at_one_agent(self.agents_per_person)
-        return *problems.hold_out(owners, self.evaluate, draw=draw, persons=persons), persons
+        check_at_one_agent(self.agents_per_person)
+        return *hold_out(owners, self.evaluate, draw=draw, persons=persons), persons
 
     def persons(self, numbers: HostArray | None, draw: Draw | None = None) -> Persons | None:
         """Return whose row each row is; None where records are protected.
@@ -128,7 +140,7 @@ class Division:
                 f"the records belong to {len(known)} agents already; leave --agents out"
             )
         if persons is not None:
-            problems.check_at_agents(persons.most_agents(known), self.agents_per_person)
+            check_at_agents(persons.most_agents(known), self.agents_per_person)
 
     def _shares(self, units: int, what: str) -> tuple[int, ...]:
         """Return how many units each agent has, where these are dealt out."""
@@ -183,7 +195,7 @@ class DividedData:
     local: Local | None = None
 
     def __post_init__(self) -> None:
-        problems.check_held_out(self.owners, self.held_out, self.persons)
+        check_held_out(self.owners, self.held_out, self.persons)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -272,7 +284,7 @@ class DividedData:
             persons=self.persons,
             longest=0 if local is None else max(counts),
         )
-        return packed if local is None else problems.spread_local(packed, counts, local.devices)
+        return packed if local is None else spread_local(packed, counts, local.devices)
 
     @property
     def _record_norm(self) -> float:

@@ -6,7 +6,7 @@ import math
 
 from scipy.optimize import brentq
 
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.privacy import epsilon_of
 from taciturn_papers.claims.claim import Claim, Finding, Verdict
 
 ROUNDS = (1, 25, 100, 400, 2_500, 10_000, 100_000)

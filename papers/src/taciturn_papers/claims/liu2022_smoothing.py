@@ -13,17 +13,16 @@ from jaxtyping import Float
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load
 from taciturn.engine import Plan, behind_the_door, plan, sweep
-from taciturn.oracles import Gradient
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     WholeSpace,
     lasso,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn.typing import HostArray

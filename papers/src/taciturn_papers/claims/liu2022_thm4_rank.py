@@ -10,18 +10,17 @@ import numpy as np
 
 from taciturn.algorithms import VRADMM, RateWarning, variance_reduction
 from taciturn.engine import plan, run
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     Structured,
     WholeSpace,
     fused_lasso,
     lasso,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn_papers.claims.claim import Claim, Finding

@@ -10,16 +10,15 @@ import numpy as np
 
 from taciturn.algorithms import LinearisedADMM, PublicSettings, Settings
 from taciturn.engine import Plan, behind_the_door, plan, sweep
-from taciturn.oracles import Gradient, Oracle, ProjectedStep
-from taciturn.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
+from taciturn.kernel.questions import Gradient, Oracle, ProjectedStep
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Box,
     Logistic,
     NoRegulariser,
     Problem,
-    Shards,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn.typing import Array, HostArray

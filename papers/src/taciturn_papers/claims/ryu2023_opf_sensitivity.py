@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn.oracles import Point, TargetGradient
-from taciturn.privacy import epsilon_of
-from taciturn.problems import Shard
+from taciturn.kernel.privacy import epsilon_of
+from taciturn.kernel.questions import Point, TargetGradient
+from taciturn.kernel.records import Shard
 from taciturn.typing import Array
 from taciturn_papers.claims.claim import Claim, Finding, Verdict
 from taciturn_power import Grid, bundled_case, chosen_zones, grid, network, relax

@@ -6,7 +6,7 @@ import math
 
 from scipy.optimize import brentq
 
-from taciturn.privacy import delta_of
+from taciturn.kernel.privacy import delta_of
 from taciturn_papers.claims.claim import Claim, Finding, Verdict
 from taciturn_papers.claims.huang2019_thm2 import claimed_constant, exact_epsilon, mu_after
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from taciturn.kernel.privacy import epsilon_of
 from taciturn.network import metropolis, ring
-from taciturn.privacy import epsilon_of
 from taciturn.typing import HostArray
 from taciturn_papers.as_published import GossipMethod, message_change
 from taciturn_papers.claims.claim import Claim, Finding

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.checks import fraction, positive
-from taciturn.oracles import Centre
+from taciturn.kernel.questions import Centre
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Problem
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model
 
 

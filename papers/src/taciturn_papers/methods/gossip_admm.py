@@ -11,9 +11,9 @@ from typing_extensions import override
 from taciturn.algorithms import GossipAlgorithm, Noise, Turn, averaging
 from taciturn.checks import positive
 from taciturn.errors import InputError
-from taciturn.oracles import Centre
+from taciturn.kernel.questions import Centre
+from taciturn.kernel.spec import Spec
 from taciturn.problems import Problem, WholeSpace
-from taciturn.spec import Spec
 from taciturn.typing import HostArray, Model
 
 

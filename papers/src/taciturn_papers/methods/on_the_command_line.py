@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taciturn.algorithms import Composition
-from taciturn.oracles import ProximalStep
+from taciturn.kernel.questions import ProximalStep
 from taciturn.problems import NoRegulariser, Problem, WholeSpace, default_clip
 from taciturn_papers.methods.fixed_point_admm import FixedPointADMM
 from taciturn_papers.methods.gossip_admm import GossipADMM, RecycledADMM

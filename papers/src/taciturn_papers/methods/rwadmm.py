@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from taciturn.algorithms import NoisedRelay, Turn, smoothness_of
 from taciturn.errors import InputError
+from taciturn.kernel.questions import Point
+from taciturn.kernel.spec import Spec
 from taciturn.network import Graph, Walk
-from taciturn.oracles import Point
-from taciturn.spec import Spec
 from taciturn.typing import Array, Model
 
 

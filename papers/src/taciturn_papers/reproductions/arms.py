@@ -10,10 +10,12 @@ import jax
 import numpy as np
 
 from taciturn.algorithms import Algorithm
-from taciturn.engine import Plan, Record, Trace, behind_the_door, observed_ledger, plan, sweep
-from taciturn.oracles import Oracle
-from taciturn.privacy import Terms
-from taciturn.problems import Problem, Shard, Shards, pack, public_facts
+from taciturn.engine import Plan, Trace, behind_the_door, plan, sweep
+from taciturn.kernel.door import Record, observed_ledger
+from taciturn.kernel.privacy import Terms
+from taciturn.kernel.questions import Oracle
+from taciturn.kernel.records import Shard, Shards, pack
+from taciturn.problems import Problem, public_facts
 from taciturn.typing import Array, HostArray
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taciturn.errors import InputError
-from taciturn.privacy import Adjacency, ReplaceOne, Terms, observer_named
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, Terms, observer_named
 from taciturn.typing import HostArray
 
 

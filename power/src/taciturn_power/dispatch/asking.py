@@ -30,10 +30,10 @@ from jaxtyping import Float
 from taciturn import checks
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.oracles import Targets
-from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
-from taciturn.problems import Origin, Shard, Shards
-from taciturn.spec import Spec
+from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.kernel.questions import Targets
+from taciturn.kernel.records import Origin, Shard, Shards
+from taciturn.kernel.spec import Spec
 from taciturn.typing import HostArray
 from taciturn_power.cases import Case
 from taciturn_power.grids.network import Network, bounded, check_beta, check_scale
@@ -129,7 +129,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
     Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
     Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
-    (`taciturn.oracles.Targets`), and no other zone's answer moves. Every step is a
+    (`taciturn.kernel.questions.Targets`), and no other zone's answer moves. Every step is a
     question in the ledger, and all of them compose (module docstring). The number of steps, their
     times and the weights are public and read off nothing private. The network is public and is all
     that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing

@@ -18,11 +18,11 @@ from scipy.sparse import csc_array
 from taciturn import checks
 from taciturn.engine import ChargedTo, Plan, Run, plan, run
 from taciturn.errors import InputError, TaciturnError
-from taciturn.oracles import Oracle, Residual, TargetGradient, Targets
-from taciturn.privacy import Adjacency, Messages, TargetChange, Terms
-from taciturn.problems import Origin, Shard, Shards
+from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
+from taciturn.kernel.questions import Oracle, Residual, TargetGradient, Targets
+from taciturn.kernel.records import Origin, Shard, Shards
+from taciturn.kernel.spec import Spec
 from taciturn.proposal import Document, Extended
-from taciturn.spec import Spec
 from taciturn.typing import HostArray
 from taciturn_power.conic import AgentSets, ConicSet
 from taciturn_power.grids.network import (
@@ -129,9 +129,9 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
 
     **Guarantee.** Demand is in no constraint, so only the answers depend on it. Neighbours differ
     by at most beta in one scalar demand; the sensitivity of an answer is derived at
-    `taciturn.oracles.TargetGradient`, `Residual` and `Targets`. A bus whose active and reactive
-    demand both change by beta is two records: mu grows by sqrt(2). beta is per unit, hence public;
-    a fraction of each demand would make the noise depend on the demand.
+    `taciturn.kernel.questions.TargetGradient`, `Residual` and `Targets`. A bus whose active and
+    reactive demand both change by beta is two records: mu grows by sqrt(2). beta is per unit, hence
+    public; a fraction of each demand would make the noise depend on the demand.
     """
     check_beta(beta)
     terms = Terms(epsilon, delta, Adjacency(TargetChange(beta, DEMAND), "record"), Messages())

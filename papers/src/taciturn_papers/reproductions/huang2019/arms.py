@@ -18,11 +18,12 @@ from taciturn.algorithms import ADMM, DPADMM, DualMessage, Noise, NoisyGradient
 from taciturn.datasets import Dataset, split
 from taciturn.engine import Plan, Trace
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Oracle, PerturbedStep, ProximalStep
-from taciturn.privacy import Terms
-from taciturn.problems import L1, L2, Logistic, Problem, Shard, Shards, WholeSpace, random_partition
+from taciturn.kernel.privacy import Terms
+from taciturn.kernel.questions import Gradient, Oracle, PerturbedStep, ProximalStep
+from taciturn.kernel.records import Shard, Shards, random_partition
+from taciturn.kernel.spec import Spec
+from taciturn.problems import L1, L2, Logistic, Problem, WholeSpace
 from taciturn.proposal import DataFacts, Named, Request, propose
-from taciturn.spec import Spec
 from taciturn.typing import Array, HostArray
 from taciturn_papers.reproductions.arms import Arm, different, packed, packed_test, swept
 from taciturn_papers.reproductions.figure import Budget, Measured

@@ -19,7 +19,7 @@ from taciturn.algorithms import (
     variance_reduction,
 )
 from taciturn.engine import Plan, plan
-from taciturn.oracles import Gradient, MinibatchGradient, Oracle
+from taciturn.kernel.questions import Gradient, MinibatchGradient, Oracle
 from taciturn.problems import L1, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.typing import HostArray
 from taciturn_papers.reproductions.arms import repeated

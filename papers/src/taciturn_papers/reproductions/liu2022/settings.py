@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from taciturn import checks
 from taciturn.datasets import load, split
 from taciturn.errors import InputError
-from taciturn.problems import Logistic, Shards, Structured, fused_lasso, lasso, minimise
+from taciturn.kernel.records import Shards
+from taciturn.problems import Logistic, Structured, fused_lasso, lasso, minimise
 from taciturn.typing import HostArray
 from taciturn_papers.reproductions.arms import packed
 from taciturn_papers.reproductions.portions import Portion, Work

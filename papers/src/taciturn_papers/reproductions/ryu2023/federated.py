@@ -17,18 +17,11 @@ from taciturn.checks import positive
 from taciturn.datasets import load
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.oracles import Gradient, Oracle, ProjectedStep
-from taciturn.privacy import Gaussian, Laplace, Mechanism, ReplaceOne, account
-from taciturn.problems import (
-    Box,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    Shard,
-    Shards,
-    random_partition,
-)
-from taciturn.spec import Spec
+from taciturn.kernel.privacy import Gaussian, Laplace, Mechanism, ReplaceOne, account
+from taciturn.kernel.questions import Gradient, Oracle, ProjectedStep
+from taciturn.kernel.records import Shard, Shards, random_partition
+from taciturn.kernel.spec import Spec
+from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem
 from taciturn.typing import Array, HostArray
 from taciturn_papers.as_published.local_schedules import Form, PublishedSettings
 from taciturn_papers.reproductions.arms import packed

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from taciturn.algorithms import LinearisedADMM
 from taciturn.engine import Plan
-from taciturn.privacy import Gaussian
+from taciturn.kernel.privacy import Gaussian
 from taciturn.problems import public_facts
 from taciturn.typing import Array, HostArray
 from taciturn_papers.as_published.local_schedules import Form, PublishedSettings

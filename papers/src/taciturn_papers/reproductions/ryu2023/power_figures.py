@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from taciturn.privacy import epsilon_of
+from taciturn.kernel.privacy import epsilon_of
 from taciturn_papers.reproductions.figure import (
     Budget,
     Curve,

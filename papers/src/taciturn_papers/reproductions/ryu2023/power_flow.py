@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.privacy import Laplace, TargetChange, account, epsilon_of
+from taciturn.kernel.privacy import Laplace, TargetChange, account, epsilon_of
 from taciturn.typing import HostArray
 from taciturn_papers.attacks import infer_demand
 from taciturn_papers.reproductions.figure import Budget, Measured

@@ -27,20 +27,18 @@ from taciturn.algorithms import (
 )
 from taciturn.datasets import Dataset, load, split
 from taciturn.engine import Network, Plan, plan, run
+from taciturn.kernel.privacy import epsilon_of, mu_of
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import Shard, Shards, random_partition
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.oracles import Gradient, Point
-from taciturn.privacy import epsilon_of, mu_of
 from taciturn.problems import (
     ElasticNet,
     Logistic,
     Problem,
-    Shard,
-    Shards,
     Squared,
     WholeSpace,
     minimise,
     public_facts,
-    random_partition,
 )
 from taciturn.typing import Array, HostArray
 from taciturn_papers.methods import RWADMM, calibrated, decor

@@ -14,9 +14,10 @@ from scipy.optimize import brentq
 
 from taciturn.algorithms import RECAL
 from taciturn.engine import plan, run
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import pack
 from taciturn.network import metropolis, ring, uniform_walk
-from taciturn.oracles import Gradient
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, pack, public_facts
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.typing import HostArray
 from taciturn_papers.as_published import NoisedStep
 from taciturn_papers.as_published.dp_recal import claimed_epsilon, dp_recal

@@ -11,17 +11,16 @@ from jaxtyping import Float
 
 from taciturn.algorithms import Algorithm
 from taciturn.engine import plan, run
+from taciturn.kernel.privacy import epsilon_of
+from taciturn.kernel.questions import Gradient
+from taciturn.kernel.records import Shards, pack
 from taciturn.network import Graph, complete, erdos_renyi, metropolis, ring, uniform_walk
-from taciturn.oracles import Gradient
-from taciturn.privacy import epsilon_of
 from taciturn.problems import (
     NoRegulariser,
     Problem,
-    Shards,
     Squared,
     WholeSpace,
     minimise,
-    pack,
     public_facts,
 )
 from taciturn.typing import HostArray

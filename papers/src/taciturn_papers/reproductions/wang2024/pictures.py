@@ -16,15 +16,14 @@ from taciturn.algorithms import RECAL
 from taciturn.datasets import CAT, DOG, Dataset
 from taciturn.engine import plan, run
 from taciturn.errors import InputError
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import Shards, pack
 from taciturn.network import Walk, cyclic_walk, ring
-from taciturn.oracles import Gradient, Point
 from taciturn.problems import (
     MultinomialLogistic,
     NoRegulariser,
     Problem,
-    Shards,
     WholeSpace,
-    pack,
     public_facts,
 )
 from taciturn.typing import Array, HostArray, Key

@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from taciturn.algorithms import Algorithm
 from taciturn.engine import Network, plan, run, traffic_of
+from taciturn.kernel.questions import ProximalStep
 from taciturn.network import metropolis, ring, spanning_tree
-from taciturn.oracles import ProximalStep
 from taciturn.problems import L2, NoRegulariser, Problem, WholeSpace, minimise, public_facts
 from taciturn.typing import HostArray
 from taciturn_papers.methods import FixedPointADMM, GossipADMM, RecycledADMM

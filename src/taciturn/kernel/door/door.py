@@ -1,0 +1,365 @@
+"""The only code that sees a shard: it answers a question, with noise, and keeps a record.
+
+    door(queries, turn, chance) -> (answers, records)                          S agents at once
+
+A door holds the agents' records; methods and networks hand it queries and see noised answers.
+`Live` is the door of a run. `Replay` and `Rival` belong to the data custodian's audit: they are
+used on shards that their caller owns, and what they return is not a release.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Int, Int64, UInt64
+from typing_extensions import override
+
+from taciturn.errors import InputError
+from taciturn.kernel.door.agents import at, over_agents
+from taciturn.kernel.door.turn import Turn
+from taciturn.kernel.privacy import Mechanism, NoNoise
+from taciturn.kernel.questions import Drawn, OnLattice, Oracle
+from taciturn.kernel.records import Shard
+from taciturn.typing import Array, PyTree
+
+# branches of a switch: above this many, compiling them costs more than copying one shard a hop
+_MOST_BRANCHES = 64
+
+
+class Private(NamedTuple):
+    """All agents' shards, agents on the first axis, and the public numbers of their records.
+
+    As a tuple of shards where one agent is asked at a time (`apart`).
+    """
+
+    shard: Shard | tuple[Shard, ...]
+    records: Float[Array, " A"]
+
+    @property
+    def rows(self) -> int:
+        """The padded number of records of an agent."""
+        shard = self.shard[0] if isinstance(self.shard, tuple) else self.shard
+        return int(shard.mask.shape[-1])
+
+
+class Raw(NamedTuple):
+    """The random numbers of some answers, as they come from a stream; None for what has none.
+
+    `steps` is their noise and `scale` that of the sampler, both in steps of the lattice; `words`
+    are, for each oracle, those that its batches are drawn from.
+    """
+
+    steps: Int64[Array, "*s_shape"] | None
+    words: tuple[UInt64[Array, "*s W"] | None, ...]
+    scale: Float[Array, "*s"] | None
+
+
+class Chance(NamedTuple):
+    """Noise and batches of some answers, leaves `(..., S, E, ...)`, realised from a `Raw`."""
+
+    noise: Float[Array, "*s_shape"] | None
+    batches: tuple[Drawn | None, ...]
+    scale: Float[Array, "*s"] | None
+
+
+class Record(NamedTuple):
+    """A door's record of one answer; all but `answer` and `drawn` make the observed ledger.
+
+    `kind` is the number of the question, `scale` that at which the noise was drawn, 2^`exponent`
+    the step of the lattice, `rate` the sampling rate, and `batch` the size of the batch if it is
+    fixed, else 0; these two are None where no oracle samples. `drawn` is the size of the noise
+    (`Mechanism.size`), for its test: it tells of the answer, and no run returns it.
+    """
+
+    kind: Int[Array, "*s"]
+    scale: Float[Array, "*s"]
+    exponent: Int[Array, "*s"]
+    answer: Float[Array, "*s_shape"] | None
+    rate: Float[Array, "*s"] | None = None
+    batch: Int[Array, "*s"] | None = None
+    drawn: Float[Array, "*s"] | None = None
+
+
+class ReplayRecord(NamedTuple):
+    """The exact answer on the replayed public history."""
+
+    exact: Float[Array, "*s_shape"]
+
+
+class RivalRecord(NamedTuple):
+    """The answer as noise around two data sets' exact answers: what a likelihood ratio needs."""
+
+    first: Float[Array, "*s_shape"]
+    second: Float[Array, "*s_shape"]
+    scale: Float[Array, "*s"]
+
+
+class Door(eqx.Module):
+    """A way to ask private data a question."""
+
+    @abstractmethod
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Array, Any]:
+        """Return the answers that the algorithm receives, and the records of them.
+
+        Leaves of queries, turn, answers and records have an axis of the S agents that are asked;
+        the question alone is one for all. `chance` is that of the round, leaves `(S, E, ...)`.
+        """
+
+    def realised(self, turns: Turn, raw: Raw) -> Chance | None:
+        """Return noise and batches of some rounds, leaves `(B, S, E, ...)`; here none.
+
+        `turns` has leaves `(B, E, S)`, `raw` such as a supply gives. They depend on neither records
+        nor queries.
+        """
+        del turns, raw
+        return None
+
+
+def two_to(exponent: Int[Array, "*s"]) -> Float[Array, "*s"]:
+    """Return 2^exponent in double precision, exactly; the exponent within -1022 and 1023."""
+    biased = (exponent.astype(jnp.int64) + 1023) << 52
+    return jax.lax.bitcast_convert_type(biased, jnp.float64)
+
+
+def samples(oracles: tuple[Oracle, ...]) -> bool:
+    """Return whether any of the oracles draws batches."""
+    return any(oracle.sampling.rate < 1 for oracle in oracles)
+
+
+def apart(door: Door) -> Door:
+    """Return the door with a shard of its own for every agent, where one is asked at a time.
+
+    A shard that is selected by its index would be copied at every hop, which costs more than a
+    gradient.
+    """
+
+    def split(part: Any) -> Any:
+        agents = len(part.records) if isinstance(part, Private) else 0
+        if not agents or agents > _MOST_BRANCHES:
+            return part
+        return part._replace(shard=tuple(at(part.shard, agent) for agent in range(agents)))
+
+    separate: Door = jax.tree.map(split, door, is_leaf=lambda part: isinstance(part, Private))
+    return separate
+
+
+def of_agent(door: Door, agent: int) -> Door:
+    """Return the door to one agent's records alone."""
+
+    def one(part: Any) -> Any:
+        return at(part, slice(agent, agent + 1)) if isinstance(part, Private) else part
+
+    alone: Door = jax.tree.map(one, door, is_leaf=lambda part: isinstance(part, Private))
+    return alone
+
+
+def _of_agents(
+    private: Private, agents: Int[Array, " S"], answer: Callable[..., Array], *given: PyTree
+) -> Array:
+    """Return `answer(shard, records, *given)` of the agents that are asked: of all, or of one."""
+    shard, records = private
+    if not isinstance(shard, tuple) and len(agents) == len(records):
+        axes = [0] * (2 + len(given))
+        answers: Array = over_agents(answer, len(agents), *axes)(shard, records, *given)
+        return answers
+    asked, first = agents[0], at(given, 0)
+    if not isinstance(shard, tuple):
+        return answer(at(shard, asked), records[asked], *first)[None]
+    branches = [partial(answer, each) for each in shard]
+    one: Array = jax.lax.switch(asked, branches, records[asked], *first)
+    return one[None]
+
+
+def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+    """Return the answers of oracle number `turn.question`; zeros for -1.
+
+    **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
+    not depend on the shard: it is a constant.
+    """
+    answer = branches[0]() if len(branches) == 1 else jax.lax.switch(turn.question, branches)
+    return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
+
+
+def _now(turn: Turn, chance: PyTree) -> PyTree:
+    """Return what was realised for a question of the round, leaves `(S, ...)`."""
+    return jax.tree.map(
+        lambda leaf: leaf[:, 0] if leaf.shape[1] == 1 else leaf[:, turn.local[0]], chance
+    )
+
+
+def _batches(chance: Chance | None, oracles: tuple[Oracle, ...]) -> tuple[Drawn | None, ...]:
+    if chance is None and samples(oracles):
+        raise InputError("an oracle samples its batches; give the random numbers of the run")
+    return (None,) * len(oracles) if chance is None else chance.batches
+
+
+def exact_answers(
+    oracles: tuple[Oracle, ...],
+    private: Private,
+    queries: PyTree,
+    turn: Turn,
+    chance: Chance | None,
+) -> Array:
+    """Return the un-noised answers of oracle number `turn.question`; zeros for -1, no question."""
+
+    def exact(oracle: Oracle, batches: Drawn | None) -> Array:
+        def one(shard: Shard, count: Array, query: PyTree, drawn: Drawn | None) -> Array:
+            return oracle.unnoised(shard, drawn, count, query)
+
+        return _of_agents(private, turn.agent, one, queries, batches)
+
+    batches = _now(turn, _batches(chance, oracles))
+    pairs = zip(oracles, batches, strict=True)
+    return _chosen(turn, [partial(exact, *pair) for pair in pairs])
+
+
+def realise(oracles: tuple[Oracle, ...], private: Private, turns: Turn, raw: Raw) -> Chance:
+    """Return noise and batches of some rounds, leaves `(B, S, E, ...)`, from random numbers."""
+    records, rows = private.records, private.rows
+    agents = jnp.moveaxis(turns.agent, -1, 1)
+    if agents.shape[1] == len(records):
+        counts = jnp.broadcast_to(records[:, None], agents.shape)
+    else:
+        counts = records[agents]
+
+    def drawn(oracle: Oracle, words: UInt64[Array, "*s W"] | None) -> Drawn | None:
+        if words is None:
+            return None
+        draw: Any = partial(oracle.sampling.draw, rows=rows)
+        each: Any = jax.vmap(jax.vmap(jax.vmap(lambda some, count: draw(some, count=count))))
+        batches: Drawn = each(words, counts)
+        return batches
+
+    batches = tuple(drawn(*pair) for pair in zip(oracles, raw.words, strict=True))
+    if raw.steps is None:
+        return Chance(None, batches, None)
+    step = two_to(jnp.moveaxis(turns.exponent, -1, 1))
+    wide = step.reshape(step.shape + (1,) * (raw.steps.ndim - step.ndim))
+    return Chance(raw.steps.astype(jnp.float64) * wide, batches, raw.scale)
+
+
+class Live(Door):
+    """The door of a run: the oracle's answer under noise of the turn's scale.
+
+    **Guarantee.** Every answer is `oracle.answer(...)`: the exact answer on a batch of
+    `oracle.sampling`, with its noise where `oracle.noise` puts it, on the lattice of the turn, and
+    only then in the precision of the run. Noise and batch come from a stream, drawn afresh for
+    every answer (`taciturn.kernel.door.supply`). Every answer leaves one record, which the run
+    compares with the plan: the scale in it is the one that the noise was drawn at, and the size of
+    that noise is tested (`taciturn.kernel.privacy.drawn`).
+    """
+
+    oracles: tuple[Oracle, ...]
+    mechanism: Mechanism
+    private: Private
+
+    @override
+    def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Array, Record]:
+        batches = _now(turn, _batches(chance, self.oracles))
+        noise, scale, step = None, turn.scale, None
+        if not isinstance(self.mechanism, NoNoise):
+            if chance is None or chance.noise is None or chance.scale is None:
+                raise InputError("this door has no noise to add; give the random numbers of a run")
+            noise, drawn_at = _now(turn, (chance.noise, chance.scale))
+            step = two_to(turn.exponent)
+            scale = (drawn_at * step).astype(turn.scale.dtype)
+
+        def respond(oracle: Oracle, drawn: Drawn | None) -> Array:
+            def one(
+                shard: Shard, count: Array, query: PyTree, given: OnLattice, batch: Drawn | None
+            ) -> Array:
+                if given.step is None:
+                    shape = jax.eval_shape(oracle.exact, shard, count, query).shape
+                    given = OnLattice(jnp.zeros(oracle.noise.shape(shape)), None)
+                return oracle.answer(shard, batch, count, query, given)
+
+            given = OnLattice(noise, step)  # type: ignore[arg-type]
+            return _of_agents(self.private, turn.agent, one, queries, given, drawn)
+
+        pairs = zip(self.oracles, batches, strict=True)
+        noised = _chosen(turn, [partial(respond, *pair) for pair in pairs])
+        answers = noised.astype(turn.scale.dtype)
+        kind = jnp.broadcast_to(turn.question, turn.agent.shape)
+        size = jnp.zeros(kind.shape) if noise is None else jax.vmap(self.mechanism.size)(noise)
+        sampling = self._sampling(kind, turn.scale.dtype)
+        return answers, Record(kind, scale, turn.exponent, answers, *sampling, size)
+
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        return realise(self.oracles, self.private, turns, raw)
+
+    def _sampling(self, kind: Array, dtype: Any) -> tuple[Array | None, Array | None]:
+        """Return the rates and the fixed sizes of batches; None if nothing is sampled."""
+        if not samples(self.oracles):
+            return None, None
+        rates = [oracle.sampling.rate for oracle in self.oracles]
+        sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
+        return jnp.asarray(rates, dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
+
+
+class Replay(Door):
+    """Gives the algorithm the recorded answers and records what shards would have said exactly.
+
+    With the shards of the run this recomputes the un-noised answers; with neighbouring ones, the
+    answers that the neighbour would have given on the same public history and, where an oracle
+    samples, on the same batches: the random numbers must then be those of the run.
+
+    `answers`: as they were recorded, `(T, E, A, *shape)`.
+    """
+
+    oracles: tuple[Oracle, ...]
+    private: Private
+    answers: Float[Array, "T E A *shape"]
+
+    @override
+    def __call__(
+        self, queries: PyTree, turn: Turn, chance: Chance | None
+    ) -> tuple[Array, ReplayRecord]:
+        exact = exact_answers(self.oracles, self.private, queries, turn, chance)
+        return self.answers[turn.round, turn.local, turn.agent], ReplayRecord(exact)
+
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance:
+        return realise(self.oracles, self.private, turns, raw._replace(steps=None))
+
+
+class Rival(Door):
+    """A live door that also asks two data sets what they would have answered exactly.
+
+    The record holds answer - exact(first) and answer - exact(second). `live` may be any door, a
+    faulty one too; `oracles` are the questions as they are really answered. None may sample: given
+    the batches this would be the ratio of an attacker who knows them, which nothing certifies.
+    """
+
+    live: Door
+    oracles: tuple[Oracle, ...]
+    first: Private
+    second: Private
+
+    def __check_init__(self) -> None:
+        if samples(self.oracles):
+            raise InputError(
+                "the likelihood ratio of a sampled answer is a mixture over hidden batches; use "
+                "taciturn.audit.audit_sampled"
+            )
+
+    @override
+    def __call__(
+        self, queries: PyTree, turn: Turn, chance: Chance | None
+    ) -> tuple[Array, RivalRecord]:
+        answer, _ = self.live(queries, turn, chance)
+        first, second = (
+            exact_answers(self.oracles, data, queries, turn, None)
+            for data in (self.first, self.second)
+        )
+        return answer, RivalRecord(answer - first, answer - second, turn.scale)
+
+    @override
+    def realised(self, turns: Turn, raw: Raw) -> Chance | None:
+        return self.live.realised(turns, raw)

@@ -1,0 +1,116 @@
+"""Records behind a door: checked, on their grid, on a machine that adds whole numbers exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taciturn.errors import PrivacyError
+from taciturn.kernel.door.door import Private
+from taciturn.kernel.privacy import Mechanism, NoNoise
+from taciturn.kernel.questions import Oracle
+from taciturn.kernel.records import Shards, check_norms, for_exact_sums
+from taciturn.kernel.records.memory import (
+    device_array,
+    held_here,
+    on_host,
+    own_array,
+    stays_in_cache,
+)
+from taciturn.typing import HostArray
+
+
+def check_arithmetic() -> None:
+    """Raise `PrivacyError` unless matrix products of double precision are exact where they can be.
+
+    Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
+    gives the same whole number (`taciturn.kernel.records.grid`), on a machine that keeps IEEE 754.
+    One that multiplies in fewer digits does not, and no certificate holds on it. Looked at before
+    every run: JAX's settings can change between two.
+
+    **Guarantee.** The bound |partial sum| <= 2^p 2^q n <= 2^53 holds of every subset of the terms,
+    so of every partial sum in every tree of additions: of vector lanes, cores, devices or
+    processes. So answers do not depend on how a run is divided. Sums of messages over agents come
+    after the noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others
+    differ between orders in their last digits, which is post-processing.
+    """
+    draw = np.random.default_rng(0)
+
+    def whole(digits: int, *shape: int) -> HostArray:
+        return draw.integers(-(2**digits), 2**digits, shape)
+
+    given = (whole(18, 500, 97), whole(26, 500), whole(26, 500, 10), whole(26, 97))
+    computed = _products(*(own_array(part, np.float64) for part in given))
+    rows, one, several, point = given
+    truth = (one @ rows, rows.T @ several, rows @ point)
+    for ours, exact in zip(computed, truth, strict=True):
+        if ours.dtype != jnp.float64 or not np.array_equal(np.asarray(ours), exact):
+            raise PrivacyError(
+                f"this machine ({jax.default_backend()}) rounds sums of whole numbers below 2^53: "
+                "no certificate holds for what it computes; run on a CPU in double precision"
+            )
+
+
+@jax.jit
+def _products(
+    rows: jax.Array, one: jax.Array, several: jax.Array, point: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return jnp.matmul(one, rows), jnp.matmul(several.T, rows).T, rows @ point
+
+
+def check_exact_noise(oracles: tuple[Oracle, ...]) -> None:
+    """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
+    for oracle in oracles:
+        if not oracle.holds_on_machine():
+            raise PrivacyError(
+                f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
+                "rounding moves it is not known. Give a seed for a reproduction, use a method that "
+                "adds its noise to a gradient, keep a set without a closed form at the server, or "
+                "let a question of your own say itself that it is exact (exact_on_machine)"
+            )
+
+
+def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+    """Return all agents' records as a door for these questions and this noise takes them.
+
+    **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
+    digits, and every question widens what it reads of them. Rows that stay in a processor's cache
+    are kept wide, which is quicker.
+    """
+    if isinstance(mechanism, NoNoise):
+        return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
+    rows = shards.stacked.mask.shape[-1]
+    slots = max(oracle.sampling.slots(rows) for oracle in oracles)
+    narrow = all(oracle.takes_narrow_rows() for oracle in oracles)
+    narrow &= not stays_in_cache(shards.stacked.features.size)
+    shard = for_exact_sums(shards, slots=slots, narrow=narrow)
+    if not any(oracle.sums_records for oracle in oracles):
+        given = shards.stacked.features
+        wide = device_array(on_host(given).astype(np.float64), given)
+        shard = dataclasses.replace(shard, features=wide, grid=None)
+    return Private(shard, own_array(shards.counts, np.float64))
+
+
+def check_shards(shards: Shards) -> None:
+    """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
+
+    Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
+    is one block of rows per public count, with no more records than that.
+    """
+    check_norms(shards.stacked, shards.record_norm)
+    mask = on_host(shards.stacked.mask)
+    if not np.all((mask == 0) | (mask == 1)):
+        raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
+    if not np.all(np.isfinite(on_host(shards.stacked.targets))):
+        raise PrivacyError("a target is not finite, so an answer would tell of it; pack again")
+    blocks = len(shards.stacked.mask)
+    if blocks != len(shards.counts):
+        raise PrivacyError(
+            f"there are {blocks} blocks of records for {len(shards.counts)} counts; pack again"
+        )
+    held = np.array(shards.counts)[held_here(shards.stacked.mask)]
+    if mask.shape[1] != max(shards.counts) or np.any(np.count_nonzero(mask, axis=1) > held):
+        raise PrivacyError("an agent has more records than its public count; pack again")

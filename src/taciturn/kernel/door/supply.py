@@ -1,0 +1,181 @@
+"""The random numbers of a run: exact noise and batches, drawn from a stream on the host.
+
+They depend on the plan and the stream only, so that they can be drawn while the program compiles,
+and for the next rounds while these are computed. Nothing here sees a record, or is written down.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import numpy as np
+
+from taciturn.errors import PrivacyError
+from taciturn.kernel.door.door import Raw
+from taciturn.kernel.door.turn import Turn
+from taciturn.kernel.noise import Label, Stream
+from taciturn.kernel.noise.stream import Use
+from taciturn.kernel.privacy import Mechanism, NoNoise
+from taciturn.kernel.questions import Oracle
+from taciturn.typing import HostArray
+
+# bytes that are drawn at once, at most; one block is computed on while the next one is drawn
+_BLOCK = 2**26
+_WORKERS = 2
+
+
+class Agenda(NamedTuple):
+    """All that is asked in a run, turns with leaves `(T, E, S)`, of models of this `shape`."""
+
+    turns: Turn
+    oracles: tuple[Oracle, ...]
+    mechanism: Mechanism
+    shape: tuple[int, ...]
+
+    def numbers(self, rows: int, rounds: int, *, runs: tuple[int, ...] = ()) -> Any:
+        """Return the shapes of the random numbers of some rounds, a `Raw` of `(B, S, E, ...)`.
+
+        `rows`: the padded number of records of an agent. Of several `runs` the numbers of an answer
+        have a leading axis.
+        """
+        _, places, slots = self.turns.question.shape
+        front: tuple[int, ...] = (rounds, slots, places)
+        shaped: Any = jax.ShapeDtypeStruct
+        sizes = [oracle.sampling.words(rows) for oracle in self.oracles]
+        words = tuple(shaped((*front, *runs, size), np.uint64) if size else None for size in sizes)
+        if isinstance(self.mechanism, NoNoise):
+            return Raw(None, words, None)
+        asked = self.oracles[0]
+        shape = asked.noise.shape(asked.answer_shape(self.shape))
+        return Raw(shaped((*front, *runs, *shape), np.int64), words, shaped(front, np.float64))
+
+
+class Supply:
+    """The draws of a run, a block of rounds at a time.
+
+    **Guarantee.** Every question of every agent has words of its own (`Label`: round, agent, place
+    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
+    stream serves this supply and no other, and a round is drawn once.
+
+    `rows`: the padded number of records of an agent. `slot`: the participant whose draws these are,
+    or a range of them; None for those of all. Raises `PrivacyError` if the stream has served
+    another run.
+    """
+
+    def __init__(
+        self, agenda: Agenda, stream: Stream, rows: int, *, slot: int | range | None = None
+    ) -> None:
+        stream.claim()
+        self._stream, self._rows, self._undrawn = stream, rows, 0
+        self._one_at_a_time = threading.Lock()
+        turns = agenda.turns
+        if slot is not None:
+            slots = range(slot, slot + 1) if isinstance(slot, int) else slot
+            turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
+        self._turns = jax.tree.map(np.asarray, turns)
+        self.agenda = agenda._replace(turns=turns)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError(
+            "a supply is neither pickled nor copied: a copy would draw the noise of its rounds "
+            "again; give every run a supply of its own"
+        )
+
+    def length(self) -> int:
+        """Return how many rounds a block has; it divides their number if a similar one does."""
+        rounds = len(self._turns.question)
+        leaves = jax.tree.leaves(self.shapes(1))
+        size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+        most = max(1, min(rounds, _BLOCK // max(size, 1)))
+        fits = [n for n in range(most, most // 2, -1) if rounds % n == 0]
+        return fits[0] if fits else most
+
+    def shapes(self, rounds: int) -> Raw:
+        """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
+        raw: Raw = self.agenda.numbers(self._rows, rounds)
+        return raw
+
+    def block(self, first: int, last: int) -> Any:
+        """Return the draws of the rounds from `first` to `last`, the latter not included.
+
+        Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
+        """
+        return self._drawn(first, last, ())
+
+    def repeated(self, runs: int) -> Any:
+        """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`.
+
+        An answer's numbers of all runs are drawn as those of one answer that has as many.
+        """
+        raw = self._drawn(0, len(self._turns.question), (runs,))
+        steps, words = jax.tree.map(lambda leaf: np.moveaxis(leaf, 3, 0), (raw.steps, raw.words))
+        every = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (runs, *leaf.shape)), raw.scale)
+        return Raw(steps, words, every)
+
+    def _drawn(self, first: int, last: int, runs: tuple[int, ...]) -> Any:
+        with self._one_at_a_time:
+            if first < self._undrawn:
+                raise PrivacyError(
+                    f"the noise of round {first} was drawn before, and two answers with the same "
+                    "noise tell the difference between them exactly; draw rounds in their order, "
+                    "each once"
+                )
+            self._undrawn = max(first, last)
+        shapes = self.agenda.numbers(self._rows, last - first, runs=runs)
+        raw = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+        if not jax.tree.leaves(raw):
+            return raw
+        tasks = self._tasks(raw, first, last)
+        if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
+            tasks[0]()
+            return raw
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for task in [pool.submit(task) for task in tasks]:
+                task.result()
+        return raw
+
+    def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
+        """Return what fills a block, in pieces for the workers."""
+        question = self._turns.question[first:last]
+        # round, slot, question within it; agents side by side, whose words are drawn together
+        places = np.argwhere(question >= 0)[:, [0, 2, 1]]
+        scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
+        order = np.argsort(scales, kind="stable")
+        starts = np.flatnonzero(np.diff(scales[order])) + 1
+        tasks: list[Callable[[], None]] = []
+        for same in np.split(order, starts) if order.size else []:
+            for part in np.array_split(same, min(_WORKERS, len(same))):
+                drawn_at = float(scales[part[0]])
+                tasks.append(partial(self._fill, raw, places[part], first, drawn_at))
+        return tasks
+
+    def _scales(self, first: int, last: int) -> HostArray:
+        """Return the noise scales of some rounds in steps of the lattice, `(B, E, S)`."""
+        scales: HostArray = np.asarray(self._turns.scale[first:last], np.float64) / np.ldexp(
+            1.0, self._turns.exponent[first:last]
+        )
+        return scales
+
+    def _fill(self, raw: Raw, places: HostArray, first: int, scale: float) -> None:
+        rounds, slots, local = places.T
+        now = first + rounds, local, slots
+        parts = (now[0].tolist(), self._turns.agent[now].tolist(), local.tolist())
+        labels = [Label(*place) for place in zip(*parts, strict=True)]
+        if raw.steps is not None and raw.scale is not None and scale > 0:
+            count = math.prod(raw.steps.shape[3:])
+            drawn = self.agenda.mechanism.integers(self._stream, labels, count, scale)
+            raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *raw.steps.shape[3:])
+            raw.scale[tuple(places.T)] = scale
+        kinds = self._turns.question[now]
+        for number, words in enumerate(raw.words):
+            mine = np.flatnonzero(kinds == number)
+            if words is not None and mine.size:
+                some, shape = [labels[index] for index in mine], words.shape[3:]
+                drawn = self._stream.words(some, Use.BATCH, math.prod(shape))
+                words[tuple(places[mine].T)] = drawn.reshape(len(some), *shape)

@@ -1,0 +1,286 @@
+"""Accounting: what answers cost together; and the least noise multiplier that fits a budget."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.kernel.privacy import gaussian
+from taciturn.kernel.privacy.terms import Relation
+
+
+@dataclass(frozen=True)
+class _NoisedAnswer:
+    """An answer with added noise; the multiplier is its scale over the sensitivity.
+
+    Raises `InputError` if the multiplier is not a positive, finite number.
+    """
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+
+
+@dataclass(frozen=True)
+class GaussianAnswer(_NoisedAnswer):
+    """An answer with Gaussian noise; multiplier = standard deviation / Euclidean sensitivity."""
+
+
+@dataclass(frozen=True)
+class LaplaceAnswer(_NoisedAnswer):
+    """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm."""
+
+
+# below this the accountant's grid would have to resolve losses finer than rounding
+LEAST_RATE = 1e-9
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A noised answer on a Poisson batch: every record takes part independently with `rate`.
+
+    The batch must have been drawn by the oracle itself and stay hidden, and the answer must be a
+    sum over the batch divided by a public number. Under replace-one the sensitivity behind the
+    multiplier must be twice the norm bound of one record's term (the accountant relies on it).
+    Raises `InputError` if the rate is not in [1e-9, 1], or the event inside is not one noised
+    answer.
+    """
+
+    event: GaussianAnswer | LaplaceAnswer
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, GaussianAnswer | LaplaceAnswer):
+            raise InputError(
+                f"a sampled event holds {self.event!r}; it must be GaussianAnswer or LaplaceAnswer"
+            )
+        object.__setattr__(self, "rate", checks.fraction("rate", self.rate))
+        if self.rate < LEAST_RATE:
+            raise InputError(f"rate is {self.rate:g}; it must be at least {LEAST_RATE:g}")
+
+
+@dataclass(frozen=True)
+class PerturbedAnswer:
+    """The minimiser of a function with Gaussian noise in its gradient (`objective_deltas`).
+
+    `multiplier`: standard deviation of the noise / how far one unit can move the gradient.
+    `jacobian`: log(1 + beta / lam), beta the smoothness of one record's term, lam the strong
+    convexity of everything else. `output_ratio`: the minimiser is computed to a residual only and
+    released with a little noise on top, of multiplier `multiplier / output_ratio`, which covers the
+    residual: one more Gaussian answer. Raises `InputError` if the multiplier is not positive and
+    finite, or another number is negative or not finite.
+    """
+
+    multiplier: float
+    jacobian: float
+    output_ratio: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiplier", checks.positive("multiplier", self.multiplier))
+        for name in ("jacobian", "output_ratio"):
+            object.__setattr__(self, name, checks.not_negative(name, getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """A Gaussian answer on a batch of `batch` of `records` records, drawn without replacement.
+
+    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden. The
+    multiplier is the standard deviation over the replace-one sensitivity on one batch. Raises
+    `InputError` if the batch is empty or larger than the data, or the event is not a Gaussian
+    answer.
+    """
+
+    event: GaussianAnswer
+    batch: int
+    records: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, GaussianAnswer):
+            raise InputError(f"a fixed-size batch holds {self.event!r}; it must be GaussianAnswer")
+        for name in ("batch", "records"):
+            object.__setattr__(self, name, checks.at_least(name, getattr(self, name), 1))
+        if self.batch > self.records:
+            raise InputError(
+                f"a batch of {self.batch} is larger than the {self.records} records; "
+                "ask for at most all of them"
+            )
+
+
+@dataclass(frozen=True)
+class Exact:
+    """An answer without noise: nothing finite can be promised."""
+
+
+Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | FixedSize | Exact
+
+
+def sampled(event: Event, rate: float, size: int = 0) -> Event:
+    """Return the event on a batch: itself at rate 1 and where nothing hides it.
+
+    The batch is Poisson, or of a fixed size if one is given: `size` out of `size / rate` records.
+    """
+    if isinstance(event, Exact) or rate == 1:
+        return event
+    if isinstance(event, Sampled | FixedSize | PerturbedAnswer):
+        raise InputError(f"{event!r} cannot be sampled; give a noised answer on a full batch")
+    if size:
+        if not isinstance(event, GaussianAnswer):
+            raise InputError(
+                "batches of a fixed size are accounted for with Gaussian noise only; use Poisson "
+                "batches or Gaussian noise"
+            )
+        return FixedSize(event, size, round(size / rate))
+    return Sampled(event, rate)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """A total: (epsilon, delta), and mu where the law is exactly Gaussian (else None)."""
+
+    epsilon: float
+    delta: float
+    mu: float | None
+
+
+def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Relation) -> Spending:
+    """Return what answers given in sequence by one agent cost together.
+
+    Plain Gaussian answers: mu = sqrt(sum count/multiplier^2), then the exact Gaussian curve.
+    An exact answer: epsilon is infinite. Anything else: an upper bound by privacy-loss
+    distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
+    No answers: epsilon is 0.
+
+    `events`: pairs (event, how often). Equal events are merged first. `delta`: above 0 and below 1.
+    `relation`: the neighbouring relation that the multipliers were computed for.
+
+    Raises `InputError` if delta or a count is out of range, something is not an event, or sampling
+    is combined with a relation for which no sound accountant is known.
+
+    **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
+    every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
+    exact (`Ledger.mu_per_agent`), the rest an upper bound (`numerical.numerical_epsilon`).
+    Batches of a fixed size have Renyi bounds (`numerical.fixed_size_epsilon`). Sampling at rate 1,
+    or of all records, is no sampling.
+    """
+    delta = checks.delta(delta)
+    counts = merged(events)
+    if any(isinstance(event, Exact) for event in counts):
+        return Spending(math.inf, delta, math.inf)
+    plain = [(e, n) for e, n in counts.items() if isinstance(e, GaussianAnswer)]
+    if len(plain) == len(counts):
+        mu = math.sqrt(math.fsum(n / e.multiplier / e.multiplier for e, n in plain))
+        return Spending(gaussian.epsilon_of(delta, mu), delta, mu)
+    from taciturn.kernel.privacy import numerical  # noqa: PLC0415 - dp_accounting takes 0.4 s to import
+
+    if any(isinstance(event, FixedSize) for event in counts):
+        return Spending(numerical.fixed_size_epsilon(counts, delta, relation), delta, None)
+    epsilon = numerical.numerical_epsilon(counts, delta, relation)
+    if all(isinstance(event, LaplaceAnswer) for event in counts):
+        pure = (n / e.multiplier for e, n in counts.items() if isinstance(e, LaplaceAnswer))
+        epsilon = min(epsilon, math.fsum(pure))  # basic composition
+    return Spending(epsilon, delta, None)
+
+
+def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:
+    """Return how often each different event took place; sampling at rate 1 is dropped."""
+    counts: Counter[Event] = Counter()
+    for event, count in events:
+        if not isinstance(event, Event):
+            raise InputError(
+                f"{event!r} is not an event; use GaussianAnswer, LaplaceAnswer, Sampled, FixedSize "
+                "or Exact"
+            )
+        plain: Event = event
+        if isinstance(event, Sampled) and event.rate == 1:
+            plain = event.event
+        if isinstance(event, FixedSize) and event.batch == event.records:
+            plain = event.event
+        counts[plain] += checks.at_least("the count of an event", count, 0)
+    return +counts
+
+
+_TOL = 1e-6
+_WIDENINGS = 20
+
+
+def multiplier_for(
+    make: Callable[[float], Event], *, rounds: int, epsilon: float, delta: float, relation: Relation
+) -> float:
+    """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
+
+    `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
+    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity. Raises
+    `InputError` if the budget or `rounds` is out of range, the combination of sampling and relation
+    is not supported, or no amount of noise fits (an event without noise, or a delta too small).
+
+    **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
+    in the multiplier. The search starts from large noise, where the accountant is cheap, and
+    returns only a multiplier whose cost it has computed.
+    """
+    rounds = checks.at_least("rounds", rounds, 1)
+    return multiplier_for_all(
+        lambda multiplier: [(make(multiplier), rounds)],
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+    )
+
+
+def multiplier_for_all(
+    make: Callable[[float], Sequence[tuple[Event, int]]],
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+) -> float:
+    """Return one noise multiplier at which the answers `make(multiplier)` together fit the budget.
+
+    As `multiplier_for`, for answers of several kinds: pairs (event, how often).
+    """
+    answers = sum(count for _, count in make(1.0))
+    start = gaussian.gaussian_multiplier(epsilon, delta, answers)
+    if math.isinf(epsilon):
+        return 0.0
+
+    @functools.cache
+    def excess(log_multiplier: float) -> float:
+        events = make(math.exp(log_multiplier))
+        spent = account(events, delta=delta, relation=relation).epsilon
+        # near a straight line in the logarithms; clipped where one side is 0 or infinite
+        return math.log(min(max(spent / epsilon, 1e-9), 1e9))
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - which takes 0.2 s to import
+
+    low, high = _bracket(excess, math.log(2 * start))
+    # brentq narrows the bracket from both sides; a step on top ends on the private side
+    root = float(brentq(excess, low, high, xtol=_TOL / 4, rtol=8.9e-16))
+    while excess(root) > 0:
+        root += _TOL / 4
+    return math.exp(root)
+
+
+def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
+    """Return logarithms (too little noise, enough noise) a factor of 4 apart."""
+    step = math.log(4)
+    high = start
+    for _ in range(_WIDENINGS):
+        if excess(high) <= 0:
+            break
+        high += step
+    else:
+        raise InputError(
+            "no amount of noise fits this budget; use an event whose multiplier is noise (for "
+            "noise inside an objective, a larger rho or fewer rounds), or a larger delta or epsilon"
+        )
+    low = high - step
+    while excess(low) <= 0:
+        low, high = low - step, low
+    return low, high

@@ -1,0 +1,323 @@
+"""Composition: what several answers, runs and choices on the same records cost together.
+
+A run is a tuple of legs, each the answers of a plan about a named part of the records. Nothing else
+is composed anywhere: a training, the private score of its model, a choice among trainings.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel.privacy import gaussian, mechanisms, statement
+from taciturn.kernel.privacy.accounting import Event, account
+from taciturn.kernel.privacy.certificate import Certificate
+from taciturn.kernel.privacy.drawn import pays_for_tests
+from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger
+from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
+from taciturn.kernel.privacy.terms import Messages, Observer, Relation, Terms
+from taciturn.typing import HostArray
+
+_A = 0.01  # false positives of the attacker
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Legs that compose, one for each part of the records; made by `compose` alone.
+
+    - `legs`: In the order in which their parts are first named.
+    - `terms`: Neighbours, delta and observer of the whole.
+    - `agents`: A, how many agents have the records.
+    - `joined`: Whether several runs are on one part: the delta of all pays for the tests of each.
+    """
+
+    legs: tuple[Leg | ChoiceLeg, ...]
+    terms: Terms
+    agents: int
+    joined: bool
+
+    @property
+    def asked(self) -> tuple[Leg, ...]:
+        """The legs but for choices."""
+        return tuple(leg for leg in self.legs if isinstance(leg, Leg))
+
+    def certificate(self) -> Certificate:
+        """Return what the legs cost together, and what that takes on trust.
+
+        For every agent the larger of its legs' epsilon and mu; overall those of the dearest agent,
+        or of a person at several agents. mu is None where a leg has none.
+        """
+        asked, delta = self.asked, self.terms.delta
+        each, totals = zip(*(_cost_of(leg, self.terms) for leg in self.legs), strict=True)
+        largest = [self._dearest(costs) for costs in zip(*each, strict=True)]
+        if asked[0].dealt:  # whoever has a record
+            largest = [np.full(self.agents, np.max(costs)) for costs in largest]
+        epsilons, mus = (tuple(costs.tolist()) for costs in largest)
+        epsilon, mu, rate = np.max(totals, axis=0).tolist()
+        tested = all(pays_for_tests(leg.ledger, epsilon=epsilon, delta=delta) for leg in asked)
+        if self.joined and not tested:
+            raise InputError(
+                f"epsilon {epsilon:g} is too large for the noise of all runs to be tested within "
+                "their delta; ask for an epsilon below 20"
+            )
+        return Certificate(
+            epsilon=epsilon,
+            delta=delta,
+            mu=None if math.isnan(mu) else mu,
+            adjacency=self.terms.adjacency,
+            observer=self.terms.observer.name,
+            trust=statement.trust_of(asked, self.terms, self.agents),
+            per_agent_epsilon=epsilons,
+            per_agent_mu=None if math.isnan(mu) else mus,
+            attacker_tpr=rate,
+            arithmetic=statement.arithmetic_of(self.legs),
+            legs=self.legs,
+            dealt=asked[0].dealt,
+            conditions=statement.conditions_of(self.legs, self.terms.adjacency.unit),
+            conditional=bool(statement.claims_of(asked)),
+        )
+
+    def mus(self, observer: Observer) -> Float[HostArray, " A"]:
+        """Return the mu of each agent's records for some observer; of a person at several, theirs.
+
+        Raises `PrivacyError` if a leg has none.
+        """
+        across = self.terms.adjacency.agents_per_person
+        if across > 1:
+            (leg,) = self.asked
+            return np.full(self.agents, leg.ledger.mu_across(observer, across))
+        return self._dearest([_mus_of(leg, observer, self.terms) for leg in self.legs])
+
+    def _dearest(self, costs: Sequence[HostArray]) -> HostArray:
+        """Return the largest cost of each agent, by the costs of its legs."""
+        largest = np.zeros(self.agents)
+        for leg, cost in zip(self.legs, costs, strict=True):
+            named = None if isinstance(leg, ChoiceLeg) else leg.agents
+            places = slice(None) if named is None else list(named)
+            largest[places] = np.maximum(largest[places], cost)
+        return largest
+
+
+def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
+    r"""Return legs as one composition: those on one part in sequence, those on others beside it.
+
+    No number is computed before `Composition.certificate`; the budget of the terms is not used.
+
+    Raises `InputError` if no leg asks all agents, the terms have no accountant for these answers,
+    or legs on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about
+    other neighbours, records or agents, or for a weaker observer; a choice is about records that
+    answer elsewhere; or a unit is in several parts.
+
+    **Guarantee.** *Agents.* One agent's answers compose in sequence. Agents hold disjoint data, so
+    a neighbouring data set differs at one agent i only. Given everything sent before, the other
+    agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
+    what the observer sees is as private as agent i's own answers: overall epsilon is the largest
+    of the agents' (parallel composition), and so is mu. A sum of answers is a function of the
+    messages, so the messages value holds for it as well; sums of Laplace or of sampled answers
+    are certified at that value. A person at several agents is in the answers of all of them
+    (`Ledger.mu_across`). Where records are `dealt` by a secret draw, neighbours are files and a
+    record may be at any agent: the dearest agent's curve holds, whoever has the record
+    (`taciturn.kernel.records.Draw`), and is the only one that is stated.
+
+    *One part.* Answers of several runs on the same records are answers of one run in which they
+    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
+    exactly (`Ledger.mu_per_agent`). Where answers differ in how many numbers they
+    have, the most is taken, which makes neither a movement nor a correction of the arithmetic
+    smaller.
+
+    *Disjoint parts.* Each leg promises (epsilon, delta), and so do all together; their mu is the
+    largest, and not the root of the sum of squares. For two parts, T asked before E (more follow by
+    induction): let part(j) in {T, E} be where record j is, by a secret draw that sees no record.
+    Its law does not depend on the order of the file, so neighbouring data sets can be compared draw
+    by draw (`taciturn.kernel.records.Draw`): they then have the same parts but for what record r
+    says, and a bound that holds for every draw holds for the mixture. Write M(D_T) for the law of
+    all that the first leg lets an observer see, and N_m(D_E) for that of the second, which may
+    depend on what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    M(dm | D_T) N_m(dn | D_E).
+
+    *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
+    post-processing of m, and every bound for M holds.
+
+    *r is in E.* Then D_T = D'_T, and m has the same law on both. For an event S with the sections
+    S_m,
+
+        P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
+                 = e^eps P(S | D') + delta,
+
+    where every N_m is (eps, delta)-private: the figures of the second leg hold at every query.
+    The same holds for the trade-off function of a test, and so for mu: given m, which carries
+    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
+    is no better than G_mu(a), which is convex. Persons the same, with r a person at one agent: all
+    rows of a person are in one part (`taciturn.kernel.records.hold_out`). A person at several
+    agents is refused, since each of them divides its own; so are agents, who are in all parts.
+
+    Adaptive choice of the second leg's question is therefore harmless, as long as the first
+    reads no record of E: not for its centre, nor for any of several candidates.
+
+    *A choice* is one answer of every agent about a part that answers nothing else, with the mu of
+    `mu_of_choice` for every observer.
+    """
+    parts: dict[str, list[Leg | ChoiceLeg]] = {}
+    for leg in legs:
+        parts.setdefault(leg.part, []).append(leg)
+    together = tuple(_in_sequence(group) for group in parts.values())
+    asked = [leg for leg in together if isinstance(leg, Leg)]
+    counts = {len(leg.records) for leg in asked if leg.agents is None}
+    if len(counts) != 1:
+        raise InputError(
+            f"legs about all agents are of {sorted(counts)} agents; give at least one, and those "
+            "of the same"
+        )
+    (agents,), adjacency = counts, terms.adjacency
+    for leg in asked:
+        _check_leg(leg, asked[0], terms, agents)
+    if len(together) > 1 and (adjacency.unit == "agent" or adjacency.agents_per_person > 1):
+        raise PrivacyError(
+            "an agent has records in both parts, and so may a person at several agents, who divide "
+            "them on their own; protect records, or persons at one agent"
+        )
+    return Composition(together, terms, agents, joined=len(together) < len(legs))
+
+
+def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
+    """Return the legs on one part as one, the rounds of each after those of the one before."""
+    if len(legs) == 1:
+        return legs[0]
+    asked = [leg for leg in legs if isinstance(leg, Leg)]
+    if len(asked) < len(legs):
+        raise PrivacyError("a choice is about records that answer elsewhere; hold others out")
+    first, *others = asked
+    same = ("adjacency", "observer", "agents", "records", "dealt")
+    for name, leg in itertools.product(same, others):
+        if getattr(leg, name) != getattr(first, name):
+            raise PrivacyError(f"legs on the {leg.part} part differ in their {name}")
+    ledgers = [leg.ledger for leg in asked]
+    if not all(isinstance(one.mechanism, mechanisms.Gaussian) and one.has_mu for one in ledgers):
+        raise InputError(
+            "runs are joined where all noise is Gaussian and added to answers on all records; "
+            "leave out methods that sample records or have noise inside an objective, and give a "
+            "finite epsilon"
+        )
+    if len({ledger.on_lattice for ledger in ledgers}) > 1:
+        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
+    width = max(ledger.kind.shape[2] for ledger in ledgers)
+
+    def stacked(parts: Iterable[HostArray], empty: int = 0) -> HostArray:
+        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+        added = [(part, ((0, 0), (0, 0), (0, width - part.shape[2]))) for part in parts]
+        return np.concatenate([np.pad(*one, constant_values=empty) for one in added], axis=1)
+
+    # kinds of questions are numbered one leg after another
+    starts = itertools.accumulate((len(leg.questions) for leg in asked), initial=0)
+    pairs = zip((ledger.kind for ledger in ledgers), starts, strict=False)
+    kinds = (np.where(kind == NO_QUESTION, kind, kind + start) for kind, start in pairs)
+    ledger = Ledger(
+        stacked(kinds, NO_QUESTION),
+        stacked(ledger.sensitivity for ledger in ledgers),
+        stacked(ledger.scale for ledger in ledgers),
+        mechanisms.Gaussian(),
+        step=stacked(ledger.step for ledger in ledgers),
+        values=max(one.values for one in ledgers),
+    )
+    questions = tuple(itertools.chain(*(leg.questions for leg in asked)))
+    return replace(first, ledger=ledger, questions=questions, exact=all(leg.exact for leg in asked))
+
+
+def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
+    """Raise unless a leg composes with the first one on these terms."""
+    adjacency, ledger = terms.adjacency, leg.ledger
+    if leg.adjacency != adjacency or leg.dealt != first.dealt:
+        raise PrivacyError(
+            f"the bounds of the {leg.part} part hold for other neighbours than those of the whole; "
+            "plan all parts on the same terms"
+        )
+    # who sees a sum in one leg and all messages in an earlier one sees all messages
+    if leg.observer not in {first.observer, Messages()} & {terms.observer, Messages()}:
+        raise PrivacyError(
+            f"the {leg.part} part was certified for a weaker observer; plan it again"
+        )
+    named = range(agents) if leg.agents is None else leg.agents
+    if not all(one < other for one, other in itertools.pairwise((-1, *named, agents))):
+        raise PrivacyError(f"a leg is not about different ones of {agents} agents, in their order")
+    if leg.dealt and adjacency.unit == "agent":
+        raise InputError(
+            "records without owners are dealt to the agents at random, so no agent's records are "
+            "somebody's; protect records or persons, or give each record its owner"
+        )
+    if ledger.sampled and adjacency.unit != "record":
+        raise InputError(
+            f"sampling records hides no {adjacency.unit}; certify full-batch answers instead"
+        )
+    if adjacency.agents_per_person > 1 and not ledger.has_mu:
+        raise InputError(
+            "a person at several agents is accounted for under added Gaussian noise only; let each "
+            "person be at one agent, or use such noise"
+        )
+
+
+# epsilon and mu of each agent; and of all together epsilon, mu and the rate of the best attacker
+Cost: TypeAlias = tuple[tuple[HostArray, HostArray], tuple[float, float, float]]
+
+
+def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
+    """Return what a leg costs; mu is NaN where the law is not exactly Gaussian.
+
+    Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
+    Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
+    different list of answers, whatever the observer. The attacker's rate is Phi(Phi^-1(a) + mu) for
+    mu, otherwise the smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a).
+    """
+    delta, adjacency = terms.delta, terms.adjacency
+    if isinstance(leg, ChoiceLeg):
+        return _cost_of_mus(_mus_of(leg, terms.observer, terms), delta)
+    ledger, across = leg.ledger, adjacency.agents_per_person
+    values, finest = ledger.most_values(), ledger.finest()
+    if ledger.has_mu:
+        each, total = _cost_of_mus(_mus_of(leg, leg.observer, terms), delta, values, finest)
+        if across > 1:
+            mu = np.array([ledger.mu_across(leg.observer, across)])
+            _, total = _cost_of_mus(mu, delta, across * values, finest)
+        return each, total
+    lists, law = ledger.events_by_agent(), mechanisms.law_of(ledger.mechanism)
+
+    def by_events(delta: float) -> HostArray:
+        return np.array([_account(events, delta, adjacency.relation) for events in lists])
+
+    epsilons = mechanisms.lattice_epsilon(by_events, delta, values=values, scale=finest, law=law)
+    epsilon = float(np.max(epsilons, initial=0.0))
+    missed = math.exp(-epsilon) * (1 - delta - _A)
+    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
+    caught = math.exp(min(epsilon, 5.0)) * _A + delta
+    rate = min(1.0, caught, 1 - missed)
+    return (epsilons, np.full(len(lists), np.nan)), (epsilon, math.nan, rate)
+
+
+def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray:
+    """Return the mu of each agent of a leg; of a choice one, which is that of all."""
+    if isinstance(leg, ChoiceLeg):
+        return np.array([mechanisms.mu_of_choice(leg.rate, terms.adjacency.relation)])
+    return leg.ledger.mu_per_agent(observer)
+
+
+def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
+    """Return what Gaussian answers cost, with so many values on a lattice of such a least scale."""
+    mu = float(np.max(mus, initial=0.0))
+    rate_of = functools.partial(gaussian.true_positive_rate, mu)
+    lattice: Any = {"values": values, "scale": finest}
+    epsilons = mechanisms.lattice_epsilon(lambda d: gaussian.epsilon_of(d, mus), delta, **lattice)
+    rate = mechanisms.lattice_rate(rate_of, _A, refused=mechanisms.SHARE * delta, **lattice)
+    return (epsilons, mus), (float(np.max(epsilons, initial=0.0)), mu, rate)
+
+
+# a check of a plan computes what its planning did
+@functools.lru_cache(maxsize=1024)
+def _account(events: tuple[tuple[Event, int], ...], delta: float, relation: Relation) -> float:
+    return account(events, delta=delta, relation=relation).epsilon

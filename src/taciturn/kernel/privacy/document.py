@@ -1,0 +1,155 @@
+"""Certificates as files: what they state, and what that follows from, as JSON-safe values.
+
+How figures follow from legs is specified in docs/reference/certificate.md, from which a verifier is
+written that shares no line with this library. Nothing is computed from what is written here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger, thin
+from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
+from taciturn.kernel.privacy.terms import BoundedChange, Sum, TargetChange
+from taciturn.typing import HostArray
+
+if TYPE_CHECKING:
+    from taciturn.kernel.privacy.certificate import Certificate
+
+FORMAT = "taciturn certificate 1"
+# what an answer has, in the order of the columns below
+_FIELDS = ("question", "sensitivity", "scale", "step", "rate", "batch")
+_USUAL = {"step": 0.0, "rate": 1.0, "batch": 0.0}
+_FIGURES = ("epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr")
+_STATED = (
+    "epsilon", "delta", "mu", "relation", "unit", "observer", "trust", "record",
+    "per_agent_epsilon", "per_agent_mu", "reproduction", "conditions", "attacker_tpr",
+    "conditional", "arithmetic",
+)  # fmt: skip
+
+
+def stated_by(certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate states; infinite numbers become the text "infinity".
+
+    The fields of a person are there for that unit only.
+    """
+    values = {name: _json_safe(getattr(certificate, name)) for name in _STATED}
+    return values | _of_persons(certificate)
+
+
+def document_of(certificate: Certificate) -> dict[str, Any]:
+    """Return all that the figures of a certificate follow from, and the figures."""
+    relation = certificate.adjacency.relation
+    moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
+    terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
+    return {
+        "format": FORMAT,
+        "terms": {
+            **terms,
+            **_of_persons(certificate),
+            "delta": certificate.delta,
+            "dealt": certificate.dealt,
+        },
+        "observer": certificate.observer,
+        "legs": [_leg(leg) for leg in certificate.legs],
+        "claim": {
+            **{name: _json_safe(getattr(certificate, name)) for name in _FIGURES},
+            "reproduction": certificate.reproduction,
+            "conditional": certificate.conditional,
+        },
+    }
+
+
+def _of_persons(certificate: Certificate) -> dict[str, Any]:
+    names = ("rows_per_person", "agents_per_person") if certificate.unit == "person" else ()
+    return {name: getattr(certificate.adjacency, name) for name in names}
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json_safe(entry) for entry in value]
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
+    """Return a leg; equal slots are written once."""
+    if isinstance(leg, ChoiceLeg):
+        return {"part": leg.part, "choice": {"rate": leg.rate}}
+    ledger, observer = leg.ledger, leg.observer
+    colluders = {"colluders": observer.colluders} if isinstance(observer, Sum) else {}
+    return {
+        "part": leg.part,
+        "agents": "all" if leg.agents is None else list(leg.agents),
+        "records": _run_lengths(leg.records),
+        "observer": {"name": observer.name, **colluders},
+        "noise": type(ledger.mechanism).__name__.lower(),
+        "values": ledger.values,
+        "questions": [_finite(question) for question in leg.questions],
+        "slots": [
+            {"times": times, "answers": [dict(answer) for answer in answers]}
+            for answers, times in Counter(_slots(ledger)).items()
+        ],
+    }
+
+
+def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
+    """Yield every place of every round in which somebody is asked, as pairs of names and values."""
+    columns: list[HostArray] = [ledger.kind, ledger.sensitivity, ledger.scale]
+    columns += [ledger.step, ledger.rate, ledger.batch]
+    known: dict[bytes, tuple[Any, ...]] = {}
+    _, rounds, places = ledger.kind.shape
+    # an axis along which nothing changes is looked at once
+    repeated = all(thin(column).shape[1] == 1 for column in columns)
+    for turn in range(1 if repeated else rounds):
+        for place in range(places):
+            rows = np.stack([np.asarray(one[:, turn, place], np.float64) for one in columns], 1)
+            key = rows.tobytes()
+            if key not in known:
+                known[key] = _answers(rows)
+            if known[key]:
+                yield from [known[key]] * (rounds if repeated else 1)
+
+
+def _answers(rows: HostArray) -> tuple[Any, ...]:
+    """Return the different answers at a slot, each with the agents that give it."""
+    asked = np.flatnonzero(rows[:, 0] != NO_QUESTION)
+    if not asked.size:
+        return ()
+    different, which = np.unique(rows[asked], axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")  # agents with the same answer stand together
+    ends = np.cumsum(np.bincount(which.ravel(), minlength=len(different)))
+    answers = []
+    for row, places in zip(different.tolist(), np.split(order, ends[:-1]), strict=True):
+        agents = asked[places]
+        given: dict[str, Any] = {
+            name: value
+            for name, value in zip(_FIELDS, row, strict=True)
+            if _USUAL.get(name) != value
+        }
+        given |= {name: int(given[name]) for name in ("question", "batch") if name in given}
+        given = _finite(given)
+        whole = len(agents) == len(rows)
+        answers.append((("agents", "all" if whole else _runs(agents)), *given.items()))
+    return tuple(answers)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the text "infinity" for an infinite one."""
+    return {name: _json_safe(value) for name, value in values.items()}
+
+
+def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:
+    """Return rising numbers as first and last of runs without a gap."""
+    breaks = np.flatnonzero(np.diff(agents) != 1) + 1
+    return tuple((int(run[0]), int(run[-1])) for run in np.split(agents, breaks))
+
+
+def _run_lengths(counts: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return counts as pairs: how many agents in a row have the same, and what they have."""
+    return [(len(list(same)), count) for count, same in itertools.groupby(counts)]

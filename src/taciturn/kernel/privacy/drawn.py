@@ -1,0 +1,166 @@
+r"""The test that the noise of a run must pass before anything is released, and what it costs.
+
+**The test.** All noise of a run is looked at together. With z the noise over the scale that the
+ledger has,
+
+    Gaussian:  sum_i z_i^2 ~ chi-square with n degrees of freedom,
+    Laplace:   sum_i |z_i| ~ Gamma(n, 1),
+
+and the run is refused where the sum lies in either tail of its law at the level f of the run. Only
+whether it passed leaves the door.
+
+**What it costs.** Let M be a run without the test and M' the same with it. Whether noise passes
+depends on noise alone, so M' and M, driven by the same noise, differ with probability at most f, on
+either of two neighbouring data sets D, D'. If M is (epsilon, delta)-private, then for every event S
+
+    P(M'(D) in S) <= P(M(D) in S) + f <= e^epsilon P(M(D') in S) + delta + f
+                  <= e^epsilon P(M'(D') in S) + delta + (1 + e^epsilon) f,
+
+and M' is (epsilon, delta + (1 + e^epsilon) f)-private. Nothing here depends on how often a test is
+made, by whom, or on what was observed before: f is the probability that honest noise is refused
+anywhere. An attacker's true-positive rate at the level a becomes that of M at a + f, plus f.
+
+**Who pays.** Every number that an agent gives in a plan brings at most `PER_VALUE` / 2 to f, so
+that the values that a ledger counts, which add up over joined runs and in accounts, bound f for all
+of them. A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and a plan's own f
+is at most what this pays for at the epsilon of its certificate: with n the most values of an agent
+
+    f = min(n PER_VALUE / 2, SHARE delta / (1 + e^epsilon)).
+
+The level is spread evenly over the values of all agents, so that it is the same whether one process
+looks at all of them or every site at its own, at whatever time: a look at m new values takes its
+part of f. (The other half of `PER_VALUE` is for Poisson batches that overflow, with probability
+1e-40 an answer.)
+
+**Discreteness.** Noise is drawn from a discrete law of scale s in steps, s >= 2^24. For the
+discrete Gaussian X and a normal g, comparing sums with integrals gives
+
+    P(s |g| >= k) / (1 + theta) <= P(|X| >= k) <= P(s |g| >= k - 1),
+
+with theta <= 3 exp(-2 pi^2 s^2), 0 to any precision; for the discrete Laplace law and an
+exponential e, P(|X| >= k) = exp(-k / s) (1 + tanh(1 / (2 s))) gives
+
+    P(s e >= k) <= P(|X| >= k) <= P(s e >= k - 1/2).
+
+So |X| lies between s |g| - 1 and s |g| + 1, or between s e - 1 and s e + 1/2, for a suitable
+coupling of each of the n independent numbers, and a sum S above is within 2^-23 (S + n) of that of
+real noise. This and the rounding of a scale narrowed to single precision, for which a ledger allows
+1e-6, are less than `SLACK` (S + n), by which the sum is moved away from either tail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import gammainc, gammaincc
+
+from taciturn.errors import PrivacyError
+from taciturn.kernel.privacy.ledger import Ledger
+from taciturn.kernel.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, law_of
+from taciturn.typing import HostArray
+
+# what a number in an answer may add to the probability that honest noise is refused, twice over
+PER_VALUE = 2.0**-100
+SLACK = 1e-5
+# of fewer numbers no test at such levels sees even that there is no noise at all: the scale that
+# was used is compared alone
+LEAST_NUMBERS = 16
+_MOST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was seen of some noise; it tells of the answers, and stays behind the door.
+
+    `total`: the sum of squares (Laplace: of absolute values) of the noise over its scale in the
+    ledger. `count`: how many numbers it is.
+    """
+
+    total: float = 0.0
+    count: int = 0
+
+    def __add__(self, other: Drawn) -> Drawn:
+        return Drawn(self.total + other.total, self.count + other.count)
+
+
+@dataclass(frozen=True)
+class NoiseTest:
+    """The two-sided test of all noise of a run.
+
+    `law`: that of the noise. `per_value`: the probability with which honest noise may be refused,
+    for every number in it.
+    """
+
+    law: Law
+    per_value: float
+
+    def check(self, drawn: Drawn, *, new: int | None = None) -> None:
+        """Raise `PrivacyError` if noise does not have its law; nothing of `drawn` is said.
+
+        `new`: how many of the numbers no earlier look has seen; None for all of them. Looks at
+        fewer than `LEAST_NUMBERS` numbers see nothing.
+        """
+        if drawn.count < LEAST_NUMBERS:
+            return
+        level = self.per_value * (drawn.count if new is None else new)
+        if not min(self.tails(drawn)) >= level / 2:
+            raise PrivacyError(
+                "the noise that was drawn does not have the law and the scale that were planned; "
+                "nothing is released, and what was charged stays charged. Honest noise fails "
+                "this test in fewer than one of 10^20 runs: look for a changed sampler, scale or "
+                "door, and for a machine that computes wrongly"
+            )
+
+    def tails(self, drawn: Drawn) -> tuple[float, float]:
+        """Return the probabilities, at most, of a sum as small and of one as large."""
+        half = 0.5 if self.law == "gaussian" else 1.0
+        slack = SLACK * (drawn.total + drawn.count)
+        shape = half * drawn.count
+        small = float(gammainc(shape, half * (drawn.total + slack)))
+        large = float(gammaincc(shape, half * max(0.0, drawn.total - slack)))
+        return small, large
+
+
+def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | None:
+    """Return the test of a run with this ledger; None where it has no noise.
+
+    `epsilon`, `delta`: of its certificate.
+
+    **Guarantee.** The level over all looks at all agents is at most f (see the module).
+    """
+    if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked & (ledger.scale > 0)):
+        return None
+    values = _numbers(ledger) * int(np.max(np.sum(ledger.asked, axis=(1, 2))))
+    paid = SHARE * delta / (1 + math.exp(min(epsilon, _MOST_EXPONENT)))
+    level = min(values * PER_VALUE / 2, paid)
+    return NoiseTest(law_of(ledger.mechanism), level / (values * len(ledger.kind)))
+
+
+def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:
+    """Return whether the delta set aside pays for the tests of all runs that a ledger joins.
+
+    `epsilon`, `delta`: of the certificate of all of them together.
+    """
+    level = ledger.most_values() * PER_VALUE / 2
+    return level * (1 + math.exp(min(epsilon, _MOST_EXPONENT))) <= SHARE * delta
+
+
+def drawn_noise(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
+    """Return what the noise of some answers amounts to, in units of the planned scale.
+
+    `ledger`: of these answers. `sizes`: the `Mechanism.size` of the noise of each; what was not
+    asked is passed over.
+    """
+    some = ledger.asked & (ledger.scale > 0)
+    scale = np.where(some, ledger.scale, 1.0)
+    unit = scale if isinstance(ledger.mechanism, Laplace) else np.square(scale)
+    total = float(np.sum(np.where(some, sizes / unit, 0.0)))
+    return Drawn(total, _numbers(ledger) * int(np.count_nonzero(some)))
+
+
+def _numbers(ledger: Ledger) -> int:
+    """Return how many numbers the noise of one answer has."""
+    return ledger.values * (1 if ledger.inside is None else 2)

@@ -1,0 +1,191 @@
+"""The sentences of a certificate: what it promises, on what trust, under which conditions.
+
+For people alone: no figure is computed from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger, thin
+from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
+from taciturn.kernel.privacy.mechanisms import NoNoise
+from taciturn.kernel.privacy.terms import Messages, ReplaceOne, Sum, Terms, Unit, ZeroOut
+
+if TYPE_CHECKING:
+    from taciturn.kernel.privacy.certificate import Certificate
+
+DEALT = (
+    "records were dealt to the agents by a secret draw: no observer, colluders included, sees a "
+    "dealt shard or learns which agent has a record; every agent's figure is the dearest agent's"
+)
+REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
+SCOPE = "this run alone: every other run on the same records, earlier or later, adds to it"
+
+# relations under which a record is a row of somebody
+_OF_ROWS = (ReplaceOne.name, ZeroOut.name)
+_REPRODUCTION = "reproduction, not private: a seed repeats its noise, or who has which record"
+_CONDITIONAL = "Conditional (see the conditions): "
+_POST_PROCESSING = "; certified at the messages value, which holds for every sum by post-processing"
+
+
+def lines_of(certificate: Certificate) -> list[str]:
+    """Return the certificate as sentences for people, the most important first."""
+    it, promise = certificate, "no privacy: epsilon is infinite"
+    if not math.isinf(it.epsilon):
+        head = _CONDITIONAL if it.conditional else ""
+        if it.reproduction:
+            head += "with noise and a division that nobody can repeat: "
+        law = "" if it.mu is None else f" (exactly Gaussian, mu = {it.mu:.4g})"
+        # four decimals, never below the value itself
+        promise = (
+            f"{head}epsilon = {math.ceil(it.epsilon * 1e4) / 1e4:.4f} at delta = "
+            f"{it.delta:g}{law}, relation {it.relation}, unit {it.unit}"
+        )
+    seeded = "the noise of a seed is rounded as it comes; without a seed, it "
+    persons = _persons(it)
+    return [
+        *([_REPRODUCTION] if it.reproduction else []),
+        promise,
+        f"Protected: {it.record}",
+        *([f"Persons: {persons}."] if persons else []),
+        f"Observer: {it.observer}. Taken on trust: {it.trust}.",
+        "An attacker who accepts 1% false positives finds at most "
+        f"{it.attacker_tpr:.2%} of the true ones.",
+        *([f"Arithmetic: {seeded * it.reproduction}{it.arithmetic}."] if it.arithmetic else []),
+        f"Scope: {SCOPE}.",
+        *(f"Condition: {condition}" for condition in it.conditions),
+    ]
+
+
+def _persons(certificate: Certificate) -> str:
+    """Return what it says of a person with several rows, if a record is what is protected.
+
+    Nothing where records are no rows of anybody, and where nothing is protected.
+
+    **Guarantee.** k rows are replaced one after the other: k steps of mu make one of k mu
+    (Dong, Roth and Su 2022, Theorem 2.14); k steps of epsilon and delta make one of k epsilon
+    and delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
+    """
+    of_rows = certificate.unit == "record" and certificate.relation in _OF_ROWS
+    if not of_rows or math.isinf(certificate.epsilon):
+        return ""
+    if certificate.mu is not None:
+        return "a person with k rows is protected at k times mu"
+    return (
+        "a person with k rows is protected at k times epsilon, and at delta times "
+        "1 + exp(epsilon) + ... + exp((k - 1) epsilon)"
+    )
+
+
+def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
+    """Return what a certificate takes on trust, with the authors of questions that are claims."""
+    observer, (first, *_) = legs[0].observer, legs
+    trust = first.trust or observer.trust
+    if not first.trust and isinstance(observer, Sum) and not first.ledger.has_mu:
+        trust += _POST_PROCESSING
+    if isinstance(observer, Sum) and 1 < agents <= observer.colluders + 1:
+        trust = alone_among(agents, observer.colluders)
+    if isinstance(observer, Messages) and observer != terms.observer:
+        why = "this algorithm asks at private iterates"
+        if any(leg.ledger.sampled for leg in legs):
+            why = "its batches are sampled"
+        elif any(leg.ledger.inside is not None for leg in legs):
+            why = "its noise stands inside an objective"
+        trust = (
+            f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+            "observer of every message"
+        )
+    names = ", ".join(claims_of(legs))
+    return f"{trust}; and the author of {names}, for the bound" if names else trust
+
+
+def alone_among(agents: int, colluders: int) -> str:
+    """Return what is taken on trust where an agent may be the only one who does not collude.
+
+    **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`), which
+    for k >= A - 1 is an agent's own alone.
+    """
+    return (
+        f"none needed: if {colluders} may collude, an agent among {agents} may face nobody else, "
+        "so nothing is credited to summation; this is the value for an observer of every message"
+    )
+
+
+def claims_of(legs: Sequence[Leg]) -> tuple[str, ...]:
+    """Return the classes on whose authors' word the bounds of some questions rest."""
+    questions = (q for leg in legs if not _is_quiet(leg) for q in leg.questions)
+    return tuple(dict.fromkeys(name for one in questions for name in one.get("by", ())))
+
+
+def conditions_of(legs: Sequence[Leg | ChoiceLeg], unit: Unit) -> tuple[str, ...]:
+    """Return what must hold beside the legs: what is claimed, and that draws stay secret."""
+    asked, parts = [leg for leg in legs if isinstance(leg, Leg)], [leg.part for leg in legs]
+    apart = (
+        f"each {unit} is in one of the parts of the records ({', '.join(parts)}), by a draw that "
+        "sees none of them and stays secret, so that all together cost it no more than the dearest"
+    )
+    claims = (
+        f"no unit that is protected moves an answer by more than its bound, which rests on {name}: "
+        "a claim of its author, neither proved nor checked by taciturn"
+        for name in claims_of(asked)
+    )
+    dealt = any(leg.dealt for leg in asked)
+    return (*claims, *([DEALT] if dealt else []), *([apart] if len(parts) > 1 else []))
+
+
+def arithmetic_of(legs: Sequence[Leg | ChoiceLeg]) -> str:
+    """Return which numbers a certificate holds for."""
+    texts = [_arithmetic(legs[0])]
+    for leg in legs[1:]:
+        text = _arithmetic(leg)
+        if isinstance(leg, ChoiceLeg):
+            texts.append(text)
+        elif text not in {texts[0], ""}:
+            texts.append(f"of the evaluation, it {text}")
+    return "; ".join(texts)
+
+
+def _arithmetic(leg: Leg | ChoiceLeg) -> str:
+    """Return which numbers a leg holds for; nothing where there is no noise."""
+    if isinstance(leg, ChoiceLeg):
+        return "the choice is drawn exactly"
+    if not leg.exact:
+        return REAL_NUMBERS
+    if _is_quiet(leg) or not np.any(leg.ledger.asked):
+        return ""
+    if not leg.ledger.on_lattice:
+        return REAL_NUMBERS
+    return (
+        "holds for the numbers that are computed, rounding included: exact noise on a lattice of "
+        f"step 2^{int(np.log2(_coarsest(leg.ledger)))} or finer"
+    )
+
+
+def _coarsest(ledger: Ledger) -> float:
+    """Return the largest step of the lattice of an answer."""
+    asked, step = np.broadcast_arrays(thin(ledger.kind) > NO_QUESTION, thin(ledger.step))
+    return float(np.max(step, where=asked, initial=0.0))
+
+
+def _is_quiet(leg: Leg) -> bool:
+    return isinstance(leg.ledger.mechanism, NoNoise)
+
+
+def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
+    """Return a warning if delta exceeds 1 / (10 x units), else nothing.
+
+    `units`, `what`: how many records there are, or persons if a person is what is protected; their
+    name.
+    """
+    least = 1 / (10 * units)
+    if delta <= least:
+        return ()
+    return (
+        f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
+        f"may publish whole records; choose delta at most {least:.2g}",
+    )

@@ -1,0 +1,401 @@
+"""The terms of a guarantee: neighbours, how far they move an answer, who observes, the budget."""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.kernel.spec import Spec
+from taciturn.typing import HostArray
+
+Norm: TypeAlias = Literal["l1", "l2"]
+Unit: TypeAlias = Literal["record", "agent", "person"]
+# what of one agent, or of one person, changes together
+_WHOLE = {"agent": "records of one agent", "person": "rows of one person"}
+
+
+@dataclass(frozen=True)
+class Relation(abc.ABC):
+    """Which pairs of data sets are neighbours; certificates call it by its `name`."""
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def describe(self, unit: Unit) -> str:
+        """Return plain sentences: what neighbouring data sets differ in."""
+
+
+@final
+@dataclass(frozen=True)
+class ReplaceOne(Relation):
+    """One unit is replaced by any other that keeps the public bounds; counts stay the same."""
+
+    name: ClassVar[str] = "replace_one"
+
+    @override
+    def describe(self, unit: Unit) -> str:
+        if unit == "record":
+            return (
+                "One record of one agent is replaced by any other record within the public "
+                "bounds; every record count stays as it is."
+            )
+        if unit == "person":
+            return (
+                "All rows of one person are replaced by any others within the public bounds, more "
+                "or fewer; the number of persons of every agent stays as it is."
+            )
+        return (
+            "All records of one agent are replaced by any others within the public bounds; "
+            "every record count stays as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ZeroOut(Relation):
+    """Add or remove with public counts: a unit's contribution is set to zero, the count stays."""
+
+    name: ClassVar[str] = "zero_out"
+
+    @override
+    def describe(self, unit: Unit) -> str:
+        what = "one record" if unit == "record" else f"all {_WHOLE[unit]}"
+        counted = "number of persons" if unit == "person" else "record count"
+        return (
+            f"The contribution of {what} is set to zero, or a zero contribution is filled in; "
+            f"every {counted} stays public and as it is."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class BoundedChange(Relation):
+    """One record moves by at most `beta` in Euclidean norm (in the units of the record).
+
+    All of the record may move, its features included. Where only the target is private, the
+    relation is `TargetChange`. `record` says in a few words what a record is, for the certificate.
+    """
+
+    name: ClassVar[str] = "bounded_change"
+
+    beta: float
+    record: str = "record"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    @override
+    def describe(self, unit: Unit) -> str:
+        whose = "person" if unit == "person" else "agent"
+        what = f"{'One' if unit == 'record' else 'Every'} {self.record} of one {whose}"
+        return f"{what} moves by at most {self.beta:g} in Euclidean norm; counts stay as they are."
+
+
+@final
+@dataclass(frozen=True)
+class TargetChange(Relation):
+    """The target of one record moves by at most `beta` (in its units); features are public.
+
+    What the features say of a person is not protected under this relation. `target` says in a few
+    words what the target is, for the certificate.
+    """
+
+    name: ClassVar[str] = "target_change"
+
+    beta: float
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", checks.positive("beta", self.beta))
+
+    @override
+    def describe(self, unit: Unit) -> str:
+        named = f" ({self.target})" if self.target else ""
+        what = f"The target of one record of one agent{named} moves by at most {self.beta:g}"
+        if unit != "record":
+            what = f"The targets of all {_WHOLE[unit]}{named} move by at most {self.beta:g} each"
+        return f"{what}; features are public and not protected, and counts stay as they are."
+
+
+def relation_named(name: str) -> Relation:
+    """Return the relation called `name`: "replace_one" or "zero_out".
+
+    Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
+    beta: construct them directly.
+    """
+    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
+    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
+    return relation
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    r"""A relation together with the unit it speaks of.
+
+    Raises `InputError` if the relation is no `Relation`, the unit is none of "record", "agent" and
+    "person", or K and M are not given for a person, and for a person only, as whole numbers of at
+    least 1.
+
+    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
+    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
+    them changes does not matter where answers do not depend on the order of records. So a change
+    of an answer is one of K records together (`changed`). If a person is at several agents, all of
+    their answers change: under `Messages` their noises are independent and
+    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
+    (`Ledger.mu_across`).
+
+    - `relation`: Which data sets are neighbours.
+    - `unit`: What they differ in: a record, all records of an agent, or all rows of a person.
+    - `rows_per_person`: K, for the unit person: how many places a person has at an agent, a public
+      number. Places without a row are masked; of more rows the agent takes K, by a rule that looks
+      at the rows of that person alone (`taciturn.kernel.records.Persons`).
+    - `agents_per_person`: M, for the unit person: at how many agents a person has rows, at most.
+    """
+
+    relation: Relation
+    unit: Unit
+    rows_per_person: int | None = None
+    agents_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, Relation):
+            raise InputError(
+                f"relation is {self.relation!r}; it must be a Relation, for example ReplaceOne()"
+            )
+        if self.unit not in get_args(Unit):
+            raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
+        if self.unit != "person":
+            if self.rows_per_person is not None or self.agents_per_person != 1:
+                raise InputError(
+                    f"rows and agents of a person are given for the unit {self.unit}; leave them "
+                    "out, or use the unit person"
+                )
+            return
+        if self.rows_per_person is None:
+            raise InputError(
+                "how many rows a person has at most is not given, and it decides the noise; give "
+                "rows_per_person"
+            )
+        checks.at_least("rows_per_person", self.rows_per_person, 1)
+        checks.at_least("agents_per_person", self.agents_per_person, 1)
+
+    def describe(self) -> str:
+        """Return plain sentences: what neighbouring data sets differ in."""
+        text = self.relation.describe(self.unit)
+        if self.unit != "person":
+            return text
+        where = "at one agent"
+        if self.agents_per_person > 1:
+            where = f"at each of up to {self.agents_per_person} agents"
+        return (
+            f"{text} A person has {self.rows_per_person} places {where}: places without a row "
+            "count as empty, and further rows are left out."
+        )
+
+    def changed(self, counts: tuple[int, ...]) -> Float[HostArray, " A"]:
+        """Return how many of each agent's m_i records change together, at most."""
+        sizes = np.asarray(counts, dtype=np.float64)
+        most = {"record": 1, "agent": np.inf, "person": self.rows_per_person}[self.unit]
+        return np.minimum(sizes, np.float64(most))
+
+    def spread(self, agents: int, observer: Observer) -> float:
+        """Return what a unit at several agents costs over one at a single agent, at equal noise.
+
+        It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
+        `Messages` and M under `Sum`.
+        """
+        most = min(self.agents_per_person, agents)
+        return float(most) if isinstance(observer, Sum) else math.sqrt(most)
+
+
+@final
+@dataclass(frozen=True)
+class Messages:
+    """Every link may be read: each answer is protected by its own noise alone.
+
+    `trust` says in words what the guarantee takes on trust.
+    """
+
+    name: ClassVar[str] = "messages"
+    trust: ClassVar[str] = "none: every link may be read"
+
+
+@final
+@dataclass(frozen=True)
+class Sum:
+    """Secure aggregation: only the sum over all agents leaves the protocol.
+
+    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who knows
+    its own. Raises `InputError` if `colluders` is not a whole number of 0 or more.
+    """
+
+    name: ClassVar[str] = "sum"
+
+    colluders: int = 1
+
+    def __post_init__(self) -> None:
+        checks.at_least("colluders", self.colluders, 0)
+
+    @property
+    def trust(self) -> str:
+        """What the guarantee takes on trust, in words."""
+        return (
+            "secure aggregation: only the sum over all agents leaves the protocol; every agent "
+            f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
+            "theirs (a participant knows its own noise, so colluders=1 covers a curious "
+            "participant)"
+        )
+
+
+Observer: TypeAlias = Messages | Sum
+
+
+def observer_named(name: str) -> Observer:
+    """Return the observer called `name`: "messages", or "sum" with one colluder.
+
+    Raises `InputError` if the name is another one.
+    """
+    observer: Observer = _named("observer", name, (Messages(), Sum()))
+    return observer
+
+
+def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
+    """Return the one of that name; an `InputError` lists the names."""
+    by_name = {one.name: one for one in known}
+    if name not in by_name:
+        raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}{more}")
+    return by_name[name]
+
+
+MOST_EPSILON = 1e6
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """A total budget, a neighbouring relation and an observer.
+
+    `epsilon`, `delta`: the budget of the whole run. `epsilon` may be infinite: the run is then
+    without noise, and its certificate says "no privacy". `adjacency`: which data sets are
+    neighbours. `observer`: what is observed. Raises `InputError` if epsilon is not above 0 or so
+    large that it protects nothing, delta is not between 0 and 1, or adjacency or observer is
+    something else, for example its name.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    observer: Observer
+
+    def __post_init__(self) -> None:
+        checks.positive("epsilon", self.epsilon, allow_infinity=True)
+        if MOST_EPSILON < self.epsilon < math.inf:
+            raise InputError(
+                f"epsilon {self.epsilon:g} protects nothing; give inf for a run without noise"
+            )
+        checks.delta(self.delta)
+        if not isinstance(self.adjacency, Adjacency):
+            raise InputError(
+                f"adjacency is {self.adjacency!r}; pass an Adjacency, for example "
+                'Adjacency(ReplaceOne(), "record")'
+            )
+        if not isinstance(self.observer, Messages | Sum):
+            raise InputError(f"observer is {self.observer!r}; pass Messages() or Sum(colluders=1)")
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivityBound:
+    """A bound Delta on the change of every answer between neighbouring data sets.
+
+    Raises `InputError` if a value is NaN or negative, the shape is not (A, T, E), or the norm is
+    unknown.
+
+    - `value`: Shape (A, T, E), float64, in the units of the answer; infinity means "not bounded".
+    - `norm`: The norm the change is measured in.
+    - `adjacency`: The relation and unit it holds for.
+    - `derivation`: Why it holds, in words and formulas.
+    """
+
+    value: Float[HostArray, "A T E"]
+    norm: Norm
+    adjacency: Adjacency
+    derivation: str
+
+    def __post_init__(self) -> None:
+        value = np.array(self.value, dtype=np.float64)
+        if value.ndim != 3:
+            raise InputError(
+                f"a sensitivity bound has shape {value.shape}; it must be (agents, rounds, "
+                "questions)"
+            )
+        if not bool(np.all(value >= 0)):
+            raise InputError("a sensitivity bound is NaN or negative; give 0 or more, or infinity")
+        _check_norm(self.norm)
+        value.setflags(write=False)
+        object.__setattr__(self, "value", value)
+
+
+def mean_gradient_bound(
+    spec: Spec, adjacency: Adjacency, *, norm: Norm, rounds: int, questions: int
+) -> SensitivityBound:
+    """Return the sensitivity of the mean of an agent's record gradients at a public point.
+
+    Of shape (A, `rounds`, `questions`), in the units of the gradient.
+
+    With c = `spec.gradient_bound` and m_i records at agent i, the answer is
+    (1/m_i) sum_j g_j with |g_j|_2 <= c, and in Euclidean norm
+
+        Delta_i = 2c/m_i (replace_one, record),   c/m_i (zero_out, record),
+        Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent),
+        Delta_i = K times that of a record (person with K places, K <= m_i).
+
+    In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`. Raises `InputError` if
+    `norm` is unknown, or `rounds` or `questions` is not a whole number of at least 1.
+
+    **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
+    by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
+    when its contribution is set to zero. If every record may change, the triangle inequality over
+    all m terms gives m times that, and over the K places of a person K times; a place that is
+    filled or emptied is one whose contribution is set to zero, within the bound of a replaced one.
+    A bounded change of a record, or of its target, is a special
+    case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
+    would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
+    The bound holds at every query, so it holds for queries chosen after earlier answers.
+    """
+    _check_norm(norm)
+    tail = (checks.at_least("rounds", rounds, 1), checks.at_least("questions", questions, 1))
+    share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
+    factor = 1.0 if isinstance(adjacency.relation, ZeroOut) else 2.0
+    stretch = math.sqrt(spec.dimension) if norm == "l1" else 1.0
+    per_agent = factor * stretch * spec.gradient_bound * share
+    value = np.broadcast_to(per_agent[:, None, None], (spec.agents, *tail))
+    change, size = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c", "2c"
+    if isinstance(adjacency.relation, ZeroOut):
+        change, size = "one contribution of norm at most c is set to zero", "c"
+    if not isinstance(adjacency.relation, ZeroOut | ReplaceOne):
+        change += " (a bounded change is a special case of replacing)"
+    number = f"{size}{share_text(adjacency)}"
+    root = ", times sqrt(dimension) since |v|_1 <= sqrt(D) |v|_2" if norm == "l1" else ""
+    derivation = f"mean of m_i gradients of norm at most c; {change}: {number}{root}"
+    return SensitivityBound(value, norm, adjacency, derivation)
+
+
+def share_text(adjacency: Adjacency) -> str:
+    """Return which part of a mean one unit is, in words and formulas."""
+    if adjacency.unit == "person":
+        rows = adjacency.rows_per_person
+        return f" * {rows}/m_i (the {rows} places of a person together)"
+    return "/m_i" if adjacency.unit == "record" else " (all m_i terms of the mean)"
+
+
+def _check_norm(norm: str) -> None:
+    if norm not in get_args(Norm):
+        raise InputError(f"norm is {norm!r}; it must be 'l1' or 'l2'")

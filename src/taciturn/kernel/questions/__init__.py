@@ -1,0 +1,72 @@
+"""Questions: an exact value on a shard, and the bound on how far it can move.
+
+`KINDS` is the closed list of the library's questions; the bound of each follows from its facts
+(`bound_of`). A question of any other class is its author's, and certificates say so.
+"""
+
+from taciturn.kernel.questions.bounds import bound_of
+from taciturn.kernel.questions.centred import (
+    NEAREST,
+    Around,
+    CentredGradient,
+    Recentred,
+    RowMean,
+    around,
+    usable_centre,
+)
+from taciturn.kernel.questions.claims import check_of_library
+from taciturn.kernel.questions.gradient import (
+    Gradient,
+    MinibatchDifference,
+    MinibatchGradient,
+    Pair,
+)
+from taciturn.kernel.questions.loss import Loss, RegressionLoss, Squared, clip_coefficient
+from taciturn.kernel.questions.minimisers import PerturbedStep, ProjectedStep, ProximalStep, Step
+from taciturn.kernel.questions.oracle import (
+    AddedNoise,
+    Assumptions,
+    AtStep,
+    Centre,
+    NoisePlacement,
+    ObjectiveNoise,
+    OnLattice,
+    Oracle,
+    Point,
+    Question,
+)
+from taciturn.kernel.questions.sampling import (
+    AllRecords,
+    Drawn,
+    FixedSizeBatches,
+    PoissonBatches,
+    Sampling,
+    Words,
+)
+from taciturn.kernel.questions.statistics import (
+    BINS,
+    ClippedErrors,
+    Statistics,
+    Tally,
+    packed,
+    statistics_size,
+    unpacked,
+)
+from taciturn.kernel.questions.sums import margins, record_sum
+from taciturn.kernel.questions.targets import Residual, TargetGradient, TargetQuestion, Targets
+
+KINDS: tuple[type[Question], ...] = (
+    Gradient, RowMean, Recentred, CentredGradient, ProjectedStep, ProximalStep, PerturbedStep,
+    Statistics, Tally, ClippedErrors, TargetGradient, Targets, Residual,
+)  # fmt: skip
+
+__all__ = [
+    "BINS", "KINDS", "NEAREST", "AddedNoise", "AllRecords", "Around", "Assumptions", "AtStep",
+    "Centre", "CentredGradient", "ClippedErrors", "Drawn", "FixedSizeBatches", "Gradient", "Loss",
+    "MinibatchDifference", "MinibatchGradient", "NoisePlacement", "ObjectiveNoise", "OnLattice",
+    "Oracle", "Pair", "PerturbedStep", "Point", "PoissonBatches", "ProjectedStep", "ProximalStep",
+    "Question", "Recentred", "RegressionLoss", "Residual", "RowMean", "Sampling", "Squared",
+    "Statistics", "Step", "Tally", "TargetGradient", "TargetQuestion", "Targets", "Words",
+    "around", "bound_of", "check_of_library", "clip_coefficient", "margins", "packed",
+    "record_sum", "statistics_size", "unpacked", "usable_centre",
+]  # fmt: skip

@@ -1,0 +1,227 @@
+r"""How far one unit moves an answer: the bound of every kind of question, from its facts alone.
+
+The facts are what a certificate states of a question (docs/reference/certificate.md), so the noise
+is scaled by what the certificate says. Each kind has a function here, whose docstring derives it.
+Throughout, agent i has m_i records, a public number, of which k_i change together
+(`Adjacency.changed`): 1 for the unit record, m_i for the unit agent, at most K for a person.
+
+What a question enforces itself, as the cut of a coefficient, and what rounding may do to its
+answer, stands with the question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.errors import InputError
+from taciturn.kernel.privacy import (
+    Adjacency,
+    Norm,
+    SensitivityBound,
+    TargetChange,
+    ZeroOut,
+    mean_gradient_bound,
+    share_text,
+)
+from taciturn.kernel.questions.sampling import AllRecords, Sampling
+from taciturn.kernel.spec import Spec
+from taciturn.typing import HostArray
+
+Facts: TypeAlias = Mapping[str, Any]
+# Delta of every agent, and why
+Derived: TypeAlias = tuple[Float[HostArray, "A"], str]
+
+
+def bound_of(
+    facts: Facts,
+    spec: Spec,
+    adjacency: Adjacency,
+    norm: Norm,
+    sampling: Sampling = AllRecords(),  # noqa: B008 - frozen
+) -> SensitivityBound:
+    """Return how far one unit moves an answer of a question with these facts, `(A, 1, 1)`.
+
+    The facts are those of docs/reference/certificate.md. Of the public facts `spec` only the counts
+    and the number of entries of the model matter. Raises `InputError` for a kind without a rule.
+
+    **Guarantee.** The bound holds at every query and on every batch: queries follow from earlier
+    answers. That of an answer about all records is derived by the function of its kind. From it
+    follow, where the facts or the sampling say so:
+
+    *Batches.* A sum over a batch is divided by its expected size, q m_i or b, a public number (the
+    size of a Poisson batch is private, and never used), so on any one batch the answer moves by
+    Delta_i over the share of the batch. Under replace_one that is twice the bound of one term, as
+    `Sampled` requires.
+
+    *Minimisers* (`curvature` kappa). See `taciturn.kernel.questions.ProximalStep`: the minimiser of
+    a kappa-strongly convex function moves by at most 1 / kappa of what its gradient moves by.
+
+    *Rounding* (`widened` w). What is computed moves by at most 1 + w of that.
+    """
+    derive = _KINDS.get(facts["kind"])
+    if derive is None:
+        raise InputError(
+            f"no bound is known here of a question of the kind {facts['kind']!r}; define `bound`"
+        )
+    value, reason = derive(facts, spec, adjacency, norm)
+    curvature, widened = facts.get("curvature"), facts.get("widened")
+    if type(sampling) is not AllRecords:
+        value = value / sampling.share(spec)
+        reason += f"; divided by the expected share of the batch, {sampling.rate:g}"
+    if curvature is not None:
+        value = value / curvature
+        reason += f"; divided by the strong convexity {curvature:g} of the step"
+    if widened:
+        value, reason = value * (1 + widened), f"{reason}; times 1 + {widened:.2g} for rounding"
+    each = np.broadcast_to(value[:, None, None], (spec.agents, 1, 1))
+    return SensitivityBound(each, norm, adjacency, reason)
+
+
+def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of (1/m_i) sum_j x_j c_j', |x_j| <= R and |c_j| <= C.
+
+    **Guarantee.** |x_j| <= R (`row`) is enforced when shards are packed, |c_j| <= C (`coefficient`)
+    by the question, as a function of the record alone. So one record's term has norm at most
+    C R / m_i, whatever the query, and `mean_gradient_bound` derives from that
+
+        Delta_i = 2 C R k_i / m_i,   C R k_i / m_i for zero_out,   sqrt(D) times that in the 1-norm.
+
+    *Inside an objective* (kind `perturbed`). Noise stands beside the gradient, whose bound this is.
+    """
+    term = dataclasses.replace(spec, gradient_bound=facts["row"] * facts["coefficient"])
+    found = mean_gradient_bound(term, adjacency, norm=norm, rounds=1, questions=1)
+    return found.value[:, 0, 0], found.derivation
+
+
+def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of the mean of m_i pairs (xx', xy), |x| <= R and |y| <= Y.
+
+    **Guarantee.** Replacing (x, y) by (z, w) moves the vector by 1/m_i times the square root of
+
+        |xx' - zz'|^2 + |xy - zw|^2 = |x|^4 + |z|^4 - 2 c^2 + |x|^2 y^2 + |z|^2 w^2 - 2 y w c,
+
+    with c = x'z. By Cauchy and Schwarz the last three terms are a convex quadratic form in (y, w),
+    hence largest at corners y, w = +-Y; the sign of y w can be absorbed in z, so take y w = -Y^2.
+    For fixed c what remains grows with |x| and |z|, which also allow more values of c, so that |x|
+    = |z| = R: it is 2 R^4 + 2 R^2 Y^2 - 2 c^2 + 2 Y^2 c with |c| <= R^2, largest at c = min(R^2,
+    Y^2 / 2). Hence, exactly (and attained if D >= 2),
+
+        Delta_i = sqrt(2) (R^2 + Y^2 / 2) / m_i   if Y <= sqrt(2) R,     2 R Y / m_i   otherwise,
+
+    where bounding the two parts apart would give sqrt(2 R^4 + 4 R^2 Y^2) / m_i, at R = Y 15 % more.
+    Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If several records
+    may change, it is k_i times that, by the triangle inequality. A bounded change is a special case
+    of replacing; so is a place that is filled or emptied, since R sqrt(R^2 + Y^2) is the smaller
+    bound. In the 1-norm each is the root of the number of entries times as large.
+    """
+    r, y = facts["row"], facts["target"]
+    if isinstance(adjacency.relation, ZeroOut):
+        change, why = r * math.hypot(r, y), "set to zero: R sqrt(R^2 + Y^2)"
+    elif y <= math.sqrt(2) * r:
+        change, why = math.sqrt(2) * (r**2 + y**2 / 2), "replaced: sqrt(2) (R^2 + Y^2/2)"
+    else:
+        change, why = 2 * r * y, "replaced: 2 R Y (Y > sqrt(2) R)"
+    reason = f"mean of m_i pairs (xx', xy) with |x| <= R, |y| <= Y; one is {why}"
+    if norm == "l1":
+        features = spec.shape[0]
+        change *= math.sqrt(features * (features + 1) // 2 + features)
+        reason += ", times the square root of the number of entries"
+    share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
+    return change * share, reason + share_text(adjacency)
+
+
+def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of a sum of indicators (`tally`) or of vectors of [0, 1]^3 (`errors`).
+
+    **Guarantee.** A term is a function of its record and the public model alone. *Tally:* a term is
+    the indicator e_c of one cell; replacing it moves the sum by e_c - e_c', of norm sqrt(2) (2 in
+    the 1-norm), setting it to zero by 1. Counts of labels, of predictions and of bins apart would
+    move several indicators at once. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero,
+    by at most sqrt(3) (3), which a change from 0 to 1 attains. If several terms may change, it is
+    as many times that, by the triangle inequality.
+
+    *Persons.* With `rows_per_person` a person adds the mean of these vectors over its rows: shares
+    of cells p >= 0 with sum at most 1, or a vector of [0, 1]^3 again. Whatever its rows are
+    replaced by, |p - p'|^2 <= |p|^2 + |p'|^2 <= 2, so all of them together move the answer by what
+    one record moves it, and setting them to zero by |p| <= 1. One row of several moves p by less.
+    """
+    errors, l1 = facts["kind"] == "errors", norm == "l1"
+    zero_out = isinstance(adjacency.relation, ZeroOut)
+    each, terms = facts.get("rows_per_person"), adjacency.changed(spec.counts)
+    square = 3 if errors else 1 if zero_out else 2  # of the Euclidean norm of a change
+    of, what = "m_i ", "indicators of one cell each"
+    if each is not None:
+        if adjacency.unit == "person" and adjacency.rows_per_person != each:
+            raise InputError(
+                f"a sum over persons with {each} places each says nothing of persons with "
+                f"{adjacency.rows_per_person}; give both the same number"
+            )
+        persons = tuple(math.ceil(count / each) for count in spec.counts)
+        terms = np.minimum(persons, np.inf if adjacency.unit == "agent" else 1.0)
+        of, what = "the persons' mean ", "indicators of their rows' cells"
+    if errors:
+        what = "vectors (t, t^2, t^4) with 0 <= t <= 1"
+    size = f"{square}" if l1 or square == 1 else f"sqrt({square})"
+    changes = "is set to zero" if zero_out else "changes"
+    reason = f"sum of {of}{what}; one of them {changes}: {size}"
+    if adjacency.unit == "agent" or np.max(terms) > 1:
+        reason += ", times the number of terms that change together"
+    return (float(square) if l1 else math.sqrt(square)) * terms, reason
+
+
+def targets(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of one number for each target, +-y_j, at all steps or at one of S.
+
+    **Guarantee.** If y_k moves by at most beta, coordinate k of the answer moves by as much and no
+    other does, whatever the query: beta in either norm; if c targets move, sqrt(c) beta in
+    Euclidean norm and c beta in the 1-norm. All of it is reached. *Steps:* units have as many
+    targets in each of S blocks of `targets` places, so c = k_i / S coordinates move in the answer
+    about one block; what moves at other steps is in the answers about them, which are answers of
+    their own in the ledger. For a unit whose targets cannot lie so (k_i is no multiple of S), all
+    of them count as standing in the block that is asked for.
+    """
+    steps, changed = facts["steps"], adjacency.changed(spec.counts)
+    moved = np.where(changed % steps == 0, changed / steps, np.minimum(changed, facts["targets"]))
+    reason = "one target moves by beta: so does one coordinate of the answer"
+    value = _beta(adjacency) * (moved if norm == "l1" else np.sqrt(moved))
+    return value, reason + _together(adjacency)
+
+
+def target_sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of sum_j x_j y_j, |x_j| <= R and |y_j| <= Y, beside public features.
+
+    **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|: at most beta R in
+    Euclidean norm, beta R sqrt(D) in the 1-norm; k_i times that if several move. Reached by the
+    longest row. (For the sum of squares without the half, Ryu and Kim's (6.1), both gradient and
+    bound are twice that; a published 2 beta leaves out |x_k|.) The sum over m_i targets is wrong by
+    at most (m_i + 2) 2^-53 m_i R Y: twice that is in the bound.
+    """
+    root, tail = (math.sqrt(spec.dimension), " sqrt(D)") if norm == "l1" else (1.0, "")
+    counts, longest = np.asarray(spec.counts, np.float64), root * facts["row"]
+    rounding = 2.0**-52 * (counts + 2) * (counts * facts["row"] * facts["target"] * root)
+    reason = f"one target moves by beta: beta |x_k| <= beta R{tail}{_together(adjacency)}"
+    value = _beta(adjacency) * longest * adjacency.changed(spec.counts) + rounding
+    return value, f"{reason}; and rounding, 2^-52 m (m + 2) R Y"
+
+
+def _beta(adjacency: Adjacency) -> float:
+    """Return how far one target moves; infinity where more than targets may."""
+    return adjacency.relation.beta if isinstance(adjacency.relation, TargetChange) else math.inf
+
+
+def _together(adjacency: Adjacency) -> str:
+    whose = {"record": "", "person": "a person", "agent": "an agent"}[adjacency.unit]
+    return f", for all targets of {whose} at once" if whose else ""
+
+
+_KINDS: Mapping[str, Callable[..., Derived]] = MappingProxyType({
+    "mean": mean, "perturbed": mean, "moments": moments, "tally": sums, "errors": sums,
+    "targets": targets, "target sums": target_sums,
+})  # fmt: skip

@@ -1,0 +1,177 @@
+"""What is written in this library and what is not: whose word a bound rests on, and whose loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.extend.core as jex
+from jaxtyping import Float
+
+from taciturn.errors import InputError
+from taciturn.kernel.questions.loss import Loss, clip_coefficient
+from taciturn.typing import Array
+
+_OURS = __name__.partition(".")[0]
+
+
+def from_library(kind: type) -> bool:
+    """Return whether a class is one of this library's own.
+
+    It must be what its module of `taciturn` has under its name, and all that it defines must have
+    been written in this library: a subclass of a class of the library, one that was put in its
+    place, and one of which a method was replaced, as in a notebook, are somebody else's.
+
+    Examples
+    --------
+    >>> from_library(Loss), from_library(type("Loss", (Loss,), {}))
+    (True, False)
+    """
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == _OURS]
+    return (
+        kind in ours
+        and found is kind
+        and all(_written_here(value) for base in ours for value in vars(base).values())
+    )
+
+
+def _written_here(value: Any) -> bool:
+    """Return whether an attribute of a class is no function, or one of a module of this library.
+
+    Of a function in wrappers all must be: one that was put around it may do anything.
+    """
+    if isinstance(value, type):
+        return from_library(value)
+    if isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, functools.cached_property):
+        value = value.func
+    elif isinstance(value, classmethod | staticmethod):
+        value = value.__func__
+    if not callable(value):  # what computes an attribute without being called is C's, as of a slot
+        kind = type(value)
+        return not hasattr(kind, "__get__") or kind.__module__ in ("builtins", "_collections")
+    while hasattr(value, "__wrapped__"):
+        if not (isinstance(value, _COMPILED) or _room(value) in (*_ROOMS, *_CHECKERS)):
+            return False
+        value = value.__wrapped__
+    return _room(value) in _ROOMS
+
+
+# of a function that data classes generate, and of wrappers that only compile, or check types
+_ROOMS, _CHECKERS = (_OURS, "dataclasses"), ("jaxtyping", "beartype")
+_COMPILED = type(jax.jit(lambda: None))
+
+
+def _room(function: Any) -> str:
+    """Return the package in which a function was written; nothing for what is no Python."""
+    module: str = getattr(function, "__globals__", {}).get("__name__", "")
+    return module.partition(".")[0]
+
+
+def check_of_library(*parts: object) -> None:
+    """Raise `InputError` unless an accountant knows the class of every part: the library's."""
+    for part in parts:
+        if part is not None and not from_library(type(part)):
+            raise InputError(
+                f"{name_of_class(type(part))} is your own class, or changed, and no accountant "
+                f"knows what it says; give a {type(part).__mro__[1].__name__} of taciturn"
+            )
+
+
+def name_of_class(kind: type) -> str:
+    """Return `module:Class`, as one would name it on the command line."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def own_parts(module: eqx.Module, *, losses: bool = True) -> tuple[type, ...]:
+    """Return the classes, of a module and of all that it holds, that are not the library's.
+
+    Without `losses` what stands in place of a loss is left out: it is told by its place, since a
+    class may be a loss and, elsewhere, something else besides.
+    """
+    kinds = dict.fromkeys(type(part) for part in _parts(module, losses))
+    return tuple(kind for kind in kinds if not from_library(kind))
+
+
+def _parts(value: Any, losses: bool) -> Iterator[eqx.Module]:
+    if isinstance(value, eqx.Module):
+        yield value
+        names = [field.name for field in dataclasses.fields(value)]
+        value = [getattr(value, name) for name in names if losses or name != "loss"]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        for part in value:
+            yield from _parts(part, losses)
+
+
+def coefficients(
+    loss: Loss, margins: Float[Array, "M *K"], targets: Array, bound: float, *, alone: bool = False
+) -> Float[Array, "M *K"]:
+    """Return every record's coefficient loss'(z_j, y_j), cut to the norm `bound`.
+
+    Raises `InputError` for a loss that calls the host, or anything else that is no arithmetic.
+
+    **Guarantee.** That of a record is a function of its own margins and target, whatever the loss:
+    one that is not the library's is written down as operations on a single record, which are looked
+    at and then mapped over records, so that it can neither see two of them together nor remember
+    one. What is not finite counts as 0, and the cut comes last (`clip_coefficient`). Where a record
+    may stand in another slot than its neighbour's, as in a gathered batch, vectorised code could
+    give it other last bits, and a loss with jumps another coefficient: `alone`, there, computes
+    them one after another, each by the same scalar code. (Those of the library are smooth:
+    `taciturn.kernel.records.grid.gathering_slack` bounds what that does.)
+    """
+    if not own_parts(loss):
+        return clip_coefficient(loss.coefficient(margins, targets), bound)
+
+    def one(margin: Array, target: Array) -> Array:
+        return loss.coefficient(margin[None], target[None])[0]
+
+    traced = jax.make_jaxpr(one)(*jax.eval_shape(lambda: (margins[0], targets[0])))
+    _check_arithmetic(type(loss), traced.jaxpr, _of_jax())
+
+    def of_record(record: tuple[Array, Array]) -> Array:
+        found: Array = jex.jaxpr_as_fun(traced)(*record)[0]
+        return found
+
+    records = (margins, targets)
+    found = jax.lax.map(of_record, records) if alone else jax.vmap(of_record)(records)
+    return clip_coefficient(found, bound)
+
+
+# parts of the names of operations that hand values elsewhere, or see all that they are mapped over
+_NO_ARITHMETIC = ("callback", "custom_call", "ffi", "custom_vmap", "custom_partitioning")
+
+
+def _of_jax() -> frozenset[int]:
+    """Return the identities of JAX's own operations.
+
+    How another one is mapped over records is its author's code, which sees all of them.
+    """
+    modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] == "jax"]
+    values = (value for one in modules for value in list(vars(one).values()))
+    return frozenset(id(value) for value in values if isinstance(value, jex.Primitive))
+
+
+def _check_arithmetic(kind: type, jaxpr: Any, known: frozenset[int]) -> None:
+    """Raise `InputError` unless all operations compute with their operands and nothing else."""
+    for equation in jaxpr.eqns:
+        name, ours = equation.primitive.name, id(equation.primitive) in known
+        if equation.effects or not ours or any(part in name for part in _NO_ARITHMETIC):
+            raise InputError(
+                f"{name_of_class(kind)} uses {name}, by which a record's coefficient could depend "
+                "on other records; compute it by functions of jax.numpy alone"
+            )
+        for value in jax.tree.leaves(list(equation.params.values())):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                _check_arithmetic(kind, inner, known)

@@ -1,0 +1,263 @@
+"""The sufficient statistics of linear regression, asked once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from taciturn import checks
+from taciturn.errors import InputError
+from taciturn.kernel.questions.loss import Squared, clip_coefficient
+from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question
+from taciturn.kernel.questions.sums import margins, record_sum
+from taciturn.kernel.records import Shard
+from taciturn.kernel.records.grid import DIGITS, cut, whole_log2
+from taciturn.kernel.spec import Spec
+from taciturn.typing import Array, HostArray
+
+
+class Statistics(Question):
+    """An agent's (X'X / m_i, X'y / m_i) as one vector; the query is ignored.
+
+    The upper triangle of the symmetric matrix comes first, row by row, its off-diagonal entries
+    times sqrt(2), so that the Euclidean norm of the vector is the norm of the matrix; then the D
+    entries of X'y / m_i. In all D(D + 1)/2 + D numbers. `unpacked` undoes it.
+
+    **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to [-Y, Y]
+    here; the answer depends on no query. The bound is that of `moments`
+    (`taciturn.kernel.questions.bounds.moments`). Both sums are exact
+    (`taciturn.kernel.records.grid`: rows have at most half of the digits, so that 2 p + log2 m <=
+    53); the roundings of the root of 2 and of the division are paid for with the lattice of the
+    noise.
+
+    `target_bound` is Y; larger targets are clipped.
+    """
+
+    assumptions: ClassVar[Assumptions] = Assumptions(Squared())
+
+    target_bound: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.positive("target_bound", self.target_bound)
+
+    @override
+    def exact(self, shard: Shard, count: Count, query: object) -> Float[Array, "S"]:
+        """Return both parts."""
+        x = shard.features
+        y = clip_coefficient(shard.targets.astype(x.dtype), self.target_bound)
+        gram = x.T @ (x * shard.mask[:, None])
+        sums = jnp.concatenate([packed(gram), record_sum(shard, y, self.target_bound)])
+        return sums / count
+
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return `(D(D + 1)/2 + D,)` for a model of shape `(D,)`."""
+        return (statistics_size(_features(model_shape)),)
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return R and Y."""
+        return {"kind": "moments", "row": spec.record_norm, "target": self.target_bound}
+
+
+def statistics_size(features: int) -> int:
+    """Return the length of the statistics of D features, D(D + 1)/2 + D."""
+    return features * (features + 1) // 2 + features
+
+
+def packed(matrix: Float[Array, "D D"]) -> Float[Array, "P"]:
+    """Return the upper triangle of a symmetric matrix, off-diagonal entries times sqrt(2).
+
+    Examples
+    --------
+    >>> packed(jnp.array([[1.0, 2.0], [2.0, 3.0]])).round(3).tolist()
+    [1.0, 2.828, 3.0]
+    """
+    rows, columns = np.triu_indices(matrix.shape[0])
+    weight = np.where(rows == columns, 1.0, math.sqrt(2)).astype(matrix.dtype)
+    return matrix[rows, columns] * weight
+
+
+def unpacked(
+    statistics: Float[Array, "S"], features: int
+) -> tuple[Float[Array, "D D"], Float[Array, "D"]]:
+    """Return the symmetric matrix and the vector that `Statistics` put into one vector.
+
+    Examples
+    --------
+    >>> matrix, vector = unpacked(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
+    >>> matrix.round(3).tolist(), vector.tolist()
+    ([[1.0, 1.414], [1.414, 3.0]], [4.0, 5.0])
+    """
+    rows, columns = np.triu_indices(features)
+    weight = np.where(rows == columns, 1.0, 1 / math.sqrt(2)).astype(statistics.dtype)
+    upper = statistics[: len(rows)] * weight
+    matrix = jnp.zeros((features, features), statistics.dtype)
+    matrix = matrix.at[rows, columns].set(upper).at[columns, rows].set(upper)
+    return matrix, statistics[len(rows) :]
+
+
+def _features(model_shape: tuple[int, ...]) -> int:
+    if len(model_shape) != 1:
+        raise InputError(
+            f"the model has shape {model_shape}; the statistics of linear regression are for a "
+            "vector, so use a loss with one margin"
+        )
+    return model_shape[0]
+
+
+BINS = 10
+
+
+class _Sums(Question):
+    """Sums over an agent's records, or persons, of vectors that no query makes longer.
+
+    `rows_per_person`: how many places in a row a person has, where persons count once each; None
+    where records do.
+    """
+
+    kind: ClassVar[str]  # what a certificate calls the question
+
+    rows_per_person: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self) -> None:
+        if self.rows_per_person is not None:
+            checks.at_least("rows_per_person", self.rows_per_person, 1)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return how many places a person has, where persons count."""
+        each = self.rows_per_person
+        return {"kind": self.kind} | ({} if each is None else {"rows_per_person": each})
+
+
+class Tally(_Sums):
+    """Counts of an agent's records by label, prediction and bin of the predicted probability.
+
+    The query is a model; every record adds 1 to one cell. Of two classes the B bins, an even
+    number, are of the probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says
+    which class is predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest
+    probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in
+    all. For a loss whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing
+    more.
+
+    **Guarantee.** A record's cell is a function of that record and of the public model: margins are
+    exact, whatever the other records are (`taciturn.kernel.questions.sums`), and what follows is
+    computed for each record by itself. So the answer is a sum of indicators of cells, whole numbers
+    that are added exactly, or of what persons share out (`shares_of_persons`); the bound is that of
+    `tally` (`taciturn.kernel.questions.bounds.sums`).
+    """
+
+    kind: ClassVar[str] = "tally"
+
+    classes: int = eqx.field(static=True)
+    bins: int = eqx.field(static=True, default=BINS)
+
+    def __check_init__(self) -> None:
+        checks.at_least("classes", self.classes, 2)
+        checks.at_least("half the number of bins", self.bins / 2, 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of the cells, in row-major order: label, prediction unless K = 2, bin."""
+        if self.classes == 2:
+            return (2, self.bins)
+        return (self.classes, self.classes, self.bins)
+
+    @override
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of cells, whatever the model."""
+        return (math.prod(self.shape),)
+
+    @override
+    def exact(self, shard: Shard, count: Count, query: Point) -> Float[Array, "S"]:
+        """Return the counts."""
+        cells = self.cells(margins(shard, query.x), shard.targets)
+        counts = jnp.zeros(math.prod(self.shape), shard.mask.dtype)
+        return counts.at[cells].add(shares_of_persons(shard.mask, self.rows_per_person))
+
+    def cells(self, scores: Float[Array, "M *K"], targets: Array) -> Int[Array, "M"]:
+        """Return the cell of every record."""
+        if self.classes == 2:
+            label = (targets > 0).astype(jnp.int32)
+            cuts = jnp.asarray(cuts_of_scores(self.bins), scores.dtype)
+            place = jnp.sum(scores[:, None] >= cuts, axis=1, dtype=jnp.int32)
+            return label * self.bins + place
+        last = self.classes - 1
+        label = jnp.clip(targets.astype(jnp.int32), 0, last)
+        guess = jnp.argmax(scores, axis=1).astype(jnp.int32)
+        top = jnp.max(scores, axis=1, keepdims=True)
+        largest = 1 / jnp.sum(jnp.exp(scores - top), axis=1)
+        part = (largest * self.classes - 1) / last
+        place = jnp.clip(jnp.floor(part * self.bins), 0, self.bins - 1).astype(jnp.int32)
+        return (label * self.classes + guess) * self.bins + place
+
+
+def cuts_of_scores(bins: int) -> Float[HostArray, "_c"]:
+    """Return the scores at which sigma(z) is 1/B, 2/B, ...; exactly 0 for 1/2."""
+    shares = np.arange(1, bins) / bins
+    cuts = np.log(shares) - np.log1p(-shares)
+    cuts[bins // 2 - 1] = 0.0
+    return cuts
+
+
+def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> Float[Array, " M"]:
+    """Return what each place counts: 1 over how many rows its person has; 0 in empty places.
+
+    The mask itself where records count. Shares are cut towards zero to so few digits that their
+    sums are exact in any order: those of a person add up to at most 1.
+    """
+    if rows_per_person is None:
+        return mask
+    if mask.shape[0] % rows_per_person:
+        raise InputError(
+            f"{mask.shape[0]} places are not {rows_per_person} for each person; pack the records "
+            "with their persons"
+        )
+    rows = jnp.sum(mask.reshape(-1, rows_per_person), axis=1, keepdims=True)
+    each = jnp.where(rows > 0, 1 / jnp.maximum(rows, 1), 0.0)
+    shares = jnp.repeat(each.ravel(), rows_per_person) * mask
+    digits = DIGITS - 1 - whole_log2(mask.shape[0])
+    return cut(shares, 1.0, digits).astype(mask.dtype)
+
+
+class ClippedErrors(_Sums):
+    r"""Sums over an agent's records of t, t^2 and t^4, t a clipped absolute error.
+
+    The query is a model, y a target in [-1, 1], the range of targets as they are encoded, and
+
+    .. math:: t = \min(|\max(-1, \min(z, 1)) - y|, 1),
+
+    in units of half the range. The first two give the mean absolute and squared errors, and with
+    the third their variances over records, t^2 - and t^4 - less the square of the mean.
+
+    **Guarantee.** t and its powers lie in [0, 1], so the bound is that of `errors`
+    (`taciturn.kernel.questions.bounds.sums`). t depends on its record and the public model alone
+    (`taciturn.kernel.questions.sums`), and is cut towards zero to so few digits that the sums are
+    exact in any order (`taciturn.kernel.records.grid`).
+    """
+
+    kind: ClassVar[str] = "errors"
+
+    powers: ClassVar[tuple[int, ...]] = (1, 2, 4)
+
+    @override
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of powers, whatever the model."""
+        return (len(self.powers),)
+
+    @override
+    def exact(self, shard: Shard, count: Count, query: Point) -> Float[Array, "S"]:
+        """Return the three sums."""
+        scores = jnp.clip(margins(shard, query.x), -1, 1)
+        targets = jnp.clip(shard.targets.astype(scores.dtype), -1, 1)
+        errors = jnp.minimum(jnp.abs(scores - targets), 1)
+        terms = jnp.stack([errors**power for power in self.powers], axis=1)
+        terms *= shares_of_persons(shard.mask, self.rows_per_person)[:, None]
+        if shard.grid is not None:
+            terms = cut(terms, 1.0, DIGITS - 1 - whole_log2(shard.mask.shape[0]))
+        return jnp.sum(terms, axis=0)

@@ -1,0 +1,139 @@
+"""Devices that agents are divided among, on one machine or on several."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from taciturn.errors import InputError
+from taciturn.kernel.records.memory import placed
+from taciturn.kernel.records.shards import Shards
+from taciturn.typing import Array, HostArray
+
+_AXIS = "agents"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Devices, each of which holds the records of as many consecutive agents, in their order.
+
+    Those of a process stand together, as in `jax.devices()`.
+    """
+
+    devices: Sequence[jax.Device] = field(default_factory=lambda: tuple(jax.devices()))
+
+    def __post_init__(self) -> None:
+        given = tuple(self.devices)
+        object.__setattr__(self, "devices", given)
+        if not given or len(set(given)) != len(given):
+            raise InputError("devices are none, or one of them twice; give jax.devices(), or some")
+        here = self._here
+        if not here or here != list(range(here[0], here[0] + len(here))):
+            raise InputError(
+                "of these devices this process holds none, or they do not stand side by side; "
+                "give jax.devices(), which are those of all processes in order"
+            )
+
+    @property
+    def _here(self) -> list[int]:
+        here = jax.process_index()
+        return [n for n, device in enumerate(self.devices) if device.process_index == here]
+
+    @property
+    def processes(self) -> int:
+        """How many processes hold these devices."""
+        return len({device.process_index for device in self.devices})
+
+    @cached_property
+    def on_agents(self) -> NamedSharding:
+        """How arrays lie whose first axis is that of agents: each device holds its own."""
+        return NamedSharding(self._mesh, PartitionSpec(_AXIS))  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def everywhere(self) -> NamedSharding:
+        """How arrays lie of which every device holds all."""
+        return NamedSharding(self._mesh, PartitionSpec())  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _mesh(self) -> Mesh:
+        return Mesh(np.array(self.devices), (_AXIS,))
+
+    def array(self, local: HostArray, agents: int, *, axis: int = 0) -> Array:
+        """Return an array of all agents along an axis, of which this process holds a part."""
+        parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
+        return placed(local, NamedSharding(self._mesh, parts), agents, axis)
+
+    def local(self, agents: int) -> range:
+        """Return the agents whose records this process holds, equally many on each device."""
+        each, left = divmod(agents, len(self.devices))
+        if left or not each:
+            fits = [str(n) for n in range(1, agents + 1) if agents % n == 0]
+            raise InputError(
+                f"{agents} agents cannot be divided evenly among {len(self.devices)} devices or "
+                f"processes; take {', '.join(fits)}"
+            )
+        here = self._here
+        return range(here[0] * each, (here[-1] + 1) * each)
+
+
+def spread(shards: Shards, devices: Devices) -> Shards:
+    """Return the same records with every agent's on its device; those of others are let go.
+
+    Records that were spread over these devices before, as by `spread_local`, are returned as they
+    are.
+    """
+    mask = shards.stacked.mask
+    if len(devices.devices) > 1 and mask.sharding.is_equivalent_to(devices.on_agents, mask.ndim):
+        return shards
+    if not mask.is_fully_addressable:
+        raise InputError(
+            "the records were spread over other devices than these, or in another order, so an "
+            "agent's would move to another process; give spread_local and the run the same devices"
+        )
+    local = devices.local(shards.agents)
+    return _on(devices, shards, slice(local.start, local.stop))
+
+
+def digest_of_all(shards: Shards) -> str | None:
+    """Return the SHA-256 of all agents' records; None where this process holds its own alone."""
+    leaves = jax.tree.leaves(shards.stacked)
+    if not all(leaf.is_fully_addressable for leaf in leaves):
+        return None
+    content = hashlib.sha256()
+    for leaf in leaves:
+        content.update(np.ascontiguousarray(leaf).data)
+    return content.hexdigest()
+
+
+def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
+    """Return the records of all agents, of whom this process holds its own alone.
+
+    `local` are those of this process (`Devices.local`), in blocks as long as the largest of the
+    `counts` m_i of all agents, which are public.
+
+    **Guarantee.** No record leaves this process here. What a run computes of records is computed
+    where they lie, agent by agent; what travels are messages, functions of noised answers. It rests
+    on the caller that all processes divide the records alike: one that two of them pack is in two
+    answers, which the counts do not show.
+    """
+    held = devices.local(len(counts))
+    if local.counts != counts[held.start : held.stop]:
+        raise InputError(
+            f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
+            "which are its own; pack these"
+        )
+    return _on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
+
+
+def _on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
+    def on(leaf: Array) -> Array:
+        return devices.array(np.asarray(leaf)[local], shards.agents)
+
+    stacked = jax.tree.map(on, shards.stacked)
+    return Shards(stacked, shards.counts, shards.record_norm, shards.origin)

@@ -1,0 +1,442 @@
+"""Private records: which agent holds which rows, packed in blocks of a common length."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from taciturn import checks
+from taciturn.errors import InputError, PrivacyError, told_anew
+from taciturn.kernel.records.division import (
+    EMPTY,
+    Origin,
+    Persons,
+    by_owner,
+    check_sizes,
+    origin_of,
+)
+from taciturn.kernel.records.grid import Grid, on_grid, row_digits
+from taciturn.kernel.records.memory import (
+    aligned_zeros,
+    device_array,
+    in_pieces,
+    on_host,
+    own_array,
+    some_of,
+)
+from taciturn.typing import Array, HostArray, Precision
+
+# of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
+_LEAST_SQUARE = 1e-200
+
+
+@dataclass(frozen=True)
+class PublicScale:
+    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
+
+    A norm measured on the data would make every row a function of all records.
+    """
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive("the public norm", self.norm)
+
+
+class Shard(eqx.Module):
+    """The records of one agent, or of A agents when every leaf has a leading axis A.
+
+    Padded rows, features and targets, are 0.
+    """
+
+    features: Float[Array, "*A M D"]
+    targets: Shaped[Array, "*A M"]  # floating or int32
+    mask: Float[Array, "*A M"]  # 1 for a record, 0 for padding, in the type of sums over records
+    # where sums over the records are exact; None for sums in the precision at hand
+    grid: Grid | None = eqx.field(static=True, default=None)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows on a grid are kept in single precision, and must be widened to be added."""
+        return self.grid is not None and self.features.dtype == np.float32
+
+    def widened(self) -> Shard:
+        """Return the same records, narrow rows in double precision."""
+        wide = self.features.astype(np.float64) if self.narrow else self.features
+        return dataclasses.replace(self, features=wide)
+
+
+class Shards(eqx.Module):
+    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`."""
+
+    stacked: Shard  # whose leaves have a leading agent axis
+    counts: tuple[int, ...] = eqx.field(static=True)  # m_i, public; a zeroed record still counts
+    record_norm: float = eqx.field(static=True)  # R: every row satisfies |x|_2 <= R
+    # None for shards that `pack` did not make, which no run takes
+    origin: Origin | None = eqx.field(static=True, default=None)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents, A."""
+        return len(self.counts)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, D."""
+        return self.stacked.features.shape[-1]
+
+    def shard(self, agent: int) -> Shard:
+        """Return the records of one agent, padding included."""
+        one: Shard = jax.tree.map(lambda leaf: own_array(np.asarray(leaf)[agent]), self.stacked)
+        return one
+
+
+def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
+    """Return all agents' records on the grid of exact sums, for batches of at most `slots` places.
+
+    With `narrow`, rows are kept in single precision where that holds all digits, on one device.
+
+    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
+    """
+    stacked = shards.stacked
+    rows = stacked.mask.shape[-1]
+    grid = Grid(shards.record_norm, row_digits(rows, slots), rows)
+    narrow = narrow and grid.narrow and len(stacked.features.sharding.device_set) == 1
+    kind = np.float32 if narrow else np.float64
+    features = device_array(on_grid(on_host(stacked.features), grid, kind), stacked.features)
+    mask = device_array(on_host(stacked.mask).astype(np.float64), stacked.mask)
+    return Shard(features, stacked.targets, mask, grid)
+
+
+def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
+    features: Shaped[np.ndarray, "N D"],
+    targets: Shaped[np.ndarray, "N"],
+    parts: Sequence[Shaped[np.ndarray, "_m"]],
+    *,
+    record_norm: float,
+    precision: Precision,
+    enforce: Literal["clip"] | PublicScale,
+    persons: Persons | None = None,
+    longest: int = 0,
+) -> Shards:
+    """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
+
+    Parameters
+    ----------
+    features, targets
+        All rows; integer targets become int32, floating ones take the precision of the features.
+    parts
+        Row indices of each agent. Rows that no part names are left out.
+    enforce
+        `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
+        R / b and then clips those which still exceed R.
+    persons
+        Whose row each row is, where persons are protected: an agent then has K places for each of
+        its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
+    longest
+        The least number of places in a block, where agents of other processes have more records.
+
+    Notes
+    -----
+    **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
+    differ in one record still do so after packing; the norm of what is stored, after rounding to
+    `precision`, is at most R (`within_norm`); and parts are disjoint, which is what composing the
+    agents in parallel rests on. With persons, see `Persons`: m_i is K times a number of persons.
+
+    Examples
+    --------
+    >>> parts = [np.array([0, 1]), np.array([2])]
+    >>> shards = pack(
+    ...     np.array([[3.0], [0.5], [-4.0]]), np.array([1, -1, 1]), parts,
+    ...     record_norm=1.0, precision="float32", enforce="clip",
+    ... )
+    >>> shards.counts, shards.stacked.features[..., 0].tolist()
+    ((2, 1), [[1.0, 0.5], [-1.0, 0.0]])
+    """
+    features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
+    checks.positive("record_norm", record_norm)
+    indices = _checked_parts(features, targets, parts)
+    if persons is not None:
+        if persons.numbers.shape != targets.shape:
+            raise InputError(
+                f"there are persons of {persons.numbers.size} rows and {len(targets)} rows; give "
+                "one for each"
+            )
+        indices = [persons.places(part) for part in indices]
+    longest = max(longest, *(part.size for part in indices))
+    rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
+    answers = np.zeros((len(indices), longest), targets.dtype)
+    mask = np.zeros((len(indices), longest), precision)
+    factor = 1.0
+    if enforce != "clip":
+        scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
+        factor = record_norm / scale.norm
+    flat = rows.reshape(-1, features.shape[1])
+    for agents in some_of([part.size for part in indices]):
+        held = np.concatenate([indices[agent] for agent in agents])
+        place = np.concatenate(
+            [agent * longest + np.arange(len(indices[agent])) for agent in agents]
+        )
+        for filled in in_pieces(np.flatnonzero(held != EMPTY)):
+            some, where = held[filled], place[filled]
+            scaled = _finite_rows(features, some) * factor
+            flat[where] = within_norm(scaled, record_norm, precision)
+            answers.flat[where] = targets[some]
+            mask.flat[where] = 1
+    counts = tuple(int(part.size) for part in indices)
+    data = Shard(device_array(rows), own_array(answers), own_array(mask))
+    origin = dataclasses.replace(origin_of(parts), rows=tuple(indices))
+    if persons is not None:
+        origin = dataclasses.replace(
+            origin,
+            reproducible=origin.reproducible or not persons.draw.is_secret,
+            rows_per_person=persons.rows_per_person,
+            agents_per_person=persons.most_agents(list(parts)),
+        )
+    return Shards(data, counts, float(record_norm), origin)
+
+
+def check_norms(shard: Shard, record_norm: float) -> None:
+    """Raise `PrivacyError` unless every row of the shard, or of all agents' shards, is within R.
+
+    Masked rows are checked too: a mask is no defence for a question that forgets it.
+    """
+    features = on_host(shard.features)
+    rows = features.reshape(-1, features.shape[-1])
+    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in in_pieces(rows))
+    if outside:
+        raise PrivacyError(
+            f"{outside} rows have a norm above {record_norm:g}; "
+            "the sensitivity bound does not hold for them: pack the data again"
+        )
+
+
+def _storable(targets: HostArray, precision: Precision) -> HostArray:
+    if np.issubdtype(targets.dtype, np.floating):
+        if not np.all(np.isfinite(targets)):
+            raise InputError("a target is NaN or infinite; drop its row or fill it in")
+        return targets.astype(precision)
+    if not np.issubdtype(targets.dtype, np.integer):
+        raise InputError(f"targets are {targets.dtype}; give numbers, for example -1 and 1")
+    return targets.astype(np.int32)
+
+
+def _checked_parts(
+    features: HostArray, targets: HostArray, parts: Sequence[HostArray]
+) -> list[HostArray]:
+    if features.ndim != 2 or targets.shape != features.shape[:1]:
+        raise InputError(
+            f"features have shape {features.shape} and targets {targets.shape}; "
+            "they must be (N, D) and (N,)"
+        )
+    if not len(parts):
+        raise InputError("there are no parts; give the row indices of at least one agent")
+    indices = [np.asarray(part) for part in parts]
+    for agent, part in enumerate(indices):
+        if part.size == 0:
+            raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
+        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+            raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
+        if part.min() < 0 or part.max() >= len(features):
+            raise InputError(
+                f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
+                f"the data has rows 0..{len(features) - 1}"
+            )
+    uses = np.bincount(np.concatenate(indices), minlength=len(features))
+    if uses.max() > 1:
+        raise InputError(
+            f"row {uses.argmax()} is used {uses.max()} times; "
+            "parts must be disjoint, so give each row to one agent"
+        )
+    return indices
+
+
+def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
+    def no_numbers(_: Exception) -> Exception:
+        return InputError(f"features are {features.dtype} and not all numbers; encode them first")
+
+    rows = told_anew(lambda: features[part].astype(np.float64), (TypeError, ValueError), no_numbers)
+    bad = np.argwhere(~np.isfinite(rows))
+    if bad.size:
+        row, column = bad[0]
+        raise InputError(
+            f"row {part[row]}, column {column} is NaN or infinite; "
+            "drop rows with missing values or fill them in"
+        )
+    return rows
+
+
+def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
+    """Return |x|_2 of every row, computed in float64 without overflow or underflow."""
+    wide = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("...d,...d->...", wide, wide)
+    norms: HostArray = np.sqrt(squares)
+    # elsewhere a square that matters may be beyond the range of the type
+    beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
+    sizes = np.abs(wide[beyond])
+    largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(invalid="ignore"):  # an infinite cell has no norm
+        scaled = sizes / np.where(largest > 0, largest, 1.0)
+    norms[beyond] = largest[..., 0] * np.sqrt(np.einsum("md,md->m", scaled, scaled))
+    return norms
+
+
+def within_norm(
+    rows: Float[np.ndarray, "M D"], record_norm: float, precision: Precision
+) -> Float[np.ndarray, "M D"]:
+    """Return each row times min(1, R / |x|_2), in `precision`, of norm at most R after rounding.
+
+    **Guarantee.** The true norm is at most R. A float64 norm of D terms is wrong by at most a
+    factor 1 + (D/2 + 2) u, u = 2^-53, whatever the order of summation; a row is kept only if its
+    computed norm times 1 + 2 (D + 4) u is at most R, so that every other way of computing the
+    norm in float64 agrees. Rows with one non-zero cell have an exact norm and need no margin. For
+    bounds near the smallest or beyond the largest number of the precision, where rounding cannot
+    meet R, it raises `InputError`.
+    """
+    shrunk = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0)
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        stored: HostArray = shrunk.astype(precision)
+    spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
+    outside = np.arange(len(stored))
+    for _ in range(8):
+        # a norm that is no number, too; rows within it are not looked at again, so that the time
+        # does not tell whether one of many was not
+        outside = outside[~(_upper_norms(stored[outside]) <= record_norm)]
+        if not outside.size:
+            return stored
+        exact = stored[outside].astype(np.float64)
+        stored[outside] = _shrunk(exact, record_norm, spare).astype(precision)
+    raise InputError(
+        f"record_norm {record_norm:g} is out of the range of {precision}; rescale the data"
+    )
+
+
+def _slack(rows: HostArray) -> float:
+    return float((rows.shape[-1] + 4) * np.finfo(np.float64).eps)
+
+
+def _upper_norms(rows: HostArray) -> HostArray:
+    wide = np.asarray(rows, np.float64)
+    single = np.count_nonzero(wide, axis=-1) <= 1
+    upper = row_norms(wide) * (1 + _slack(wide))
+    upper[single] = np.abs(wide[single]).max(axis=-1, initial=0.0)
+    return upper
+
+
+def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
+    norms = row_norms(rows)
+    outside = norms > record_norm * spare
+    factors = np.divide(record_norm * spare, norms, out=np.ones_like(norms), where=outside)
+    shrunk: HostArray = rows * factors[:, None]
+    return shrunk
+
+
+def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
+    """Return consecutive blocks of rows; sizes differ by at most one."""
+    check_sizes(rows, agents)
+    return list(np.array_split(np.arange(rows), agents))
+
+
+def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
+    """Return one part per distinct value, in sorted order of the values."""
+    values = np.asarray(values)
+    if values.ndim != 1 or not values.size:
+        raise InputError(f"values have shape {values.shape}; give one value per row")
+    _, owner = np.unique(values, return_inverse=True)
+    return by_owner(owner, int(owner.max()) + 1)
+
+
+def dirichlet_partition(
+    labels: Shaped[np.ndarray, "N"], agents: int, *, alpha: float, seed: int
+) -> list[Int[np.ndarray, "_m"]]:
+    """Return a label-skewed partition: small `alpha` gives each agent few labels.
+
+    For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
+    and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
+    2019 draw it per agent instead; per label uses every row once). Then each agent
+    without a row takes the first one of the agent who holds most.
+    """
+    labels = np.asarray(labels)
+    check_sizes(labels.size, agents)
+    checks.positive("alpha", alpha)
+    draws = np.random.default_rng(seed)
+    owner = np.empty(labels.size, np.int64)
+    for group in partition_by(labels):
+        cuts = np.cumsum(draws.dirichlet(np.full(agents, float(alpha))))[:-1] * group.size
+        owner[draws.permutation(group)] = np.searchsorted(
+            cuts, np.arange(group.size) + 0.5, side="right"
+        )
+    return by_owner(_without_empty(owner, agents), agents)
+
+
+def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
+    """Return the owners where every agent without a row has taken the first one of the richest."""
+    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
+    rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
+    richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
+    heapq.heapify(richest)
+    for agent in np.flatnonzero(sizes == 0):
+        size, giver = richest[0]
+        owner[rows[first[giver]]] = agent
+        first[giver] += 1
+        heapq.heapreplace(richest, (size + 1, giver))
+    return owner
+
+
+def replace_record(
+    shards: Shards,
+    agent: int,
+    index: int,
+    features: Shaped[np.ndarray, "D"],
+    target: float,
+    *,
+    enforce: bool = True,
+) -> Shards:
+    """Return the shards with an agent's record `index` replaced: a `replace_one` neighbour.
+
+    The new record is rounded to the types of the shards. Without `enforce` its norm is not checked,
+    to plant a fault that an audit must find.
+    """
+    _check_place(shards, agent, index)
+    data = shards.stacked
+    row = np.asarray(features, np.dtype(data.features.dtype))
+    if row.shape != (shards.dimension,):
+        raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
+    if enforce and not row_norms(row[None])[0] <= shards.record_norm:
+        raise InputError(
+            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
+            "within_norm"
+        )
+    changed = Shard(
+        features=data.features.at[agent, index].set(jnp.asarray(row)),
+        targets=data.targets.at[agent, index].set(jnp.asarray(target, data.targets.dtype)),
+        mask=data.mask.at[agent, index].set(1),
+    )
+    return Shards(changed, shards.counts, shards.record_norm, shards.origin)
+
+
+def zero_record(shards: Shards, agent: int, index: int) -> Shards:
+    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour."""
+    _check_place(shards, agent, index)
+    mask = shards.stacked.mask.at[agent, index].set(0)
+    zeroed: Shards = eqx.tree_at(lambda tree: tree.stacked.mask, shards, mask)
+    return zeroed
+
+
+def _check_place(shards: Shards, agent: int, index: int) -> None:
+    if not 0 <= agent < shards.agents:
+        raise InputError(f"there is no agent {agent}; agents are 0..{shards.agents - 1}")
+    if not 0 <= index < shards.counts[agent]:
+        raise InputError(
+            f"agent {agent} has no record {index}; its records are 0..{shards.counts[agent] - 1}"
+        )
