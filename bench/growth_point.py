@@ -19,7 +19,7 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, reserve, run
 from taciturn.engine.charging import charge_of
-from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door import observed_ledger
 from taciturn.kernel.privacy import compose
 from taciturn.proposal import Proposal, Request, StructureRequest
 from taciturn.proposal.request import NetworkRequest

@@ -12,8 +12,7 @@ from bench.adult import AGENTS, ROUNDS, Bench, adult, bench_of, numpy_loop
 from bench.clock import alternating, fresh_process, matrix_rate, median_seconds, read_bandwidth
 from taciturn.engine import reproduction, simulate, sweep
 from taciturn.engine.program import Program
-from taciturn.kernel.door.door import Live
-from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.door import Live, Supply
 from taciturn.kernel.privacy import epsilon_of
 
 NOTHING: frozenset[str] = frozenset()

@@ -17,7 +17,7 @@ from taciturn.algorithms import SADMM
 from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
-from taciturn.kernel.door.door import Private
+from taciturn.kernel.door import Private
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import MinibatchGradient
 from taciturn.kernel.records import Shards, pack

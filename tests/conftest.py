@@ -16,7 +16,8 @@ from taciturn.datasets import load
 from taciturn.engine import compute, reproduction
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError
-from taciturn.kernel.door import Live, Rival
+from taciturn.kernel.door import Live
+from taciturn.kernel.exact import Rival
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.questions.sampling import gathered

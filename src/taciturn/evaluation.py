@@ -70,8 +70,7 @@ from taciturn.algorithms import EvaluateModel
 from taciturn.engine import Plan, charge_of, charge_of_legs, plan, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy
-from taciturn.kernel.privacy import Certificate, Messages
-from taciturn.kernel.privacy.mechanisms import LEAST_SCALE
+from taciturn.kernel.privacy import LEAST_SCALE, Certificate, Messages
 from taciturn.kernel.questions import Tally
 from taciturn.kernel.records import Devices, Origin, Shards, check_origins
 from taciturn.problems import facts_from
@@ -532,7 +531,7 @@ def score_of_labels(
     names = scale.labels
     assert names is not None
     counts = Counts.of(totals, records, variance)
-    label, guess, place = tally_axes(question)
+    label, guess, place = question.axes()
     every, classes = np.ones(len(label), bool), range(len(names))
     commonest = int(np.argmax([float(np.sum(counts.values[label == k])) for k in classes]))
     auc = _auc(counts, label, place) if question.classes == 2 else None
@@ -556,18 +555,8 @@ def score_of_labels(
     )
 
 
-def tally_axes(question: Tally) -> tuple[HostArray, HostArray, HostArray]:
-    """Return label, prediction and bin of every cell of the counts."""
-    where = np.indices(question.shape).reshape(len(question.shape), -1)
-    if question.classes == 2:
-        label, place = where
-        return label, (place >= question.bins // 2).astype(int), place
-    label, guess, place = where
-    return label, guess, place
-
-
 def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
-    label, guess, place = tally_axes(question)
+    label, guess, place = question.axes()
     least = 0.0 if question.classes == 2 else 1 / question.classes
     right = label == 1 if question.classes == 2 else label == guess
     ends = least + (1 - least) * np.arange(question.bins + 1) / question.bins

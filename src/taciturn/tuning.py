@@ -6,16 +6,12 @@ import contextlib
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from pydantic import model_validator
 
 from taciturn import checks
@@ -23,26 +19,24 @@ from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
-from taciturn.evaluation import tally_axes
 from taciturn.features import AroundCentre
 from taciturn.kernel import privacy
-from taciturn.kernel.noise import Label, Stream, exponential_choice
+from taciturn.kernel.door import choose
+from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.questions import ClippedErrors, Tally
 from taciturn.kernel.records import (
     Draw,
-    Shard,
     Shards,
     check_at_one_agent,
     held_out_counts,
 )
-from taciturn.kernel.records.shards import for_exact_sums
 from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
 from taciturn.proposal.forecast import known_forecast
 from taciturn.proposal.request import Request, StructureRequest, propose
 from taciturn.tables import Table
 from taciturn.training import DividedData, Division, Training, divide_records, train
-from taciturn.typing import Array, HostArray
+from taciturn.typing import HostArray
 
 FEWEST, MOST_CANDIDATES = 2, 32
 # of a candidate's mu: what joining their ledgers may round up
@@ -506,16 +500,18 @@ def _pick(
     seed: int | None,
 ) -> tuple[tuple[int, ...], int]:
     """Return what each agent with held-out records picks, and what all of them pick."""
-    costs = []
-    for training in trainings:
-        records, features = data[training.proposal.data.features], training.features
-        if isinstance(features, AroundCentre):  # rows as the model takes them
-            records = records.around(features.centre)
-        costs.append(errors_of(training.proposal.question, training.model, records.evaluated()))
     stream = Stream.fresh()
     if seed is not None:
         stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())
-    picks = choose(costs, rate, stream)
+
+    def candidates() -> Iterator[tuple[Tally | ClippedErrors, HostArray, Shards]]:
+        for training in trainings:
+            records, features = data[training.proposal.data.features], training.features
+            if isinstance(features, AroundCentre):  # rows as the model takes them
+                records = records.around(features.centre)
+            yield training.proposal.question, training.model, records.evaluated()
+
+    picks = choose(candidates(), rate, stream)
     units = [count for count in proposal.units_held_out if count]
     return picks, picked(picks, units, len(trainings))
 
@@ -535,48 +531,6 @@ def _certified(
     )
     certificate = certificate.stamped(reproduction=certificates[best].reproduction)
     return replace(trainings[best], choice=certificate, charged=charged)
-
-
-def errors_of(
-    question: Tally | ClippedErrors, model: Float[HostArray, "D *K"], shards: Shards
-) -> tuple[Fraction, ...]:
-    """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
-
-    **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
-    (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
-    """
-    query = Point(jnp.asarray(model, jnp.float64))
-    stacked = for_exact_sums(shards)
-    counts = jnp.asarray(shards.counts, jnp.float64)
-    values = np.asarray(_answers(question, query, stacked, counts), np.float64)
-    if isinstance(question, Tally):
-        label, guess, _ = tally_axes(question)
-        return tuple(sum(map(Fraction, row[label != guess]), Fraction(0)) for row in values)
-    return tuple(Fraction(float(row[0])) for row in values)
-
-
-@jax.jit
-def _answers(question: Tally | ClippedErrors, query: Point, stacked: Shard, counts: Array) -> Array:
-    """Return the answers of all agents without noise."""
-    answers: Array = jax.vmap(lambda shard, count: question.exact(shard, count, query))(
-        stacked, counts
-    )
-    return answers
-
-
-def choose(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
-    """Return every agent's pick by the exponential mechanism on its errors, by candidate.
-
-    **Guarantee.** A record is in the errors of one agent. What that agent says is private by
-    `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
-    record.
-    """
-    stream.claim()
-    agents = len(costs[0])
-    return tuple(
-        exponential_choice(stream, Label(0, agent, 0), [of[agent] for of in costs], rate)
-        for agent in range(agents)
-    )
 
 
 def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:

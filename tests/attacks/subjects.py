@@ -61,8 +61,7 @@ from taciturn.kernel.questions import (
     Targets,
     Words,
 )
-from taciturn.kernel.records import Origin, Shard, Shards, pack
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Origin, Shard, Shards, Spec, pack
 from taciturn.problems import (
     Ball,
     ElasticNet,

@@ -21,7 +21,7 @@ from taciturn.audit.auditing import DELTA, prepared
 from taciturn.audit.epsilon import ratios as likelihood_ratios
 from taciturn.audit.subject import Setup
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import RivalRecord
+from taciturn.kernel.exact import RivalRecord
 from taciturn.kernel.privacy import Gaussian, Laplace, Messages, Sum, epsilon_of
 from taciturn.kernel.questions import Point, Statistics
 

@@ -12,7 +12,8 @@ from taciturn.audit.auditing import DELTA
 from taciturn.audit.subject import AGENTS, Setup, planned
 from taciturn.engine import behind_the_door
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import Live, exact_answers
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import epsilon_of
 from taciturn.network import complete, metropolis, path, ring, uniform_walk
 

@@ -10,8 +10,8 @@ from taciturn.audit.epsilon import lower_bound
 from taciturn.audit.subject import Setup, canary, planned
 from taciturn.engine.program import agent_turns, server_turns
 from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.door import exact_answers
 from taciturn.kernel.door.opening import opened as behind_the_door
+from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn_federation.coordinator import _delivered
 from taciturn_federation.local import Answering

@@ -177,9 +177,9 @@ def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
     assert_released(table, table / "out")
 
 
-@pytest.mark.parametrize("step", ["errors_of", "choose", "picked"])
+@pytest.mark.parametrize("step", ["kernel.door.choice.errors_of", "tuning.choose", "tuning.picked"])
 def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, monkeypatch, capsys):
-    broken(monkeypatch, f"taciturn.tuning.{step}")
+    broken(monkeypatch, f"taciturn.{step}")
     account = account_of(table)
     given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
     assert main(given) == 2

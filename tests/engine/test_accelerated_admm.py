@@ -23,8 +23,7 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient, MinibatchGradient
-from taciturn.kernel.records import pack
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec, pack
 from taciturn.problems import (
     L1,
     Logistic,

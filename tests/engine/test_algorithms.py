@@ -11,7 +11,7 @@ from conftest import computed, make_plan, make_shards, make_terms
 from taciturn.algorithms import DPADMM, Noise, NoisyGradient
 from taciturn.engine import behind_the_door, compute, run
 from taciturn.engine.planning import plan
-from taciturn.kernel.door.door import Replay
+from taciturn.kernel.exact import Replay
 from taciturn.kernel.questions import Gradient
 from taciturn.problems import (
     L1,

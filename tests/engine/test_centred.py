@@ -30,8 +30,7 @@ from taciturn.kernel.questions import (
     RowMean,
     usable_centre,
 )
-from taciturn.kernel.records import pack, random_partition, replace_record
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec, pack, random_partition, replace_record
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,

@@ -15,8 +15,7 @@ from taciturn.algorithms.relay import pace_and_noise
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import pack
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec, pack
 from taciturn.network import complete, cyclic_walk, metropolis, ring, uniform_walk
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise, public_facts
 

@@ -20,7 +20,8 @@ from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door.door import Live, Rival
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.exact import Rival
 from taciturn.kernel.privacy import (
     Adjacency,
     BoundedChange,

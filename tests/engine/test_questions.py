@@ -13,7 +13,7 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import Replay
+from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Messages, Sum
 from taciturn.kernel.questions import Gradient
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts

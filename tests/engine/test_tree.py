@@ -17,7 +17,8 @@ from taciturn.engine.network import OnTree, Star
 from taciturn.engine.planning import plan
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import Live, exact_answers
+from taciturn.kernel.door.door import Live
+from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn.kernel.questions import Gradient
 from taciturn.network import (

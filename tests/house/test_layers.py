@@ -22,19 +22,16 @@ EXTENSIONS = {
     taciturn_power: set(),
     taciturn_papers: {"taciturn_power"},
 }
-# of the engine, what a site does of a run; a public door will take their place
+# of the engine, what a site does of a run
 ENGINE = {
     f"taciturn.engine.{module}"
-    for module in (
-        "agents", "charging", "credit", "door", "gossip", "network", "program", "protocol", "relay",
-        "running", "supply", "targets", "tree",
-    )
-}  # fmt: skip
+    for module in ("charging", "credit", "network", "program", "protocol", "running")
+}
 LAYERS = [
-    ("typing", "checks", "errors", "spec"),
-    ("noise",),
-    ("problems", "network", "privacy", "features"),
-    ("oracles", "datasets", "budget"),
+    ("typing", "checks", "errors"),
+    ("kernel",),
+    ("problems", "network", "features"),
+    ("datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),
     ("proposal",),
@@ -83,9 +80,86 @@ def test_no_import_points_up(path):
 
 def test_a_planted_upward_import_is_caught():
     planted = ast.parse("from taciturn.engine import run")
-    assert rising("oracles", planted) == ["engine"]
-    assert rising("oracles", ast.parse("from taciturn import engine")) == ["engine"]
-    assert rising("privacy", ast.parse("import taciturn.problems")) == ["problems"]
+    assert rising("algorithms", planted) == ["engine"]
+    assert rising("algorithms", ast.parse("from taciturn import engine")) == ["engine"]
+    assert rising("kernel", ast.parse("import taciturn.problems")) == ["problems"]
+
+
+# rooms of the kernel, from the lowest
+KERNEL = [("noise", "records"), ("privacy",), ("questions",), ("door",), ("exact",)]
+KERNEL_LAYER = {room: number for number, rooms in enumerate(KERNEL) for room in rooms}
+# what the kernel may import that is not ours, and of ours
+LIBRARIES = {
+    "cryptography", "dp_accounting", "equinox", "jax", "jaxtyping", "mpmath", "numpy",
+    "scipy.optimize", "scipy.signal", "scipy.special", "typing_extensions",
+}  # fmt: skip
+GROUND = {"taciturn", "taciturn.checks", "taciturn.errors", "taciturn.typing"}
+# who may ask for answers without noise, or read records: nobody of them makes a certificate
+CUSTODIANS = ("audit/", "problems/problem.py", "problems/solve.py", "training/assessment.py")
+INSIDE = ("stacked", "unnoised")
+
+
+def kernel_files():
+    return sorted((ROOT / "kernel").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", kernel_files(), ids=lambda path: path.stem)
+def test_the_kernel_imports_nothing_of_ours_but_itself_and_the_ground(path):
+    tree, parts = ast.parse(path.read_text()), path.relative_to(ROOT / "kernel").parts
+    own = KERNEL_LAYER[Path(parts[0]).stem] if parts != ("__init__.py",) else len(KERNEL)
+    for module, name in imported_names(tree):
+        if not module.startswith("taciturn"):
+            known = {module, module.split(".")[0]} & (LIBRARIES | set(sys.stdlib_module_names))
+            assert known, (path, module)
+        elif not module.startswith("taciturn.kernel"):
+            assert module in GROUND, (path, module)
+            assert module != "taciturn" or name == "checks", path
+        else:
+            room = [*module.split(".")[2:], name][0]
+            same = room == Path(parts[0]).stem
+            assert same or KERNEL_LAYER[room] < own, (path, module)
+
+
+def entering(tree, *, custodian=False):
+    """What is imported from within the kernel, or read of records, by what stands outside it."""
+    for module, name in imported_names(tree):
+        if not f"{module}.".startswith("taciturn.kernel."):
+            continue
+        rooms = module.split(".")[2:]
+        public = len(rooms) == 1 and rooms[0] in KERNEL_LAYER and name is not None
+        if rooms == ["exact"]:
+            public = public and custodian
+        if (rooms and not public) or (
+            rooms and name not in importlib.import_module(module).__all__
+        ):
+            yield f"{module}:{name}"
+    if not custodian:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in INSIDE:
+                yield f".{node.attr}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_outside_reaches_into_the_kernel(path):
+    inside = str(path.relative_to(ROOT))
+    if not inside.startswith("kernel/"):
+        custodian = inside.startswith(CUSTODIANS)
+        assert list(entering(ast.parse(path.read_text()), custodian=custodian)) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from taciturn.kernel.door.door import Live",
+        "import taciturn.kernel.door.door",
+        "from taciturn.kernel.exact import exact_answers",
+        "from taciturn.kernel.door import no_such_name",
+        "def rows(shards):\n    return shards.stacked.features",
+        "def answer(oracle, shard):\n    return oracle.unnoised(shard, None, 1.0, None)",
+    ],
+)
+def test_a_planted_way_into_the_kernel_is_caught(planted):
+    assert len(list(entering(ast.parse(planted)))) == 1
 
 
 def files_of(package):
@@ -113,7 +187,9 @@ def reaching_in(tree, allowed=frozenset()):
             room = importlib.import_module(module)
             if room is taciturn and (ROOT / f"{name}.py").exists():  # a module of the ground floor
                 continue
-            wrong = len(rooms) > 2 or name not in set(getattr(room, "__all__", vars(room)))
+            wrong = len(rooms) > 2 + (rooms[1:2] == ["kernel"]) or name not in set(
+                getattr(room, "__all__", vars(room))
+            )
         if wrong:
             yield f"{module}:{name}"
 
@@ -210,7 +286,7 @@ def lazy_rooms(room, tree):
 
 def test_a_planted_lazy_import_is_caught():
     planted = ast.parse("def f():\n    from taciturn.engine import run\n    import scipy.signal")
-    assert lazy_rooms("privacy", planted) == ["taciturn.engine"]
+    assert lazy_rooms("kernel", planted) == ["taciturn.engine"]
     assert lazy_rooms("engine", planted) == []
 
 

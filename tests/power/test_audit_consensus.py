@@ -14,8 +14,7 @@ from taciturn.engine.planning import plan
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms, epsilon_of
 from taciturn.kernel.questions import Residual, TargetGradient, Targets
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 from taciturn_power.conic import (
     AgentSets,
     polyhedron,

@@ -22,8 +22,7 @@ from taciturn.kernel.privacy import (
     ZeroOut,
 )
 from taciturn.kernel.questions import Point, Residual, TargetGradient, Targets
-from taciturn.kernel.records import Origin, Shard, Shards
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Origin, Shard, Shards, Spec
 from taciturn_power.conic import (
     AgentSets,
     polyhedron,

@@ -20,7 +20,7 @@ from taciturn.kernel.privacy import (
     epsilon_of,
     mean_gradient_bound,
 )
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 
 SPEC = Spec((6, 60), (4,), record_norm=1.0, gradient_bound=0.7, smoothness=1.0)
 

@@ -17,7 +17,7 @@ from taciturn.kernel.privacy import (
     observer_named,
     relation_named,
 )
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 
 COUNTS, C, D = (5, 12), 0.7, 4
 SPEC = Spec(COUNTS, (D,), record_norm=1.0, gradient_bound=C, smoothness=1.0)

@@ -14,6 +14,7 @@ from taciturn.cli.main import main
 from taciturn.cli.tune import candidates_in
 from taciturn.datasets import Dataset
 from taciturn.errors import AccountError, InputError, PrivacyError
+from taciturn.kernel.door.choice import errors_of, pick
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import mu_of_choice
 from taciturn.kernel.questions import ClippedErrors, Tally
@@ -22,8 +23,6 @@ from taciturn.proposal import Named, Proposal, Request, StructureRequest
 from taciturn.training import data_facts, divide, train
 from taciturn.tuning import (
     TuneProposal,
-    choose,
-    errors_of,
     picked,
     plan_choice,
     price_of,
@@ -198,7 +197,7 @@ def test_held_out_records_reach_the_pick_alone(tuned, proposal):
 def test_votes_are_weighed_by_public_counts():
     assert picked([0, 2, 2], [50, 20, 20], 3) == 0
     costs = [[Fraction(0), Fraction(900)], [Fraction(900), Fraction(0)]]
-    assert choose(costs, 1.0, Stream.fresh()) == (0, 1)
+    assert pick(costs, 1.0, Stream.fresh()) == (0, 1)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing_extensions import override
 from taciturn.algorithms import METHODS, Method
 from taciturn.engine.program import server_turns
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door.agents import at
+from taciturn.kernel.door import at
 from taciturn.kernel.privacy import Certificate, Ledger
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env

@@ -20,7 +20,7 @@ from taciturn.engine import Plan
 from taciturn.engine.network import Gossip, OnTree, Relay, Star
 from taciturn.engine.program import server_turns
 from taciturn.errors import InputError, TaciturnError
-from taciturn.kernel.door.agents import at
+from taciturn.kernel.door import at
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal

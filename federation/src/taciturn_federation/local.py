@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from jaxtyping import Float
@@ -32,7 +31,6 @@ from taciturn.engine.running import (
     check_bounds,
     check_certificate,
     check_machine,
-    check_targets,
 )
 from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.evaluation import (
@@ -44,10 +42,16 @@ from taciturn.evaluation import (
     with_evaluation,
 )
 from taciturn.features import CONSTANT
-from taciturn.kernel.door import Live, Private, Record
-from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.opening import check_shards, opened
-from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.door import (
+    Live,
+    Private,
+    Record,
+    Supply,
+    at,
+    check_shards,
+    check_targets,
+    opened,
+)
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import (
     LEAST_NUMBERS,
@@ -61,7 +65,7 @@ from taciturn.kernel.privacy import (
     drawn_noise,
     noise_test,
 )
-from taciturn.kernel.records import Draw, Shard, Shards, hold_out
+from taciturn.kernel.records import Draw, Shards, hold_out, padded_to
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
@@ -274,15 +278,9 @@ def private_of(shards: Shards, plan: Plan) -> Private:
     Padded like the largest agent's, its sums are those of a run on one machine.
     """
     check_shards(shards)
-    check_targets(plan, shards)
-    rows = max(plan.spec.counts)
-
-    def padded(leaf: jax.Array) -> jax.Array:
-        return jnp.pad(leaf, [(0, 0), (0, rows - leaf.shape[1]), *[(0, 0)] * (leaf.ndim - 2)])
-
-    stacked: Shard = jax.tree.map(padded, shards.stacked)
-    shards = Shards(stacked, shards.counts, shards.record_norm, shards.origin)
-    return opened(plan.program.oracles, plan.program.mechanism, shards)
+    check_targets(plan.program.algorithm.loss, shards)
+    padded = padded_to(max(plan.spec.counts), shards)
+    return opened(plan.program.oracles, plan.program.mechanism, padded)
 
 
 # intervals are roots of polynomials in fourth powers of totals

@@ -9,7 +9,8 @@ import pytest
 from taciturn.algorithms import LinearisedADMM
 from taciturn.engine import compute, plan, reproduction, simulate
 from taciturn.errors import InputError
-from taciturn.kernel.door import Private, Replay
+from taciturn.kernel.door import Private
+from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient, ProjectedStep
 from taciturn.kernel.records import pack

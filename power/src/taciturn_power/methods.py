@@ -14,7 +14,7 @@ from taciturn import checks
 from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.errors import InputError
 from taciturn.kernel.questions import AtStep, Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Loss, Squared
 from taciturn.typing import Array, HostArray
 from taciturn_power.conic import AgentSets

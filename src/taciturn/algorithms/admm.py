@@ -14,7 +14,7 @@ from taciturn.algorithms.algorithm import Noise, StarAlgorithm
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Centre, Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import NoRegulariser, Problem, WholeSpace
 from taciturn.typing import HostArray, Model
 

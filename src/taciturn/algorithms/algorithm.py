@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
 from taciturn.typing import Array, HostArray, Model, PyTree
 

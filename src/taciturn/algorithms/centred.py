@@ -37,10 +37,10 @@ from taciturn.kernel.questions import (
     Recentred,
     RowMean,
     around,
+    is_plain,
     usable_centre,
 )
-from taciturn.kernel.questions.centred import is_plain
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
 from taciturn.typing import Array, HostArray, Model, PyTree
 

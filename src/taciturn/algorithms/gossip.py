@@ -20,7 +20,7 @@ from taciturn.algorithms.algorithm import (
 )
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.network import Mixing
 from taciturn.problems import Problem
 from taciturn.typing import HostArray, Model, PyTree

@@ -16,7 +16,7 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import Noise, StarAlgorithm, smoothness_of, tail_average
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point, Step
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Problem
 from taciturn.typing import Array, HostArray, Model
 

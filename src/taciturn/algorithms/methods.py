@@ -34,9 +34,14 @@ from taciturn.algorithms.splitting import (
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
 from taciturn.errors import InputError
 from taciturn.kernel import questions
-from taciturn.kernel.privacy import ReplaceOne, Terms, gaussian_multiplier, mean_gradient_bound
-from taciturn.kernel.privacy.accounting import LEAST_RATE
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.privacy import (
+    LEAST_RATE,
+    ReplaceOne,
+    Terms,
+    gaussian_multiplier,
+    mean_gradient_bound,
+)
+from taciturn.kernel.records import Spec
 from taciturn.problems import Identity, Problem, structured_from
 
 Value = float | int | str

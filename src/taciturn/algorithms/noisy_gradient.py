@@ -12,7 +12,7 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import AnswerMessages, Noise, smoothness_of, tail_average
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Problem
 from taciturn.typing import HostArray, Model
 

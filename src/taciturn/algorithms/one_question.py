@@ -14,7 +14,7 @@ from taciturn.algorithms.algorithm import AnswerMessages, Noise
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point, statistics_size, unpacked
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import L2, NoRegulariser, Problem, Squared, WholeSpace
 from taciturn.typing import Array, HostArray, Model, Vector
 

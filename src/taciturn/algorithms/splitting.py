@@ -24,7 +24,7 @@ from taciturn.algorithms.algorithm import (
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Structured, laplacian_smooth, smoothed_share
 from taciturn.typing import Array, HostArray, Vector
 

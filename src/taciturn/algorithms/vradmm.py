@@ -24,7 +24,7 @@ from taciturn.algorithms.splitting import (
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Gradient, MinibatchDifference, Pair
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
 from taciturn.typing import HostArray, Vector
 

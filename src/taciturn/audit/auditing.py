@@ -45,8 +45,7 @@ from taciturn.audit.subject import (
 from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.kernel.door import Supply
-from taciturn.kernel.door.door import Live
+from taciturn.kernel.door import Live, Supply
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages, Observer, epsilon_of
 from taciturn.network import Network

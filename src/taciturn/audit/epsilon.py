@@ -23,8 +23,8 @@ from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError
-from taciturn.kernel.door import Supply
-from taciturn.kernel.door.door import Live, Private, Raw, Rival, RivalRecord
+from taciturn.kernel.door import Live, Private, Raw, Supply
+from taciturn.kernel.exact import Rival, RivalRecord
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import (
     Adjacency,

@@ -24,8 +24,8 @@ from taciturn.engine import behind_the_door, compute, simulate
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import Live, Private, Raw, Replay
-from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.door import Live, Private, Raw, Supply
+from taciturn.kernel.exact import Replay
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Gaussian, Laplace, Mechanism
 from taciturn.kernel.questions import Oracle

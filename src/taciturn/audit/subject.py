@@ -31,7 +31,14 @@ from taciturn.algorithms import (
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.kernel.door.door import Chance, Door, Live, Raw, Record, exact_answers
+from taciturn.kernel.door import (
+    Chance,
+    Door,
+    Live,
+    Raw,
+    Record,
+)
+from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.questions import (
     Gradient,
@@ -41,8 +48,7 @@ from taciturn.kernel.questions import (
     Recentred,
     Statistics,
 )
-from taciturn.kernel.records import Origin, Shards, pack, replace_record
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Origin, Shards, Spec, pack, replace_record
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.typing import Array, HostArray, Precision, PyTree

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import mu_of
-from taciturn.kernel.privacy.drawn import PER_VALUE
-from taciturn.kernel.privacy.mechanisms import LEAST_SCALE, budget_left
-from taciturn.kernel.privacy.terms import MOST_EPSILON
+from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE, budget_left, mu_of
 
 # of epsilon and of delta, for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4

@@ -26,10 +26,11 @@ from taciturn.kernel.privacy import (
     ReplaceOne,
     Sampled,
     TargetChange,
+    Unit,
     ZeroOut,
+    observer_named,
     relation_named,
 )
-from taciturn.kernel.privacy.terms import Unit, observer_named
 from taciturn.typing import HostArray
 
 Events: TypeAlias = tuple[tuple[Event, int], ...]

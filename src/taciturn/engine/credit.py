@@ -26,13 +26,20 @@ from taciturn.engine.network import NetworkKind
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.runtimes import compute
 from taciturn.errors import InputError, TaciturnError
-from taciturn.kernel.door.affine import AFFINE, CLEAN, TAINTED, has_no_effects, marks_out
-from taciturn.kernel.door.door import Live, Private, Raw
-from taciturn.kernel.door.supply import Agenda
+from taciturn.kernel.door import (
+    AFFINE,
+    CLEAN,
+    TAINTED,
+    Agenda,
+    Live,
+    Private,
+    Raw,
+    has_no_effects,
+    marks_out,
+)
 from taciturn.kernel.privacy import Ledger, Leg, Observer, Terms
 from taciturn.kernel.questions import Oracle
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array, PyTree
 
 

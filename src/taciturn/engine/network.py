@@ -21,8 +21,7 @@ from taciturn.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, Star
 from taciturn.engine.protocol import Ask, agents_round
 from taciturn.engine.summed import mean_of
 from taciturn.errors import InputError
-from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.door import Record
+from taciturn.kernel.door import Record, at
 from taciturn.kernel.privacy import NO_QUESTION, Observer, Sum
 from taciturn.network import Mixing, Tree, Walk
 from taciturn.typing import Array, HostArray, PyTree

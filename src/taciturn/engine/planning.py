@@ -35,11 +35,17 @@ from taciturn.engine.program import (
 )
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy
-from taciturn.kernel.privacy import Terms, multiplier_for_all
-from taciturn.kernel.privacy.ledger import folded
-from taciturn.kernel.privacy.mechanisms import Law, budget_left, lattice_share, lattice_width
+from taciturn.kernel.privacy import (
+    Law,
+    Terms,
+    budget_left,
+    folded,
+    lattice_share,
+    lattice_width,
+    multiplier_for_all,
+)
 from taciturn.kernel.questions import Oracle, check_of_library
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
 

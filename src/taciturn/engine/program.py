@@ -21,13 +21,10 @@ from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Tr
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
-from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.supply import Agenda
-from taciturn.kernel.privacy.ledger import folded
-from taciturn.kernel.privacy.mechanisms import lattice_width, step_exponents
+from taciturn.kernel.door import Agenda, at
+from taciturn.kernel.privacy import folded, lattice_width, step_exponents
 from taciturn.kernel.questions import Oracle, PoissonBatches
-from taciturn.kernel.records.memory import own_array
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec, own_array
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.typing import Array, HostArray, Precision, PyTree
 

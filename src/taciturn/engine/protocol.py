@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from taciturn.algorithms import Algorithm, Turn
-from taciturn.kernel.door.agents import at, over_agents
-from taciturn.kernel.door.door import Door, Record
+from taciturn.kernel.door import Door, Record, at, over_agents
 from taciturn.typing import Array, PyTree
 
 # a way to ask: queries and a turn, to answers and records; a door with the draws of a round

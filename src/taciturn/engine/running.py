@@ -22,45 +22,31 @@ from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door.door import Live, Private, samples
-from taciturn.kernel.door.observed import observed_ledger, tested
-from taciturn.kernel.door.opening import (
+from taciturn.kernel.door import (
+    Live,
+    Private,
+    Supply,
     check_arithmetic,
     check_exact_noise,
+    check_facts,
     check_shards,
+    check_targets,
+    observed_ledger,
     opened,
+    samples,
+    tested,
 )
-from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Certificate, Ledger, NoNoise, compose
 from taciturn.kernel.questions import Oracle, check_of_library
-from taciturn.kernel.questions.claims import own_parts
-from taciturn.kernel.records import Devices, Origin, Shards, check_at_agents, digest_of_all, spread
-from taciturn.kernel.records.memory import (
-    on_host,
+from taciturn.kernel.records import (
+    Devices,
+    Origin,
+    Shards,
+    digest_of_all,
+    spread,
 )
 from taciturn.typing import HostArray
-
-
-def check_targets(plan: Plan, shards: Shards) -> None:
-    """Raise `InputError` if a record's target is not one that the loss of the method has.
-
-    A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
-    the records, and nothing else would tell.
-
-    **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
-    targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
-    is made behind the charge, which stays, and it is constant on neighbouring data sets: which
-    targets there are is declared public, and declared labels are mapped to those of the loss
-    wherever this library packs them. Only targets that were packed by hand can fail it. A loss of
-    somebody's own is not asked: it would see all records at once, and might remember them in what
-    is traced later, or say what they are.
-    """
-    loss = plan.program.algorithm.loss
-    if loss is not None and not own_parts(loss):
-        real = on_host(shards.stacked.mask) > 0
-        loss.check_targets(on_host(shards.stacked.targets)[real])
-
 
 Runtime = Literal["simulate", "serial"]
 
@@ -180,7 +166,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
     check_bounds(plan)
     check_certificate(plan)
-    check_facts(plan, shards)
+    check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
     check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
@@ -195,7 +181,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         if devices is not None:
             shards = spread(shards, devices)
         check_shards(shards)
-        check_targets(plan, shards)
+        check_targets(plan.program.algorithm.loss, shards)
         origin = shards.origin
         private = behind_the_door(plan, shards)
         del shards  # which may be many, and only the door's own rows are needed from here on
@@ -279,48 +265,8 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
     With noise they are in double precision, cut to the digits at which sums over records are exact,
     if an oracle has such sums.
     """
-    check_facts(plan, shards)
+    check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
     return opened(plan.program.oracles, plan.program.mechanism, shards)
-
-
-def check_facts(plan: Plan, shards: Shards) -> None:
-    """Raise `InputError` unless the public facts about the shards are those of the plan.
-
-    `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
-    """
-    spec, origin, adjacency = plan.spec, shards.origin, plan.terms.adjacency
-    if origin is None:
-        raise PrivacyError(
-            "these shards do not say where their records come from, so one could be in two "
-            "answers; make them with pack"
-        )
-    packed, wanted = (
-        "records" if rows is None else f"persons with {rows} places each"
-        for rows in (origin.rows_per_person, adjacency.rows_per_person)
-    )
-    if packed != wanted:
-        raise InputError(
-            f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
-            "the persons of the plan, or plan again"
-        )
-    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
-    features = shards.stacked.features
-    of_shards = {
-        "records that are dealt at random": origin.dealt,
-        "record counts": shards.counts,
-        "record norm": shards.record_norm,
-        "columns": f"{features.shape[-1]} features in {features.dtype}",
-    }
-    columns = f"{spec.shape[0]} features in {plan.program.template.dtype}"
-    planned = (spec.dealt, spec.counts, spec.record_norm, columns)
-    for (name, has), needs in zip(of_shards.items(), planned, strict=True):
-        if has != needs:
-            # a count that was not declared is nobody's business
-            values = "" if name == "record counts" else f" ({has}, not {needs})"
-            raise InputError(
-                f"the shards have other {name} than the plan{values}; pack them as it says, or "
-                "plan again with their own facts (public_facts)"
-            )
 
 
 def check_bounds(plan: Plan) -> None:

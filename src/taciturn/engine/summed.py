@@ -25,7 +25,7 @@ from jaxtyping import Int64
 from typing_extensions import override
 
 from taciturn.algorithms import StarAlgorithm, Turn
-from taciturn.kernel.door.door import two_to
+from taciturn.kernel.door import two_to
 from taciturn.typing import Array, HostArray, Model, PyTree
 
 

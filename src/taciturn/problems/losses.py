@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.questions.loss import (
+from taciturn.kernel.questions import (
     Loss,
     Margins,
     PerRecord,
-    Targets,
+    TargetArray,
 )
 from taciturn.typing import Array, HostArray
 
@@ -43,7 +43,7 @@ class MarginLoss(Loss):
     def predict(self, margins: PerRecord) -> PerRecord:
         return jnp.where(is_second(margins), 1, -1).astype(margins.dtype)
 
-    def within_domain(self, targets: Targets) -> Targets:
+    def within_domain(self, targets: TargetArray) -> TargetArray:
         """Return the targets clipped to [-1, 1]: the second derivative grows with their square."""
         return jnp.clip(targets, -1, 1)
 
@@ -67,11 +67,11 @@ class Logistic(MarginLoss):
     start_coefficient = 0.5
 
     @override
-    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def value(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         return jnp.logaddexp(0.0, -targets * margins)
 
     @override
-    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         return -targets / (1 + jnp.exp(targets * margins))
 
 
@@ -96,14 +96,14 @@ class HuberHinge(MarginLoss):
         """1, or (1 + h) / (2 h) when h > 1 puts the margin 0 inside the parabola."""
         return min(1.0, (1 + self.smoothing) / (2 * self.smoothing))
 
-    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def value(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         """Return t^2 / (4 h) + max(0, 1 - h - y z) with t = 1 + h - y z clipped to [0, 2 h]."""
         smoothing = jnp.asarray(self.smoothing, margins.dtype)
         products = targets * margins
         bent = jnp.clip(1 + smoothing - products, 0, 2 * smoothing)
         return bent**2 / (4 * smoothing) + jnp.maximum(0, 1 - smoothing - products)
 
-    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         """Return -y min(1, max(0, (1 + h - y z) / (2 h)))."""
         smoothing = jnp.asarray(self.smoothing, margins.dtype)
         return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
@@ -237,34 +237,34 @@ class ClassWeighted(Loss):
         start = self.loss.start_coefficient
         return None if start is None else max(self.weights) * start
 
-    def value(self, margins: Margins, targets: Targets) -> PerRecord:
+    def value(self, margins: Margins, targets: TargetArray) -> PerRecord:
         """Return v_y l(z, y)."""
         values = self.loss.value(margins, targets)
         return self._of(targets, values.dtype) * values
 
-    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
+    def coefficient(self, margins: Margins, targets: TargetArray) -> Margins:
         """Return v_y dl/dz."""
         coefficients = self.loss.coefficient(margins, targets)
         weights = self._of(targets, coefficients.dtype)
         return coefficients * (weights if self.outputs is None else weights[..., None])
 
     @override
-    def predict(self, margins: Margins) -> Targets:
+    def predict(self, margins: Margins) -> TargetArray:
         return self.loss.predict(margins)
 
     @override
-    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+    def error(self, margins: Margins, targets: TargetArray) -> PerRecord:
         return self.loss.error(margins, targets)
 
     @override
-    def within_domain(self, targets: Targets) -> Targets:
+    def within_domain(self, targets: TargetArray) -> TargetArray:
         return self.loss.within_domain(targets)
 
     @override
     def check_targets(self, targets: HostArray) -> None:
         self.loss.check_targets(targets)
 
-    def _of(self, targets: Targets, dtype: jnp.dtype) -> Float[Array, "*#B"]:
+    def _of(self, targets: TargetArray, dtype: jnp.dtype) -> Float[Array, "*#B"]:
         """Return the weight of each record, rounded towards 0: the bounds hold for it."""
         exact = np.array(self.weights)
         near = exact.astype(dtype)

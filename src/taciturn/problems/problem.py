@@ -14,8 +14,7 @@ from jaxtyping import Float, Shaped
 
 from taciturn.checks import at_least, positive
 from taciturn.kernel.questions import Loss
-from taciturn.kernel.records.shards import Shard, Shards
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Shards, Spec
 from taciturn.problems.regularisers import Regulariser
 from taciturn.problems.sets import ConvexSet
 from taciturn.typing import Array, HostArray

@@ -21,8 +21,7 @@ from jaxtyping import Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.records.memory import device_array, in_pieces, own_array
-from taciturn.kernel.records.shards import Shards
+from taciturn.kernel.records import Shards, device_array, in_pieces, own_array
 from taciturn.problems.problem import Problem
 from taciturn.problems.sets import WholeSpace
 from taciturn.problems.structured import ComposedL1

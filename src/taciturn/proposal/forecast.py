@@ -24,7 +24,7 @@ from taciturn.algorithms import METHODS, Method, batch_variance, radius_of
 from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.kernel.questions import around
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
 from taciturn.proposal.proposal import Proposal
 from taciturn.typing import Array

@@ -15,8 +15,7 @@ from taciturn.engine.planning import Plan, check_size, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
-from taciturn.kernel.records import check_at_one_agent
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, facts_from
 from taciturn.proposal.data_facts import (
     WEIGHTS_ARE_PUBLIC,

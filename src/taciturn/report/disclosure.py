@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.privacy.statement import SCOPE
+from taciturn.kernel.privacy import SCOPE, Certificate
 from taciturn.report.recomputed import certificate_of
 
 TO_FILL_IN = "TO BE FILLED IN by whoever publishes this"

@@ -21,7 +21,9 @@ import numpy as np
 from taciturn import checks
 from taciturn.errors import InputError, TaciturnError
 from taciturn.kernel.privacy import (
+    FORMAT,
     NO_QUESTION,
+    REAL_NUMBERS,
     Adjacency,
     BoundedChange,
     Certificate,
@@ -44,8 +46,6 @@ from taciturn.kernel.privacy import (
     compose,
     observer_named,
 )
-from taciturn.kernel.privacy.document import FORMAT
-from taciturn.kernel.privacy.statement import REAL_NUMBERS
 from taciturn.kernel.questions import (
     AllRecords,
     FixedSizeBatches,
@@ -53,7 +53,7 @@ from taciturn.kernel.questions import (
     Sampling,
     bound_of,
 )
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.models import Model, load_model, read_values
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered

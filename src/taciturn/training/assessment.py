@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
-from taciturn.kernel.records import Shard, Shards
-from taciturn.kernel.records.memory import own_array
+from taciturn.kernel.records import Shard, Shards, own_array
 from taciturn.problems import ClassWeighted, Loss, Problem, minimise
 from taciturn.proposal import labels_of
 from taciturn.tables import Table

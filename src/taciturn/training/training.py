@@ -29,8 +29,7 @@ from taciturn.errors import InputError, reason
 from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
 from taciturn.features import AroundCentre, FeatureMap
 from taciturn.kernel.privacy import Certificate, delta_warning
-from taciturn.kernel.records import Draw, Origin, Shards, origin_of
-from taciturn.kernel.records.memory import give_back
+from taciturn.kernel.records import Draw, Origin, Shards, give_back, origin_of
 from taciturn.proposal import Proposal, labels_of
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.proposal.request import Request, StructureRequest, centre_warning

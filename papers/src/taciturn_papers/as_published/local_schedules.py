@@ -11,7 +11,7 @@ from typing_extensions import override
 from taciturn.algorithms import Noise, Settings
 from taciturn.checks import at_least, not_negative, positive
 from taciturn.errors import InputError
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray
 
 # where the noise enters: on the gradient, on the solution, or on it and then projected

@@ -10,7 +10,7 @@ from typing_extensions import override
 from taciturn.algorithms import Noise, StarAlgorithm, Turn
 from taciturn.checks import fraction, positive
 from taciturn.kernel.questions import Centre
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Problem
 from taciturn.typing import HostArray, Model
 

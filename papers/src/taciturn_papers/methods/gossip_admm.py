@@ -12,7 +12,7 @@ from taciturn.algorithms import GossipAlgorithm, Noise, Turn, averaging
 from taciturn.checks import positive
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Centre
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.problems import Problem, WholeSpace
 from taciturn.typing import HostArray, Model
 

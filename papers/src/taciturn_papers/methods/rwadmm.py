@@ -14,7 +14,7 @@ from typing_extensions import override
 from taciturn.algorithms import NoisedRelay, Turn, smoothness_of
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Point
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.network import Graph, Walk
 from taciturn.typing import Array, Model
 

@@ -32,8 +32,7 @@ from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.kernel.questions import Targets
-from taciturn.kernel.records import Origin, Shard, Shards
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Origin, Shard, Shards, Spec
 from taciturn.typing import HostArray
 from taciturn_power.cases import Case
 from taciturn_power.grids.network import Network, bounded, check_beta, check_scale

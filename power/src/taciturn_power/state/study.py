@@ -20,8 +20,7 @@ from taciturn.engine import ChargedTo, Plan, Run, plan, run
 from taciturn.errors import InputError, TaciturnError
 from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.kernel.questions import Oracle, Residual, TargetGradient, Targets
-from taciturn.kernel.records import Origin, Shard, Shards
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Origin, Shard, Shards, Spec
 from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
 from taciturn_power.conic import AgentSets, ConicSet

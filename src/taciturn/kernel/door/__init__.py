@@ -1,20 +1,60 @@
 """The door: what holds the records answers questions, once each, under noise."""
 
-from taciturn.kernel.door.door import Chance, Door, Live, Private, Record, Replay, Rival
-from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door.affine import AFFINE, CLEAN, TAINTED, has_no_effects, marks_out
+from taciturn.kernel.door.agents import at, over_agents
+from taciturn.kernel.door.choice import choose
+from taciturn.kernel.door.door import (
+    Chance,
+    Door,
+    Live,
+    Private,
+    Raw,
+    Record,
+    apart,
+    of_agent,
+    samples,
+    two_to,
+)
+from taciturn.kernel.door.observed import observed_ledger, tested
+from taciturn.kernel.door.opening import (
+    check_arithmetic,
+    check_exact_noise,
+    check_facts,
+    check_shards,
+    check_targets,
+    opened,
+)
 from taciturn.kernel.door.supply import Agenda, Supply
 from taciturn.kernel.door.turn import Turn
 
 __all__ = [
+    "AFFINE",
+    "CLEAN",
+    "TAINTED",
     "Agenda",
     "Chance",
     "Door",
     "Live",
     "Private",
+    "Raw",
     "Record",
-    "Replay",
-    "Rival",
     "Supply",
     "Turn",
+    "apart",
+    "at",
+    "check_arithmetic",
+    "check_exact_noise",
+    "check_facts",
+    "check_shards",
+    "check_targets",
+    "choose",
+    "has_no_effects",
+    "marks_out",
     "observed_ledger",
+    "of_agent",
+    "opened",
+    "over_agents",
+    "samples",
+    "tested",
+    "two_to",
 ]

@@ -3,8 +3,7 @@
     door(queries, turn, chance) -> (answers, records)                          S agents at once
 
 A door holds the agents' records; methods and networks hand it queries and see noised answers.
-`Live` is the door of a run. `Replay` and `Rival` belong to the data custodian's audit: they are
-used on shards that their caller owns, and what they return is not a release.
+`Live` is the door of a run.
 """
 
 from __future__ import annotations
@@ -86,20 +85,6 @@ class Record(NamedTuple):
     drawn: Float[Array, "*s"] | None = None
 
 
-class ReplayRecord(NamedTuple):
-    """The exact answer on the replayed public history."""
-
-    exact: Float[Array, "*s_shape"]
-
-
-class RivalRecord(NamedTuple):
-    """The answer as noise around two data sets' exact answers: what a likelihood ratio needs."""
-
-    first: Float[Array, "*s_shape"]
-    second: Float[Array, "*s_shape"]
-    scale: Float[Array, "*s"]
-
-
 class Door(eqx.Module):
     """A way to ask private data a question."""
 
@@ -159,7 +144,7 @@ def of_agent(door: Door, agent: int) -> Door:
     return alone
 
 
-def _of_agents(
+def of_asked(
     private: Private, agents: Int[Array, " S"], answer: Callable[..., Array], *given: PyTree
 ) -> Array:
     """Return `answer(shard, records, *given)` of the agents that are asked: of all, or of one."""
@@ -176,7 +161,7 @@ def _of_agents(
     return one[None]
 
 
-def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
+def chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
     """Return the answers of oracle number `turn.question`; zeros for -1.
 
     **Guarantee.** A turn without a question has no ledger entry and no noise, so its answer must
@@ -186,37 +171,18 @@ def _chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
     return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
 
 
-def _now(turn: Turn, chance: PyTree) -> PyTree:
+def now_of(turn: Turn, chance: PyTree) -> PyTree:
     """Return what was realised for a question of the round, leaves `(S, ...)`."""
     return jax.tree.map(
         lambda leaf: leaf[:, 0] if leaf.shape[1] == 1 else leaf[:, turn.local[0]], chance
     )
 
 
-def _batches(chance: Chance | None, oracles: tuple[Oracle, ...]) -> tuple[Drawn | None, ...]:
+def batches_of(chance: Chance | None, oracles: tuple[Oracle, ...]) -> tuple[Drawn | None, ...]:
+    """Return the batch of each oracle; None where all records answer."""
     if chance is None and samples(oracles):
         raise InputError("an oracle samples its batches; give the random numbers of the run")
     return (None,) * len(oracles) if chance is None else chance.batches
-
-
-def exact_answers(
-    oracles: tuple[Oracle, ...],
-    private: Private,
-    queries: PyTree,
-    turn: Turn,
-    chance: Chance | None,
-) -> Array:
-    """Return the un-noised answers of oracle number `turn.question`; zeros for -1, no question."""
-
-    def exact(oracle: Oracle, batches: Drawn | None) -> Array:
-        def one(shard: Shard, count: Array, query: PyTree, drawn: Drawn | None) -> Array:
-            return oracle.unnoised(shard, drawn, count, query)
-
-        return _of_agents(private, turn.agent, one, queries, batches)
-
-    batches = _now(turn, _batches(chance, oracles))
-    pairs = zip(oracles, batches, strict=True)
-    return _chosen(turn, [partial(exact, *pair) for pair in pairs])
 
 
 def realise(oracles: tuple[Oracle, ...], private: Private, turns: Turn, raw: Raw) -> Chance:
@@ -261,12 +227,12 @@ class Live(Door):
 
     @override
     def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Array, Record]:
-        batches = _now(turn, _batches(chance, self.oracles))
+        batches = now_of(turn, batches_of(chance, self.oracles))
         noise, scale, step = None, turn.scale, None
         if not isinstance(self.mechanism, NoNoise):
             if chance is None or chance.noise is None or chance.scale is None:
                 raise InputError("this door has no noise to add; give the random numbers of a run")
-            noise, drawn_at = _now(turn, (chance.noise, chance.scale))
+            noise, drawn_at = now_of(turn, (chance.noise, chance.scale))
             step = two_to(turn.exponent)
             scale = (drawn_at * step).astype(turn.scale.dtype)
 
@@ -280,10 +246,10 @@ class Live(Door):
                 return oracle.answer(shard, batch, count, query, given)
 
             given = OnLattice(noise, step)  # type: ignore[arg-type]
-            return _of_agents(self.private, turn.agent, one, queries, given, drawn)
+            return of_asked(self.private, turn.agent, one, queries, given, drawn)
 
         pairs = zip(self.oracles, batches, strict=True)
-        noised = _chosen(turn, [partial(respond, *pair) for pair in pairs])
+        noised = chosen(turn, [partial(respond, *pair) for pair in pairs])
         answers = noised.astype(turn.scale.dtype)
         kind = jnp.broadcast_to(turn.question, turn.agent.shape)
         size = jnp.zeros(kind.shape) if noise is None else jax.vmap(self.mechanism.size)(noise)
@@ -301,65 +267,3 @@ class Live(Door):
         rates = [oracle.sampling.rate for oracle in self.oracles]
         sizes = [oracle.sampling.size or 0 for oracle in self.oracles]
         return jnp.asarray(rates, dtype)[kind], jnp.asarray(sizes, jnp.int32)[kind]
-
-
-class Replay(Door):
-    """Gives the algorithm the recorded answers and records what shards would have said exactly.
-
-    With the shards of the run this recomputes the un-noised answers; with neighbouring ones, the
-    answers that the neighbour would have given on the same public history and, where an oracle
-    samples, on the same batches: the random numbers must then be those of the run.
-
-    `answers`: as they were recorded, `(T, E, A, *shape)`.
-    """
-
-    oracles: tuple[Oracle, ...]
-    private: Private
-    answers: Float[Array, "T E A *shape"]
-
-    @override
-    def __call__(
-        self, queries: PyTree, turn: Turn, chance: Chance | None
-    ) -> tuple[Array, ReplayRecord]:
-        exact = exact_answers(self.oracles, self.private, queries, turn, chance)
-        return self.answers[turn.round, turn.local, turn.agent], ReplayRecord(exact)
-
-    @override
-    def realised(self, turns: Turn, raw: Raw) -> Chance:
-        return realise(self.oracles, self.private, turns, raw._replace(steps=None))
-
-
-class Rival(Door):
-    """A live door that also asks two data sets what they would have answered exactly.
-
-    The record holds answer - exact(first) and answer - exact(second). `live` may be any door, a
-    faulty one too; `oracles` are the questions as they are really answered. None may sample: given
-    the batches this would be the ratio of an attacker who knows them, which nothing certifies.
-    """
-
-    live: Door
-    oracles: tuple[Oracle, ...]
-    first: Private
-    second: Private
-
-    def __check_init__(self) -> None:
-        if samples(self.oracles):
-            raise InputError(
-                "the likelihood ratio of a sampled answer is a mixture over hidden batches; use "
-                "taciturn.audit.audit_sampled"
-            )
-
-    @override
-    def __call__(
-        self, queries: PyTree, turn: Turn, chance: Chance | None
-    ) -> tuple[Array, RivalRecord]:
-        answer, _ = self.live(queries, turn, chance)
-        first, second = (
-            exact_answers(self.oracles, data, queries, turn, None)
-            for data in (self.first, self.second)
-        )
-        return answer, RivalRecord(answer - first, answer - second, turn.scale)
-
-    @override
-    def realised(self, turns: Turn, raw: Raw) -> Chance | None:
-        return self.live.realised(turns, raw)

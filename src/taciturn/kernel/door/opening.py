@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from taciturn.errors import PrivacyError
+from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Private
-from taciturn.kernel.privacy import Mechanism, NoNoise
-from taciturn.kernel.questions import Oracle
-from taciturn.kernel.records import Shards, check_norms, for_exact_sums
+from taciturn.kernel.privacy import Mechanism, NoNoise, Terms
+from taciturn.kernel.questions import Loss, Oracle, own_parts
+from taciturn.kernel.records import Shards, Spec, check_at_agents, check_norms, for_exact_sums
 from taciturn.kernel.records.memory import (
     device_array,
     held_here,
@@ -114,3 +115,62 @@ def check_shards(shards: Shards) -> None:
     held = np.array(shards.counts)[held_here(shards.stacked.mask)]
     if mask.shape[1] != max(shards.counts) or np.any(np.count_nonzero(mask, axis=1) > held):
         raise PrivacyError("an agent has more records than its public count; pack again")
+
+
+def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> None:
+    """Raise `InputError` unless the public facts about the shards are those of the plan.
+
+    `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
+    """
+    origin, adjacency = shards.origin, terms.adjacency
+    if origin is None:
+        raise PrivacyError(
+            "these shards do not say where their records come from, so one could be in two "
+            "answers; make them with pack"
+        )
+    packed, wanted = (
+        "records" if rows is None else f"persons with {rows} places each"
+        for rows in (origin.rows_per_person, adjacency.rows_per_person)
+    )
+    if packed != wanted:
+        raise InputError(
+            f"the plan protects {wanted}, and the shards were packed for {packed}; pack them with "
+            "the persons of the plan, or plan again"
+        )
+    check_at_agents(origin.agents_per_person, adjacency.agents_per_person)
+    features = shards.stacked.features
+    of_shards = {
+        "records that are dealt at random": origin.dealt,
+        "record counts": shards.counts,
+        "record norm": shards.record_norm,
+        "columns": f"{features.shape[-1]} features in {features.dtype}",
+    }
+    columns = f"{spec.shape[0]} features in {precision}"
+    planned = (spec.dealt, spec.counts, spec.record_norm, columns)
+    for (name, has), needs in zip(of_shards.items(), planned, strict=True):
+        if has != needs:
+            # a count that was not declared is nobody's business
+            values = "" if name == "record counts" else f" ({has}, not {needs})"
+            raise InputError(
+                f"the shards have other {name} than the plan{values}; pack them as it says, or "
+                "plan again with their own facts (public_facts)"
+            )
+
+
+def check_targets(loss: Loss | None, shards: Shards) -> None:
+    """Raise `InputError` if a record's target is not one that the loss has.
+
+    A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
+    the records, and nothing else would tell.
+
+    **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
+    targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
+    is made behind the charge, which stays, and it is constant on neighbouring data sets: which
+    targets there are is declared public, and declared labels are mapped to those of the loss
+    wherever this library packs them. Only targets that were packed by hand can fail it. A loss of
+    somebody's own is not asked: it would see all records at once, and might remember them in what
+    is traced later, or say what they are.
+    """
+    if loss is not None and not own_parts(loss):
+        real = on_host(shards.stacked.mask) > 0
+        loss.check_targets(on_host(shards.stacked.targets)[real])

@@ -1,6 +1,7 @@
 """Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
 
 from taciturn.kernel.privacy.accounting import (
+    LEAST_RATE,
     Event,
     Exact,
     FixedSize,
@@ -15,7 +16,8 @@ from taciturn.kernel.privacy.accounting import (
 )
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.composition import Composition, compose
-from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, Drawn, drawn_noise, noise_test
+from taciturn.kernel.privacy.document import FORMAT
+from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
 from taciturn.kernel.privacy.gaussian import (
     delta_of,
     epsilon_of,
@@ -23,20 +25,27 @@ from taciturn.kernel.privacy.gaussian import (
     mu_of,
     true_positive_rate,
 )
-from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger
+from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger, folded
 from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
 from taciturn.kernel.privacy.mechanisms import (
+    LEAST_SCALE,
     Gaussian,
     Laplace,
+    Law,
     Mechanism,
     NoNoise,
+    budget_left,
     lattice_epsilon,
+    lattice_share,
+    lattice_width,
     mu_of_choice,
     rate_of_choice,
+    step_exponents,
 )
 from taciturn.kernel.privacy.objective import objective_deltas
-from taciturn.kernel.privacy.statement import alone_among, delta_warning
+from taciturn.kernel.privacy.statement import REAL_NUMBERS, SCOPE, alone_among, delta_warning
 from taciturn.kernel.privacy.terms import (
+    MOST_EPSILON,
     Adjacency,
     BoundedChange,
     Messages,
@@ -57,8 +66,15 @@ from taciturn.kernel.privacy.terms import (
 )
 
 __all__ = [
+    "FORMAT",
     "LEAST_NUMBERS",
+    "LEAST_RATE",
+    "LEAST_SCALE",
+    "MOST_EPSILON",
     "NO_QUESTION",
+    "PER_VALUE",
+    "REAL_NUMBERS",
+    "SCOPE",
     "Adjacency",
     "BoundedChange",
     "Certificate",
@@ -73,6 +89,7 @@ __all__ = [
     "Inside",
     "Laplace",
     "LaplaceAnswer",
+    "Law",
     "Ledger",
     "Leg",
     "Mechanism",
@@ -92,13 +109,17 @@ __all__ = [
     "ZeroOut",
     "account",
     "alone_among",
+    "budget_left",
     "compose",
     "delta_of",
     "delta_warning",
     "drawn_noise",
     "epsilon_of",
+    "folded",
     "gaussian_multiplier",
     "lattice_epsilon",
+    "lattice_share",
+    "lattice_width",
     "mean_gradient_bound",
     "mu_of",
     "mu_of_choice",
@@ -111,5 +132,6 @@ __all__ = [
     "relation_named",
     "sampled",
     "share_text",
+    "step_exponents",
     "true_positive_rate",
 ]

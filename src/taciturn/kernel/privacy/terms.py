@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray
 
 Norm: TypeAlias = Literal["l1", "l2"]

@@ -31,7 +31,7 @@ from taciturn.kernel.privacy import (
     share_text,
 )
 from taciturn.kernel.questions.sampling import AllRecords, Sampling
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray
 
 Facts: TypeAlias = Mapping[str, Any]

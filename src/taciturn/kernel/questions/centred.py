@@ -34,9 +34,8 @@ from taciturn.kernel.questions.oracle import (
 )
 from taciturn.kernel.questions.sampling import AllRecords, Sampling
 from taciturn.kernel.questions.sums import ROUNDING, margins, over_rows, record_sum
-from taciturn.kernel.records import Shard
+from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import cut
-from taciturn.kernel.spec import Spec
 from taciturn.typing import Array, PyTree
 
 # binary digits of a centre, so that its products with rows are exact in so many columns: `margins`

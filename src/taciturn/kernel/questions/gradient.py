@@ -15,8 +15,7 @@ from taciturn.kernel.questions.loss import Loss, clip_coefficient
 from taciturn.kernel.questions.oracle import Answer, Assumptions, Count, Point, Question
 from taciturn.kernel.questions.sampling import AllRecords, Sampling, batches
 from taciturn.kernel.questions.sums import margins, over_rows, record_sum
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array
 
 

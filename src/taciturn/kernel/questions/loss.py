@@ -21,14 +21,14 @@ from taciturn.typing import Array, HostArray, Scalar
 
 Margins: TypeAlias = Float[Array, "*K"]
 PerRecord: TypeAlias = Float[Array, "*B"]
-Targets: TypeAlias = Shaped[Array, "*#B"]
+TargetArray: TypeAlias = Shaped[Array, "*#B"]
 
 
 class Loss(eqx.Module):
     """A convex function l(z, y) of the margins z of one record and its target y.
 
     Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
-    number of records, or has further axes, one for every model. Targets broadcast against B.
+    number of records, or has further axes, one for every model. TargetArray broadcast against B.
     Every method keeps the floating type of the margins and stays finite at extreme ones.
     A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
     those bounds while they are traced. A constant can be a plain attribute of the class.
@@ -60,22 +60,22 @@ class Loss(eqx.Module):
         return None
 
     @abc.abstractmethod
-    def value(self, margins: Margins, targets: Targets) -> PerRecord:
+    def value(self, margins: Margins, targets: TargetArray) -> PerRecord:
         """Return l(z, y) of every record."""
 
     @abc.abstractmethod
-    def coefficient(self, margins: Margins, targets: Targets) -> Margins:
+    def coefficient(self, margins: Margins, targets: TargetArray) -> Margins:
         """Return dl/dz of every record, in the shape of the margins."""
 
     @abc.abstractmethod
-    def predict(self, margins: Margins) -> Targets:
+    def predict(self, margins: Margins) -> TargetArray:
         """Return the predicted target of every record."""
 
-    def error(self, margins: Margins, targets: Targets) -> PerRecord:
+    def error(self, margins: Margins, targets: TargetArray) -> PerRecord:
         """Return the error of every record: 1 where the class is wrong, else 0."""
         return (self.predict(margins) != targets).astype(margins.dtype)
 
-    def within_domain(self, targets: Targets) -> Targets:
+    def within_domain(self, targets: TargetArray) -> TargetArray:
         """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
         return targets
 
@@ -92,7 +92,7 @@ class RegressionLoss(Loss):
         return margins
 
     @override
-    def error(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def error(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         """Return (z - y)^2."""
         return (margins - targets) ** 2
 
@@ -111,11 +111,11 @@ class Squared(RegressionLoss):
     smoothness = 1.0
 
     @override
-    def value(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def value(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         return 0.5 * (margins - targets) ** 2
 
     @override
-    def coefficient(self, margins: PerRecord, targets: Targets) -> PerRecord:
+    def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         return margins - targets
 
 

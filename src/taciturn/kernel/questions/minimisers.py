@@ -26,8 +26,7 @@ from taciturn.kernel.questions.oracle import (
     Question,
 )
 from taciturn.kernel.questions.sums import ROUNDING
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array
 
 # larger queries are answered at the neutral one: rounding could exceed a record's part

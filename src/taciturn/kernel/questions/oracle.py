@@ -32,8 +32,7 @@ from taciturn.kernel.questions.sampling import (
     PoissonBatches,
     Sampling,
 )
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array
 
 Answer: TypeAlias = Float[Array, "..."]

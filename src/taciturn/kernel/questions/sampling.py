@@ -18,9 +18,8 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Event, ReplaceOne, ZeroOut, sampled
-from taciturn.kernel.records import Shard
+from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import gathering_slack
-from taciturn.kernel.spec import Spec
 from taciturn.typing import Array, HostArray
 
 # random words of 64 bits: from a cryptographic stream in a private run

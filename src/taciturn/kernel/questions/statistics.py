@@ -16,9 +16,8 @@ from taciturn.errors import InputError
 from taciturn.kernel.questions.loss import Squared, clip_coefficient
 from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question
 from taciturn.kernel.questions.sums import margins, record_sum
-from taciturn.kernel.records import Shard
+from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import DIGITS, cut, whole_log2
-from taciturn.kernel.spec import Spec
 from taciturn.typing import Array, HostArray
 
 
@@ -167,6 +166,15 @@ class Tally(_Sums):
         if self.classes == 2:
             return (2, self.bins)
         return (self.classes, self.classes, self.bins)
+
+    def axes(self) -> tuple[HostArray, HostArray, HostArray]:
+        """Return label, prediction and bin of every cell of the counts."""
+        where = np.indices(self.shape).reshape(len(self.shape), -1)
+        if self.classes == 2:
+            label, place = where
+            return label, (place >= self.bins // 2).astype(int), place
+        label, guess, place = where
+        return label, guess, place
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:

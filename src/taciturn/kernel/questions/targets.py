@@ -25,8 +25,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.kernel.questions.loss import Squared, clip_coefficient
 from taciturn.kernel.questions.oracle import Answer, Assumptions, Count, Point, Question
-from taciturn.kernel.records import Shard
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Spec
 
 
 class TargetQuestion(Question):

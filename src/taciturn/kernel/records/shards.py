@@ -393,6 +393,15 @@ def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
     return owner
 
 
+def padded_to(rows: int, shards: Shards) -> Shards:
+    """Return the shards with further places that hold no record, up to so many for each agent."""
+
+    def padded(leaf: Array) -> Array:
+        return jnp.pad(leaf, [(0, 0), (0, rows - leaf.shape[1]), *[(0, 0)] * (leaf.ndim - 2)])
+
+    return dataclasses.replace(shards, stacked=jax.tree.map(padded, shards.stacked))
+
+
 def replace_record(
     shards: Shards,
     agent: int,

@@ -20,8 +20,7 @@ from taciturn.engine import Plan, Trace
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Terms
 from taciturn.kernel.questions import Gradient, Oracle, PerturbedStep, ProximalStep
-from taciturn.kernel.records import Shard, Shards, random_partition
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Shards, Spec, random_partition
 from taciturn.problems import L1, L2, Logistic, Problem, WholeSpace
 from taciturn.proposal import DataFacts, Named, Request, propose
 from taciturn.typing import Array, HostArray

@@ -19,8 +19,7 @@ from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Gaussian, Laplace, Mechanism, ReplaceOne, account
 from taciturn.kernel.questions import Gradient, Oracle, ProjectedStep
-from taciturn.kernel.records import Shard, Shards, random_partition
-from taciturn.kernel.spec import Spec
+from taciturn.kernel.records import Shard, Shards, Spec, random_partition
 from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem
 from taciturn.typing import Array, HostArray
 from taciturn_papers.as_published.local_schedules import Form, PublishedSettings

@@ -1,0 +1,70 @@
+"""A choice among released models by the exponential mechanism on exact errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from taciturn.kernel.noise import Label, Stream, exponential_choice
+from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.records import Shard, Shards, for_exact_sums
+from taciturn.typing import Array, HostArray
+
+
+def choose(
+    candidates: Iterable[tuple[Tally | ClippedErrors, HostArray, Shards]],
+    rate: float,
+    stream: Stream,
+) -> tuple[int, ...]:
+    """Return every agent's pick by the exponential mechanism on its errors.
+
+    `candidates`: the question, the model, and the records that no model was trained on, as each
+    model takes them.
+
+    **Guarantee.** A record is in the errors of one agent. What that agent says is private by
+    `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
+    record.
+    """
+    return pick([errors_of(*candidate) for candidate in candidates], rate, stream)
+
+
+def pick(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
+    """Return every agent's pick from its errors, by candidate."""
+    stream.claim()
+    agents = len(costs[0])
+    return tuple(
+        exponential_choice(stream, Label(0, agent, 0), [of[agent] for of in costs], rate)
+        for agent in range(agents)
+    )
+
+
+def errors_of(
+    question: Tally | ClippedErrors, model: Float[HostArray, "D *K"], shards: Shards
+) -> tuple[Fraction, ...]:
+    """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
+
+    **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
+    (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
+    """
+    query = Point(jnp.asarray(model, jnp.float64))
+    stacked = for_exact_sums(shards)
+    counts = jnp.asarray(shards.counts, jnp.float64)
+    values = np.asarray(_answers(question, query, stacked, counts), np.float64)
+    if isinstance(question, Tally):
+        label, guess, _ = question.axes()
+        return tuple(sum(map(Fraction, row[label != guess]), Fraction(0)) for row in values)
+    return tuple(Fraction(float(row[0])) for row in values)
+
+
+@jax.jit
+def _answers(question: Tally | ClippedErrors, query: Point, stacked: Shard, counts: Array) -> Array:
+    """Return the answers of all agents without noise."""
+    answers: Array = jax.vmap(lambda shard, count: question.exact(shard, count, query))(
+        stacked, counts
+    )
+    return answers
