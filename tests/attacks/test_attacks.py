@@ -93,7 +93,7 @@ def test_no_order_of_summation_moves_an_answer_beyond_its_bound(name):
 
 @pytest.mark.parametrize("name", ["gradient", "snapshot"])
 def test_no_order_moves_an_answer_on_rows_in_single_precision(name, monkeypatch):
-    monkeypatch.setattr("taciturn.engine.running.stays_in_cache", lambda entries: False)
+    monkeypatch.setattr("taciturn.kernel.door.opening.stays_in_cache", lambda entries: False)
     subject = named(name, 4_000)
     found = worst_order(subject, "float32", records=4_000, columns=4, orders=ORDERS[:3])
     assert found.ratio <= 1, found

@@ -114,8 +114,8 @@ def test_a_run_on_one_device_that_is_named_is_the_usual_one(shards):
 class ByPlace(Supply):
     """Planted fault: noise is drawn for an agent's place in its process, not for the agent."""
 
-    def __init__(self, program, stream, rows, *, slot=None):
-        super().__init__(program, stream, rows, slot=slot)
+    def __init__(self, agenda, stream, rows, *, slot=None):
+        super().__init__(agenda, stream, rows, slot=slot)
         agents = self._turns.agent - self._turns.agent.min()
         self._turns = self._turns._replace(agent=agents)
 
@@ -124,7 +124,7 @@ def noise_of_two_processes(supply):
     """The noise of four agents under one key, two of them drawn by each of two processes."""
     made = planned("star", make_shards())
     parts = [
-        supply(made.program, Stream(KEY), 12, slot=slots).block(0, 7).steps
+        supply(made.program.agenda, Stream(KEY), 12, slot=slots).block(0, 7).steps
         for slots in (range(2), range(2, 4))
     ]
     whole = Supply(made.program.agenda, Stream(KEY), 12).block(0, 7).steps

@@ -9,7 +9,8 @@ import pytest
 from test_mesh import planned
 
 from conftest import batch_of, make_shards
-from taciturn.engine import run, running
+from taciturn.engine import run
+from taciturn.kernel.door import opening
 from taciturn.kernel.door.opening import opened
 from taciturn.kernel.privacy import Gaussian
 from taciturn.kernel.questions import (
@@ -131,7 +132,7 @@ def test_agents_under_an_axis_of_runs_have_the_bits_of_each_run(monkeypatch):
 
 @pytest.fixture
 def beyond_the_cache(monkeypatch):
-    monkeypatch.setattr(running, "stays_in_cache", lambda entries: False)
+    monkeypatch.setattr(opening, "stays_in_cache", lambda entries: False)
 
 
 @pytest.mark.parametrize("name", ["star", "gossip", "batches"])

@@ -14,10 +14,10 @@ import pytest
 from conftest import make_shards, make_terms
 from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
 from taciturn.engine import behind_the_door, run, serial, simulate
-from taciturn.engine import supply as supply_module
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import PrivacyError
+from taciturn.kernel.door import supply as supply_module
 from taciturn.kernel.door.door import Live
 from taciturn.kernel.door.observed import observed_ledger
 from taciturn.kernel.door.supply import Supply
@@ -142,7 +142,7 @@ def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
     made, private = case("star", "full")
     whole = ran(simulate, made, private, supply_of(made, private))
     in_blocks_of(3, made, monkeypatch, private)
-    again = FirstAgain(made.program, Stream(KEY), private.rows)
+    again = FirstAgain(made.program.agenda, Stream(KEY), private.rows)
     assert max(gaps(whole, ran(simulate, made, private, again))) > 1e-3
 
 

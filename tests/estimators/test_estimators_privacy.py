@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
-from taciturn import problems
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.errors import PrivacyError, PrivacyWarning, PublicFactsWarning, UtilityWarning
 from taciturn.estimators import (
@@ -269,7 +268,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     assert Ranges(np.zeros(3), np.ones(3)).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
-    monkeypatch.setattr(problems, "pack", unguarded)
+    monkeypatch.setattr("taciturn.estimators.records.pack", unguarded)
     assert moved(monkeypatch, model) > 1000
     with pytest.raises(PrivacyError, match="norm above 2"):
         model.fit(x, y)

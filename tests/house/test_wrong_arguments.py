@@ -12,6 +12,7 @@ import json
 import numpy as np
 
 from taciturn.errors import InputError
+from taciturn.kernel.records import pack
 from taciturn.problems import *
 import taciturn_power as power
 from taciturn.algorithms import NoisyGradient

@@ -11,8 +11,8 @@ from taciturn.kernel.records import (
     dirichlet_partition,
     partition_by,
     random_partition,
+    shards,
 )
-from taciturn.problems import shards
 
 SIZES = st.integers(1, 60).flatmap(
     lambda agents: st.tuples(st.integers(agents, 200), st.just(agents))

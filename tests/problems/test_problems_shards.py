@@ -17,6 +17,7 @@ from taciturn.kernel.records import (
     within_norm,
     zero_record,
 )
+from taciturn.kernel.records import shards as shards_module
 from taciturn.kernel.records.memory import aligned_zeros, own_array
 from taciturn.problems import (
     L2,
@@ -26,7 +27,6 @@ from taciturn.problems import (
     Squared,
     WholeSpace,
 )
-from taciturn.problems import shards as shards_module
 
 
 def packed(features, targets, parts, **changes):
