@@ -68,10 +68,11 @@ class Algorithm(eqx.Module):
 
     `tells_neighbours`: on a relay, whether the holder sends its results to all its neighbours. The
     token is then simulated: its parts stay with the agents, and neighbours learn of the answer at
-    that hop.
+    that hop. `runs_here`: whether its code is in this process.
     """
 
     tells_neighbours: ClassVar[bool] = False
+    runs_here: ClassVar[bool] = True
 
     @property
     def loss(self) -> Loss | None:

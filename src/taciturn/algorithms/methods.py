@@ -228,6 +228,8 @@ class Method:
         several margins is then not clipped), and whether the noise stands inside: there is no mu.
     epoch
         From the sampling rate to the number of rounds that belong together.
+    elsewhere
+        From a proposal to what stands here for a method that is in a process of its own.
     """
 
     build: Callable[[Setting], Composition]
@@ -239,6 +241,7 @@ class Method:
     minimises: bool = False
     inside: bool = False
     epoch: Callable[[float], int] = lambda _: 1
+    elsewhere: Callable[[Any], Composition] | None = None
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""

@@ -149,13 +149,21 @@ def _observer(name: str | None, colluders: int | None) -> Observer:
     return Sum(colluders)
 
 
-def run_options(given: Mapping[str, Any], *, rounds: int | None) -> RunOptions:
-    """Return the options of a run, checked as far as possible without facts about the data."""
+def run_options(
+    given: Mapping[str, Any],
+    *,
+    rounds: int | None,
+    methods_of: Callable[[str], Mapping[str, Method]] | None = None,
+) -> RunOptions:
+    """Return the options of a run, checked as far as possible without facts about the data.
+
+    `methods_of`: the table of methods with one of that name; `methods_with` if none is given.
+    """
     for name in ("epsilon", "delta"):
         if given[name] is None:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
-    methods, weights = methods_with(algorithm), given["regulariser"]
+    methods, weights = (methods_of or methods_with)(algorithm), given["regulariser"]
     structure = StructureRequest(
         name=given["structure"],
         weights=None if weights is None else Named.parse("regulariser", weights),
@@ -248,7 +256,7 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
             result = target(problem)
         except Exception as error:  # of the user's code, whatever it is
             raise InputError(
-                f"algorithm {name!r}: making it of a problem failed ({_in_a_line(error)}); it is "
+                f"algorithm {name!r}: making it of a problem failed ({in_a_line(error)}); it is "
                 "called with the problem alone"
             ) from error
         if not isinstance(result, Algorithm | Composition):
@@ -276,7 +284,7 @@ def _imported(name: str) -> Callable[[Problem], Any]:
         ) from error
     except Exception as error:  # of the module, whatever it is
         raise InputError(
-            f"algorithm {name!r}: importing {module} failed ({_in_a_line(error)}); mend the module"
+            f"algorithm {name!r}: importing {module} failed ({in_a_line(error)}); mend the module"
         ) from error
     if not callable(target):
         raise InputError(
@@ -287,5 +295,6 @@ def _imported(name: str) -> Callable[[Problem], Any]:
     return found
 
 
-def _in_a_line(error: Exception) -> str:
+def in_a_line(error: Exception) -> str:
+    """Return class and text of an error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -19,6 +19,7 @@ from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
 from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import check_output, is_table, loaded, source_of
+from taciturn.cli.vault import methods_elsewhere
 from taciturn.datasets import FACTS
 from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
@@ -64,6 +65,10 @@ def train(  # noqa: PLR0913 - one parameter per option
     reference: Annotated[
         bool, typer.Option("--reference", help="Compute the non-private optimum of large data too.")
     ] = False,
+    vault: Annotated[
+        bool,
+        typer.Option("--vault", help="Run a method of your own in a process without the records."),
+    ] = False,
     oracle_metrics: Annotated[
         bool, typer.Option("--oracle-metrics", help="Tables: write metrics on private records.")
     ] = False,
@@ -87,7 +92,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     shown = sys.stderr.isatty() and not (json or quiet) and processes.first
     with console.reading_bar(shown=shown and is_table(data)) as reading:
         output = replace(output, reading=reading)
-        asked = _Asked(data, tables, given, output, proposal, seed, processes)
+        asked = _Asked(data, tables, given, output, proposal, seed, processes, vault)
         prepared = console.interruptible(lambda: _prepared(asked, account))
     try:
         if not json:
@@ -129,6 +134,13 @@ class _Asked:
     proposal: Path | None
     seed: int | None
     processes: Processes
+    vault: bool
+
+    def methods_of(self, name: str) -> Mapping[str, Method]:
+        """Return the table of methods with one of that name, whose code may run elsewhere."""
+        if self.vault and self.processes.count > 1:
+            raise InputError("--vault is for one process; leave it out, or the others")
+        return methods_elsewhere(name) if self.vault else methods_with(name)
 
 
 def _prepared(asked: _Asked, account: Account | None) -> Prepared:
@@ -142,12 +154,12 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
         check_out(output.out, force=output.force)
     proposal = options = None
     if asked.proposal is None:
-        options = run_options(given, rounds=given["rounds"])
+        options = run_options(given, rounds=given["rounds"], methods_of=asked.methods_of)
         methods = options.request.methods
     else:
         proposal = Proposal.from_json(console.read_text(asked.proposal))
         _refuse_options(asked.tables, given, proposal)
-        methods = methods_with(proposal.method.name)
+        methods = asked.methods_of(proposal.method.name)
     if is_table(asked.data):  # counted, proposed, charged, then read
         check_output(output, public=False, name=asked.data)
         table = None if proposal is None else proposal.data.table

@@ -45,7 +45,8 @@ from taciturn.typing import Array, PyTree
 
 def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with all honest agents' noise."""
-    if not (program.network.aggregates and _adds_noise_once(program)):
+    here = program.algorithm.runs_here  # what cannot be traced is not credited
+    if not (here and program.network.aggregates and _adds_noise_once(program)):
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)

@@ -44,7 +44,7 @@ from taciturn.kernel.privacy import (
     lattice_width,
     multiplier_for_all,
 )
-from taciturn.kernel.questions import Oracle, check_of_library
+from taciturn.kernel.questions import Oracle, check_of_library, name_of_class, own_parts
 from taciturn.kernel.records import Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
@@ -193,6 +193,8 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
 
 
 MOST_ANSWERS = 10**8
+# packages of this library whose names begin so, with methods of theirs
+BESIDE = "taciturn_"
 # fields of a certificate that a run decides; with a seed the attacker's rate is 1
 _OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
 
@@ -354,11 +356,28 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )
     summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
     program = dataclasses.replace(settled.draft.program, summed=summed)
-    check_traces(program, spec)
+    if algorithm.runs_here:
+        check_traces(program, spec)
+    trusted = code_on_trust(program)
+    certificate = settled.certificate.under(trusted, conditional=bool(trusted))
     return Plan(
         spec, terms, rounds, precision, settled.multiplier, settled.draft.schedules, bounds,
-        settled.draft.ledger, settled.certificate, program, network,
+        settled.draft.ledger, certificate, program, network,
     )  # fmt: skip
+
+
+def code_on_trust(program: Program) -> tuple[str, ...]:
+    """Return the conditions under which code of somebody's own shares a process with records.
+
+    Methods, losses, sets and questions that are neither the library's nor of a package beside it.
+    """
+    own = (*own_parts(program.algorithm), *(kind for o in program.oracles for kind in own_parts(o)))
+    names = [name_of_class(kind) for kind in own if not kind.__module__.startswith(BESIDE)]
+    return tuple(
+        f"{name} runs in the process that holds the records; that it reads them through the door "
+        "alone is its author's word"
+        for name in dict.fromkeys(names)
+    )
 
 
 def check_parts(spec: Spec, terms: Terms, network: Network) -> None:

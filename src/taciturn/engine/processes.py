@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from jax.experimental.multihost_utils import process_allgather
 
 from taciturn import __version__
-from taciturn.errors import InputError, ProcessLostError
+from taciturn.errors import InputError, ProcessLostError, TaciturnError
 from taciturn.kernel.records import Devices, Draw
 
 _KEY = 32  # bytes
@@ -201,6 +201,8 @@ def report_loss() -> Iterator[None]:
     try:
         yield
         return
+    except TaciturnError:
+        raise
     except (RuntimeError, ValueError, OSError) as error:
         if not any(word in str(error).lower() for word in _LOST):
             raise

@@ -16,6 +16,7 @@ import pandas as pd
 
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import credits_summation
+from taciturn.engine.elsewhere import answered_elsewhere
 from taciturn.engine.planning import Plan, check_parts
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
@@ -242,6 +243,8 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
     supply = Supply(program.agenda, stream, private.rows, slot=slot)
+    if not program.algorithm.runs_here:
+        return answered_elsewhere(program, door, supply, keep=keep, report=report)
     if runtime == "simulate":
         return simulate(program, door, supply, devices=devices, keep=keep, report=report)
     return serial(program, door, supply, keep=keep, report=report)

@@ -261,6 +261,8 @@ class Proposal(Document):
         """
         method = algorithms.method_named(self.method.name, methods)
         self._check_method(method)
+        if method.elsewhere is not None:
+            return method.elsewhere(self)
         composition = method.build(self.setting)
         if not self.centre:
             return composition

@@ -24,6 +24,7 @@ from taciturn.kernel.door.opening import (
     check_targets,
     opened,
 )
+from taciturn.kernel.door.pipe import Piped, answer_all, read_message, write_message
 from taciturn.kernel.door.supply import Agenda, Supply
 from taciturn.kernel.door.turn import Turn
 
@@ -35,11 +36,13 @@ __all__ = [
     "Chance",
     "Door",
     "Live",
+    "Piped",
     "Private",
     "Raw",
     "Record",
     "Supply",
     "Turn",
+    "answer_all",
     "apart",
     "at",
     "check_arithmetic",
@@ -54,7 +57,9 @@ __all__ = [
     "of_agent",
     "opened",
     "over_agents",
+    "read_message",
     "samples",
     "tested",
     "two_to",
+    "write_message",
 ]

@@ -4,6 +4,10 @@
 (`bound_of`). A question of any other class is its author's, and certificates say so.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from taciturn.kernel.questions.bounds import bound_of
 from taciturn.kernel.questions.centred import (
     NEAREST,
@@ -15,7 +19,7 @@ from taciturn.kernel.questions.centred import (
     is_plain,
     usable_centre,
 )
-from taciturn.kernel.questions.claims import check_of_library, own_parts
+from taciturn.kernel.questions.claims import check_of_library, name_of_class, own_parts
 from taciturn.kernel.questions.gradient import (
     Gradient,
     MinibatchDifference,
@@ -68,11 +72,16 @@ KINDS: tuple[type[Question], ...] = (
     Gradient, RowMean, Recentred, CentredGradient, ProjectedStep, ProximalStep, PerturbedStep,
     Statistics, Tally, ClippedErrors, TargetGradient, Targets, Residual,
 )  # fmt: skip
+# what a question is asked with
+QUERIES: Mapping[str, Any] = MappingProxyType(
+    {one.__name__: one for one in (Point, Centre, Pair, Step, AtStep, Around)}
+)
 
 __all__ = [
     "BINS",
     "KINDS",
     "NEAREST",
+    "QUERIES",
     "AddedNoise",
     "AllRecords",
     "Around",
@@ -120,6 +129,7 @@ __all__ = [
     "clip_coefficient",
     "is_plain",
     "margins",
+    "name_of_class",
     "own_parts",
     "packed",
     "record_sum",

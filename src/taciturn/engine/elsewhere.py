@@ -1,0 +1,312 @@
+"""A method whose code runs in a process of its own, while this one opens the records.
+
+    this process: plan, charge, records, door       its process: receive, ask, tell, send, combine
+       <- proposal: questions, schedules, shapes --
+       <- queries ----------------------------------
+       -- noised answers -------------------------->
+       <- model ------------------------------------
+
+**Guarantee.** The method's code is never imported here: of it come numbers, and the names of the
+library's questions, whose bounds this process derives itself. So it can look at everything in its
+interpreter, and there are no records. It is a process of the same user: whoever does not trust it
+to leave files alone must run it where it cannot read them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar, TypeAlias, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from taciturn.algorithms import (
+    Algorithm,
+    Centred,
+    Composition,
+    GossipAlgorithm,
+    RelayAlgorithm,
+    StarAlgorithm,
+    Turn,
+)
+from taciturn.engine.coded import coded, decoded
+from taciturn.engine.planning import Plan
+from taciturn.engine.program import Program, shapes_of
+from taciturn.engine.protocol import Keep, Trace
+from taciturn.engine.runtimes import compute
+from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel.door import Live, Piped, Supply, answer_all, read_message, write_message
+from taciturn.kernel.questions import KINDS, Loss
+from taciturn.kernel.records import Spec
+from taciturn.typing import Array, HostArray, PyTree
+
+# of arrays, each its shape and the name of its type
+Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
+
+
+class Peer:
+    """The process of a method, which `module` answers for: `python -m module`.
+
+    It ends when its pipe does, so with this process.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._out = cast(BinaryIO, self._process.stdin)
+        self._in = cast(BinaryIO, self._process.stdout)
+
+    def request(self, kind: str, values: Any) -> Any:
+        """Return the reply to a request; `InputError` with its line if it is refused."""
+        self.write(kind, values)
+        return self.read("reply")
+
+    def write(self, kind: str, values: Any) -> None:
+        """Write a message; `InputError` if nobody is there to read it."""
+        try:
+            write_message(self._out, kind, values)
+        except OSError as error:
+            raise InputError(
+                "the process of the method has ended; its last lines say why"
+            ) from error
+
+    def read(self, kind: str) -> Any:
+        """Return the values of the next message; `InputError` unless it is of this kind."""
+        said = read_message(self._in)
+        if said.kind == "error" and isinstance(said.values, str):
+            raise InputError(_one_line(said.values))
+        if said.kind != kind:
+            raise InputError("the process of the method sent what was not asked for")
+        return said.values
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(OSError):
+            self._out.close()
+        self._in.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+def _one_line(text: str) -> str:
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return printable[:500]
+
+
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """What this process knows of a method: its questions and schedules, and shapes."""
+
+    peer: Peer
+    loss: Loss | None
+    rho: float | None
+    questions: HostArray  # (T, E)
+    schedules: dict[str, HostArray]
+    message: Shapes
+    inbox: Shapes
+
+
+class _Elsewhere(Algorithm):
+    """What stands here for a method."""
+
+    runs_here: ClassVar[bool] = False
+
+    method: str = eqx.field(static=True)
+    known: _Described = eqx.field(static=True, repr=False)
+
+    @property
+    @override
+    def loss(self) -> Loss | None:
+        return self.known.loss
+
+    @property
+    @override
+    def step_rho(self) -> float | None:
+        return self.known.rho
+
+    @override
+    def questions(self, rounds: int) -> HostArray:
+        return self.known.questions
+
+    @override
+    def schedule(self, spec: Spec, rounds: int, noise: Any) -> dict[str, HostArray]:
+        return dict(self.known.schedules)
+
+    @override
+    def start(self, template: Array) -> PyTree:
+        return ()
+
+    @override
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
+        raise PrivacyError("a method that runs in a process of its own asks nothing in this one")
+
+    @override
+    def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
+        return state
+
+    @override
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        return state, _zeros(self.known.message)
+
+
+class _OnStar(_Elsewhere, StarAlgorithm):
+    @override
+    def first_public(self, template: Array) -> PyTree:
+        return _zeros(self.known.inbox)
+
+    @override
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        return public
+
+
+class _ByGossip(_Elsewhere, GossipAlgorithm):
+    @override
+    def first_inbox(self, template: Array) -> PyTree:
+        return _zeros(self.known.inbox)
+
+    @override
+    def model(self, state: PyTree) -> Array:
+        return jnp.zeros(())
+
+
+class _OnRelay(_Elsewhere, RelayAlgorithm):
+    @override
+    def first_token(self, template: Array) -> PyTree:
+        return _zeros(self.known.inbox)
+
+    @override
+    def model(self, token: PyTree) -> Array:
+        return jnp.zeros(())
+
+
+_CLASSES: Mapping[str, Any] = MappingProxyType(
+    {"star": _OnStar, "gossip": _ByGossip, "relay": _OnRelay}
+)
+
+
+def _zeros(shapes: Shapes) -> PyTree:
+    return [jnp.zeros(tuple(shape), kind) for shape, kind in shapes]
+
+
+def described(plan: Plan) -> dict[str, Any]:
+    """Return what the process of a method says of its plan."""
+    program: Any = plan.program
+    shapes = shapes_of(program)
+    flat = {
+        name: [[list(leaf.shape), str(leaf.dtype)] for leaf in jax.tree.leaves(tree)]
+        for name, tree in (("message", shapes.message), ("inbox", shapes.inbox))
+    }
+    algorithm = program.algorithm
+    kinds = (("gossip", GossipAlgorithm), ("relay", RelayAlgorithm), ("star", StarAlgorithm))
+    return flat | {
+        "class": type(algorithm).__name__,
+        "kind": next(name for name, kind in kinds if isinstance(algorithm, kind)),
+        "minimises": algorithm.loss is not None,
+        "rho": algorithm.step_rho,
+        "oracles": [coded(oracle) for oracle in program.oracles],
+        "questions": np.asarray(program.questions, np.int64),
+        "schedules": {name: np.asarray(one) for name, one in plan.schedules.items()},
+    }
+
+
+def composition_of(peer: Peer, loss: Loss, said: dict[str, Any]) -> Composition:
+    """Return what stands here for a method, and its questions, from what its process says of it.
+
+    `InputError` unless the questions are the library's, about losses of the library.
+    """
+    try:
+        oracles = tuple(decoded(one) for one in _listed(said["oracles"]))
+        known = _Described(
+            peer=peer,
+            loss=loss if said["minimises"] else None,
+            rho=said["rho"],
+            questions=np.array(said["questions"], dtype=int),
+            schedules={str(name): np.array(one) for name, one in said["schedules"].items()},
+            message=said["message"],
+            inbox=said["inbox"],
+        )
+        algorithm = _CLASSES[said["kind"]](str(said["class"]), known)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError("the process of the method says of it what is no description") from error
+    for oracle in oracles:
+        if type(oracle) not in KINDS:
+            raise InputError(
+                f"the method asks a {type(oracle).__name__}; in a process of its own it asks "
+                "questions of the library alone"
+            )
+    return Composition(algorithm, oracles)
+
+
+def answered_elsewhere(
+    program: Program,
+    door: Live,
+    supply: Supply,
+    *,
+    keep: Keep,
+    report: Callable[[Any], None] | None,
+) -> tuple[Array, Trace]:
+    """Return what a runtime returns, of a run whose method is in a process of its own.
+
+    Of the trace only models, answers and the last public value are kept.
+    """
+    method: Any = program.algorithm
+    peer, places, done = method.known.peer, program.questions.shape[1], itertools.count(1)
+    peer.write("run", sorted(keep & {"models", "publics"}))
+
+    def answered(answers: HostArray) -> None:
+        peer.write("answer", answers)
+        number = next(done)
+        if report is not None and number % places == 0:
+            report(number // places)
+
+    records = answer_all(door, supply, partial(peer.read, "ask"), answered)
+    if "answers" not in keep:
+        records = records._replace(answer=None)
+    said = peer.read("released")
+    shape, dtype = program.template.shape, program.template.dtype
+    model, models = (
+        None if said[name] is None else np.asarray(said[name]) for name in ("model", "models")
+    )
+    if model is None or model.shape != shape or model.dtype != dtype:
+        raise InputError(f"the method released no model of shape {shape} in {dtype}")
+    if models is not None and models.shape != (program.rounds, *shape):
+        raise InputError("the method released models that are not one for each round")
+    records = program.network.spread_records(records)
+    return jnp.asarray(model), Trace(models, records, None, said["public"])
+
+
+def serve(plan: Plan, pipes: tuple[BinaryIO, BinaryIO], keep: Keep) -> None:
+    """Run a plan's method in the process of its own, against the door behind the pipe."""
+    program = plan.program
+    shape = program.oracles[0].answer_shape(program.template.shape)
+
+    def exchange(queries: PyTree) -> HostArray:
+        write_message(pipes[1], "ask", jax.tree.map(np.asarray, queries))
+        answers: HostArray = read_message(pipes[0]).values
+        return answers
+
+    door = Piped(exchange, shape, program.template.dtype)
+    model, trace = compute(program, door, keep=keep)
+    public = None
+    if "publics" in keep and isinstance(program.algorithm, Centred):
+        public = np.asarray(program.algorithm.centre(jax.tree.map(lambda x: x[-1], trace.publics)))
+    models = None if trace.models is None else np.asarray(trace.models)
+    released = {"model": np.asarray(model), "models": models, "public": public}
+    write_message(pipes[1], "released", released)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value

@@ -1,0 +1,156 @@
+"""The door behind a pipe: queries come in, noised answers go out, as numbers and never as code.
+
+    size of the head (8 bytes, little endian) | head: JSON | arrays: bytes, as the head names them
+
+The process that opens the records answers; whatever it is asked by can hold none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from taciturn.errors import InputError
+from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.door import Door, Live, Record
+from taciturn.kernel.door.supply import Supply
+from taciturn.kernel.door.turn import Turn
+from taciturn.kernel.questions import QUERIES
+from taciturn.typing import Array, PyTree
+
+_KINDS = ("bool", "float32", "float64", "int32", "int64")
+_MOST_HEAD, _MOST_BYTES = 2**26, 2**32
+
+
+class Said(NamedTuple):
+    """A message: what it is, and its values."""
+
+    kind: str
+    values: Any
+
+
+def write_message(pipe: BinaryIO, kind: str, values: Any = None) -> None:
+    """Write a message: trees of lists, dictionaries, texts, numbers, arrays and queries."""
+    arrays: list[bytes] = []
+
+    def plain(value: Any) -> Any:
+        if value is None or isinstance(value, str | bool | int | float):
+            return value
+        if isinstance(value, dict):
+            return {"tree": {name: plain(part) for name, part in value.items()}}
+        if isinstance(value, tuple) and type(value).__name__ in QUERIES:
+            return {"query": type(value).__name__, "parts": [plain(part) for part in value]}
+        if isinstance(value, list | tuple):
+            return [plain(part) for part in value]
+        array = np.ascontiguousarray(value)
+        if array.dtype.name not in _KINDS:
+            raise InputError(f"a {type(value).__name__} is no value that a pipe carries")
+        arrays.append(array.tobytes())
+        return {"array": array.dtype.name, "shape": np.shape(value)}
+
+    head = json.dumps([kind, plain(values)]).encode()
+    pipe.write(len(head).to_bytes(8, "little") + head + b"".join(arrays))
+    pipe.flush()
+
+
+def read_message(pipe: BinaryIO) -> Said:
+    """Return the next message; `InputError` if there is none, or it is not one."""
+    head = json.loads(_read(pipe, int.from_bytes(_read(pipe, 8), "little"), _MOST_HEAD))
+
+    def value(plain: Any) -> Any:
+        if isinstance(plain, list):
+            return [value(part) for part in plain]
+        if not isinstance(plain, dict):
+            return plain
+        if "tree" in plain:
+            return {name: value(part) for name, part in plain["tree"].items()}
+        if "query" in plain:
+            return QUERIES[plain["query"]](*map(value, plain["parts"]))
+        kind, shape = (
+            np.dtype(_KINDS[_KINDS.index(plain["array"])]),
+            tuple(map(int, plain["shape"])),
+        )
+        size = kind.itemsize * math.prod(shape)
+        return np.frombuffer(_read(pipe, size, _MOST_BYTES), kind).reshape(shape)
+
+    try:
+        kind, plain = head
+        return Said(str(kind), value(plain))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError("what the other process sent is no message") from error
+
+
+def _read(pipe: BinaryIO, size: int, most: int = 8) -> bytes:
+    found = pipe.read(size) if 0 <= size <= most else b""
+    if len(found) != size:
+        raise InputError("the other process has ended, or sent what is no message")
+    return found
+
+
+def answer_all(
+    door: Live, supply: Supply, asked: Callable[[], Any], answered: Callable[[Any], None]
+) -> Record:
+    """Answer every question of a run in its order, and return the records, leaves `(T, E, S)`.
+
+    `asked` gives the queries of the S agents that are asked next, and `answered` takes the answers.
+
+    **Guarantee.** What is asked, under which noise, is read off the agenda and not off what comes
+    in: a query is numbers, whatever its author meant by it. Every question has its one answer.
+    """
+    turns, (rounds, places, _) = supply.agenda.turns, supply.agenda.turns.question.shape
+    records, length = [], supply.length()
+    for start in range(0, rounds, length):
+        stop = min(start + length, rounds)
+        some = at(turns, slice(start, stop))
+        chances = _realised(door, some, supply.block(start, stop))
+        for index in range(stop - start):
+            now = at(chances, index)
+            of_round = []
+            for place in range(places):
+                turn = jax.tree.map(lambda leaf, i=index, e=place: leaf[i, e], some)
+                answers, record = _answered(door, asked(), turn, now)
+                answered(np.asarray(answers))
+                of_round.append(record)
+            records.append(_stacked(of_round))
+    found: Record = _stacked(records)
+    return found
+
+
+@jax.jit
+def _realised(door: Live, turns: Turn, raw: Any) -> PyTree:
+    return door.realised(turns, raw)
+
+
+@jax.jit
+def _answered(door: Live, queries: PyTree, turn: Turn, chance: PyTree) -> tuple[Array, Record]:
+    turn = turn._replace(question=turn.question[0])
+    found: tuple[Array, Record] = door(queries, turn, chance)
+    return found
+
+
+def _stacked(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
+
+
+class Piped(Door):
+    """The door as a method's process has it: queries go out, answers come in. It holds nothing."""
+
+    exchange: Callable[..., Any] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+    dtype: Any = eqx.field(static=True)
+
+    def __call__(self, queries: PyTree, turn: Turn, chance: Any) -> tuple[Array, Record]:
+        """Return what came back, and an empty record: the other process keeps the true one."""
+        del chance
+        agents = turn.agent.shape[0]
+        form = jax.eval_shape(lambda: jnp.zeros((agents, *self.shape), self.dtype))
+        answers = jax.experimental.io_callback(self.exchange, form, queries, ordered=True)
+        kind = jnp.broadcast_to(turn.question, turn.agent.shape)
+        return answers, Record(kind, turn.scale, turn.exponent, answers)
