@@ -66,11 +66,12 @@ if TYPE_CHECKING:
 _ROOMS = {
     "algorithms": ("ADMM", "DPADMM", "NIDS", "RECAL", "LinearisedADMM", "NoisyGradient"),
     "engine": ("Plan", "Run", "plan", "run", "sweep"),
-    "oracles": ("Gradient", "MinibatchGradient", "ProximalStep"),
-    "privacy": ("Adjacency", "Messages", "ReplaceOne", "Sum", "Terms", "ZeroOut"),
+    "kernel.questions": ("Gradient", "MinibatchGradient", "ProximalStep"),
+    "kernel.privacy": ("Adjacency", "Messages", "ReplaceOne", "Sum", "Terms", "ZeroOut"),
+    "kernel.records": ("pack",),
     "problems": (
         "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
-        "Squared", "WholeSpace", "minimise", "pack", "public_facts",
+        "Squared", "WholeSpace", "minimise", "public_facts",
     ),
     "proposal": ("Proposal", "Request", "propose"),
 }  # fmt: skip

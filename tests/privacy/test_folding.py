@@ -45,7 +45,10 @@ def test_a_ledger_of_views_is_that_of_full_arrays(data):
     views = Ledger(kind, sensitivity, scale, Gaussian(), step=step)
     full = Ledger(kind, sensitivity.copy(), scale.copy(), Gaussian(), step=step.copy())
     full.same_as(views)
-    for observer in (Messages(), Sum(colluders=1)):
+    asked = kind >= 0
+    largest = np.max(np.where(asked, step, 0.0), axis=0)
+    one_lattice = np.all(~asked | (step == largest))  # as in every sum
+    for observer in (Messages(), *([Sum(colluders=1)] if one_lattice else [])):
         np.testing.assert_array_equal(views.mu_per_agent(observer), full.mu_per_agent(observer))
     by_hand = np.where((kind >= 0) & (sensitivity > 0), sensitivity + 2 * step, 0.0) / scale
     np.testing.assert_allclose(

@@ -256,7 +256,7 @@ def test_a_plan_whose_certificate_hides_the_claim_is_refused():
     made = planned(Mean())
     for hidden in ({"conditions": ()}, {"conditional": False}, {"trust": "none"}):
         certificate = dataclasses.replace(made.certificate, **hidden)
-        with pytest.raises(PrivacyError, match="ledger amounts to"):
+        with pytest.raises(PrivacyError, match=r"ledger amounts to|code is trusted"):
             run(dataclasses.replace(made, certificate=certificate), make_shards(),
                 runtime="simulate")  # fmt: skip
 
@@ -493,9 +493,11 @@ class Remembers(OwnLoss):
 def test_a_loss_of_ones_own_sees_no_target_but_in_what_is_traced():
     loss = Remembers()
     made = planned(Gradient(loss, 1.0), problem=problem_of(loss))
-    assert not made.certificate.conditional
     run(made, make_shards(), runtime="simulate")
     assert Remembers.seen == []
+    (condition,) = made.certificate.conditions  # it could look elsewhere in the same process
+    assert condition.startswith(f"{NAME}Remembers runs in the process")
+    assert made.certificate.conditional
 
 
 class SetAndLoss(ConvexSet, OwnLoss):

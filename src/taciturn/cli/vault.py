@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
+from io import BufferedIOBase
 from types import MappingProxyType
-from typing import BinaryIO
 
 from taciturn.algorithms import METHODS, Composition, Method
 from taciturn.cli.options import in_a_line, methods_with
@@ -86,7 +86,9 @@ class _Served:
     methods: Mapping[str, Method]
     plan: Plan
 
-    def answer(self, kind: str, values: object, pipes: tuple[BinaryIO, BinaryIO]) -> None:
+    def answer(
+        self, kind: str, values: object, pipes: tuple[BufferedIOBase, BufferedIOBase]
+    ) -> None:
         """Answer a request."""
         if kind == "run" and isinstance(values, list):
             serve(self.plan, pipes, frozenset(values))

@@ -160,9 +160,9 @@ def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | No
     if conditional:
         raise InputError(
             "the certificate of this run is conditional, on facts that are read off the records or "
-            "on a bound that the author of a question claims, and an account promises its "
-            "guarantee whatever holds; state what was public beforehand and ask the questions of "
-            "taciturn, or leave the account out"
+            "on a bound or code that is its author's word, and an account promises its guarantee "
+            "whatever holds; state what was public beforehand, ask the questions of taciturn, and "
+            "run a method of your own with --vault, or leave the account out"
         )
 
 

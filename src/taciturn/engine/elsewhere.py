@@ -17,12 +17,14 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedIOBase
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import equinox as eqx
 import jax
@@ -57,15 +59,16 @@ Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
 class Peer:
     """The process of a method, which `module` answers for: `python -m module`.
 
-    It ends when its pipe does, so with this process.
+    It ends when nobody holds this object, and when its pipe does.
     """
 
     def __init__(self, module: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._out = cast(BinaryIO, self._process.stdin)
-        self._in = cast(BinaryIO, self._process.stdout)
+        self._out = cast(BufferedIOBase, self._process.stdin)
+        self._in = cast(BufferedIOBase, self._process.stdout)
+        weakref.finalize(self, _end, self._process)
 
     def request(self, kind: str, values: Any) -> Any:
         """Return the reply to a request; `InputError` with its line if it is refused."""
@@ -90,13 +93,13 @@ class Peer:
             raise InputError("the process of the method sent what was not asked for")
         return said.values
 
-    def close(self) -> None:
-        """End the process."""
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
-            self._out.close()
-        self._in.close()
-        self._process.terminate()
-        self._process.wait()
+            cast(BufferedIOBase, pipe).close()
+    process.terminate()
+    process.wait()
 
 
 def _one_line(text: str) -> str:
@@ -233,8 +236,8 @@ def composition_of(peer: Peer, loss: Loss, said: dict[str, Any]) -> Composition:
             rho=said["rho"],
             questions=np.array(said["questions"], dtype=int),
             schedules={str(name): np.array(one) for name, one in said["schedules"].items()},
-            message=said["message"],
-            inbox=said["inbox"],
+            message=_shapes(said["message"]),
+            inbox=_shapes(said["inbox"]),
         )
         algorithm = _CLASSES[said["kind"]](str(said["class"]), known)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -282,11 +285,11 @@ def answered_elsewhere(
         raise InputError(f"the method released no model of shape {shape} in {dtype}")
     if models is not None and models.shape != (program.rounds, *shape):
         raise InputError("the method released models that are not one for each round")
-    records = program.network.spread_records(records)
+    records = program.network.spread_records(jax.tree.map(jnp.asarray, records))
     return jnp.asarray(model), Trace(models, records, None, said["public"])
 
 
-def serve(plan: Plan, pipes: tuple[BinaryIO, BinaryIO], keep: Keep) -> None:
+def serve(plan: Plan, pipes: tuple[BufferedIOBase, BufferedIOBase], keep: Keep) -> None:
     """Run a plan's method in the process of its own, against the door behind the pipe."""
     program = plan.program
     shape = program.oracles[0].answer_shape(program.template.shape)
@@ -304,6 +307,10 @@ def serve(plan: Plan, pipes: tuple[BinaryIO, BinaryIO], keep: Keep) -> None:
     models = None if trace.models is None else np.asarray(trace.models)
     released = {"model": np.asarray(model), "models": models, "public": public}
     write_message(pipes[1], "released", released)
+
+
+def _shapes(value: Any) -> Shapes:
+    return tuple((tuple(map(int, shape)), str(kind)) for shape, kind in _listed(value))
 
 
 def _listed(value: Any) -> list[Any]:

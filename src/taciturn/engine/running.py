@@ -17,7 +17,7 @@ import pandas as pd
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.elsewhere import answered_elsewhere
-from taciturn.engine.planning import Plan, check_parts
+from taciturn.engine.planning import Plan, check_parts, code_on_trust
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import KEPT, Trace
@@ -315,6 +315,8 @@ def check_certificate(plan: Plan) -> None:
         if not math.isinf(plan.certificate.epsilon):
             raise PrivacyError("the certificate promises what a run without noise does not keep")
         return
+    if not set(code_on_trust(program)) <= set(plan.certificate.conditions):
+        raise PrivacyError("the plan does not say whose code is trusted with records; plan again")
     fresh, given = compose((plan.leg,), plan.terms).certificate(), plan.certificate
     # equal only if it states what it is conditional on itself; its legs are compared, too
     fresh = fresh.under(given.conditions, conditional=given.conditional)

@@ -9,13 +9,14 @@ Operations with effects, on references or on the host, are refused wherever they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
+from taciturn.kernel.questions import foreign_operation
 from taciturn.typing import PyTree
 
 Mark = Literal["clean", "affine", "tainted"]
@@ -32,30 +33,23 @@ _CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
 
 
 def has_no_effects(function: Callable[..., PyTree], arguments: tuple[PyTree, ...]) -> bool:
-    """Return whether values reach the outputs of a function by operations alone.
+    """Return whether values reach the outputs of a function by JAX's own operations alone.
 
     What is written to a reference, or handed to the host, can be read again elsewhere.
     """
-    return _has_none(jax.make_jaxpr(function)(*arguments).jaxpr)
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    return foreign_operation(jaxpr) is None and not jaxpr.effects and not _has_references(jaxpr)
 
 
-def _has_none(jaxpr: Any) -> bool:
+def _has_references(jaxpr: Any) -> bool:
     for equation in jaxpr.eqns:
         variables = (*equation.invars, *equation.outvars)
-        if equation.effects or any("Ref" in type(v.aval).__name__ for v in variables):
-            return False
-        inner = (getattr(value, "jaxpr", value) for value in _flat(equation.params.values()))
-        if not all(_has_none(part) for part in inner if hasattr(part, "eqns")):
-            return False
-    return not jaxpr.effects
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _flat(value)
-        else:
-            yield value
+        if any("Ref" in type(v.aval).__name__ for v in variables):
+            return True
+        inner = (getattr(value, "jaxpr", value) for value in jax.tree.leaves(equation.params))
+        if any(_has_references(part) for part in inner if hasattr(part, "eqns")):
+            return True
+    return False
 
 
 def marks_out(

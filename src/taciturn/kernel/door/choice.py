@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from taciturn.kernel.door.opening import check_arithmetic, check_shards
 from taciturn.kernel.noise import Label, Stream, exponential_choice
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
 from taciturn.kernel.records import Shard, Shards, for_exact_sums
@@ -30,6 +31,7 @@ def choose(
     `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
     record.
     """
+    check_arithmetic()
     return pick([errors_of(*candidate) for candidate in candidates], rate, stream)
 
 
@@ -51,6 +53,7 @@ def errors_of(
     **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
     (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
     """
+    check_shards(shards)
     query = Point(jnp.asarray(model, jnp.float64))
     stacked = for_exact_sums(shards)
     counts = jnp.asarray(shards.counts, jnp.float64)

@@ -54,6 +54,22 @@ def check_arithmetic() -> None:
                 "no certificate holds for what it computes; run on a CPU in double precision"
             )
 
+    # compilers can be told that there are no such numbers
+    special = np.array([np.nan, np.inf, -np.inf, 1e300, 3.0, 0.0])
+    seen = [np.asarray(part) for part in _special(own_array(special, np.float64))]
+    with np.errstate(over="ignore", divide="ignore"):
+        known = (np.isnan(special), np.isfinite(special), special * 1e10, 1 / special)
+    if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(seen, known, strict=True)):
+        raise PrivacyError(
+            f"this machine ({jax.default_backend()}) takes for numbers what is none: no "
+            "certificate holds for what it computes; leave out XLA_FLAGS for fast arithmetic"
+        )
+
+
+@jax.jit
+def _special(values: jax.Array) -> tuple[jax.Array, ...]:
+    return jnp.isnan(values), jnp.isfinite(values), values * 1e10, 1 / values
+
 
 @jax.jit
 def _products(
@@ -83,6 +99,12 @@ def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) ->
     """
     if isinstance(mechanism, NoNoise):
         return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
+    targets = shards.stacked.targets.dtype
+    if targets != np.float64 and any(oracle.protects_targets for oracle in oracles):
+        raise PrivacyError(
+            f"targets are kept in {targets}, and rounding could move a protected one further than "
+            "its bound says; pack in float64"
+        )
     rows = shards.stacked.mask.shape[-1]
     slots = max(oracle.sampling.slots(rows) for oracle in oracles)
     narrow = all(oracle.takes_narrow_rows() for oracle in oracles)

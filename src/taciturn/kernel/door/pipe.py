@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from io import BufferedIOBase
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -36,7 +37,7 @@ class Said(NamedTuple):
     values: Any
 
 
-def write_message(pipe: BinaryIO, kind: str, values: Any = None) -> None:
+def write_message(pipe: BufferedIOBase, kind: str, values: Any = None) -> None:
     """Write a message: trees of lists, dictionaries, texts, numbers, arrays and queries."""
     arrays: list[bytes] = []
 
@@ -60,9 +61,9 @@ def write_message(pipe: BinaryIO, kind: str, values: Any = None) -> None:
     pipe.flush()
 
 
-def read_message(pipe: BinaryIO) -> Said:
+def read_message(pipe: BufferedIOBase) -> Said:
     """Return the next message; `InputError` if there is none, or it is not one."""
-    head = json.loads(_read(pipe, int.from_bytes(_read(pipe, 8), "little"), _MOST_HEAD))
+    text = _read(pipe, int.from_bytes(_read(pipe, 8), "little"), _MOST_HEAD)
 
     def value(plain: Any) -> Any:
         if isinstance(plain, list):
@@ -81,13 +82,13 @@ def read_message(pipe: BinaryIO) -> Said:
         return np.frombuffer(_read(pipe, size, _MOST_BYTES), kind).reshape(shape)
 
     try:
-        kind, plain = head
+        kind, plain = json.loads(text)
         return Said(str(kind), value(plain))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError("what the other process sent is no message") from error
 
 
-def _read(pipe: BinaryIO, size: int, most: int = 8) -> bytes:
+def _read(pipe: BufferedIOBase, size: int, most: int = 8) -> bytes:
     found = pipe.read(size) if 0 <= size <= most else b""
     if len(found) != size:
         raise InputError("the other process has ended, or sent what is no message")

@@ -79,6 +79,7 @@ class Supply:
             slots = range(slot, slot + 1) if isinstance(slot, int) else slot
             turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
         self._turns = jax.tree.map(np.asarray, turns)
+        _check_agents(self._turns.agent)
         self.agenda = agenda._replace(turns=turns)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -179,3 +180,13 @@ class Supply:
                 some, shape = [labels[index] for index in mine], words.shape[3:]
                 drawn = self._stream.words(some, Use.BATCH, math.prod(shape))
                 words[tuple(places[mine].T)] = drawn.reshape(len(some), *shape)
+
+
+def _check_agents(agents: HostArray) -> None:
+    """Raise `PrivacyError` if a round names an agent twice, who would draw one noise for both."""
+    some = np.sort(agents.reshape(-1, agents.shape[-1]), axis=-1)
+    if np.any(some[:, 1:] == some[:, :-1]):
+        raise PrivacyError(
+            "an agent is asked twice at one place of a round, and both answers would have the same "
+            "noise; give each agent its own place"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ class Stream:
 
     key: InitVar[bytes]
     secret: bytes = field(init=False, repr=False)
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
     _keys: dict[tuple[Use, int], bytes] = field(default_factory=dict, init=False, repr=False)
     _free: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -115,6 +117,11 @@ class Stream:
         Each word is uniform on 0..2^64 - 1, all of them independent. Words of one label in calls
         with another `skip + count` are others.
         """
+        if os.getpid() != self._process:
+            raise PrivacyError(
+                "this stream was made in another process, which may draw the same noise; make one "
+                "in each (Stream.fresh())"
+            )
         total = skip + count
         blocks = max(1, -(-_WORD * total // _BLOCK))
         if blocks > _BLOCKS:

@@ -23,10 +23,22 @@ from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.drawn import pays_for_tests
 from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger
 from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
-from taciturn.kernel.privacy.terms import Messages, Observer, Relation, Terms
+from taciturn.kernel.privacy.terms import (
+    BoundedChange,
+    Messages,
+    Observer,
+    Relation,
+    ReplaceOne,
+    TargetChange,
+    Terms,
+    ZeroOut,
+)
 from taciturn.typing import HostArray
 
 _A = 0.01  # false positives of the attacker
+# what bounds and curves are derived for
+_RELATIONS = (BoundedChange, ReplaceOne, TargetChange, ZeroOut)
+_LAWS = (mechanisms.Gaussian, mechanisms.Laplace, mechanisms.NoNoise)
 
 
 @dataclass(frozen=True)
@@ -195,7 +207,7 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
     if len(asked) < len(legs):
         raise PrivacyError("a choice is about records that answer elsewhere; hold others out")
     first, *others = asked
-    same = ("adjacency", "observer", "agents", "records", "dealt")
+    same = ("adjacency", "observer", "agents", "records", "dealt", "trust")
     for name, leg in itertools.product(same, others):
         if getattr(leg, name) != getattr(first, name):
             raise PrivacyError(f"legs on the {leg.part} part differ in their {name}")
@@ -234,6 +246,11 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
 def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
     """Raise unless a leg composes with the first one on these terms."""
     adjacency, ledger = terms.adjacency, leg.ledger
+    if type(adjacency.relation) not in _RELATIONS or type(ledger.mechanism) not in _LAWS:
+        raise InputError(
+            f"no accountant knows {type(adjacency.relation).__name__} or "
+            f"{type(ledger.mechanism).__name__}, which is not the library's"
+        )
     if leg.adjacency != adjacency or leg.dealt != first.dealt:
         raise PrivacyError(
             f"the bounds of the {leg.part} part hold for other neighbours than those of the whole; "

@@ -66,6 +66,8 @@ class Inside:
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
 _SCALE_TOL = 1e-6
+# two roundings of a double
+_ROUNDING = 2.0**-51
 _NUMBERS = ("sensitivity", "scale", "rate", "batch", "step")
 _AGENTS_AT_ONCE = 1024
 
@@ -254,6 +256,7 @@ class Ledger:
         if not self.has_mu:
             raise PrivacyError("these answers have no mu; account for their events instead")
         if isinstance(observer, Sum):
+            self._check_one_lattice()
             scale = thin(self.scale)
             variance = np.where(self._asked, scale**2, 0.0)
             # of every agent, also where all add the same noise
@@ -278,6 +281,7 @@ class Ledger:
         most, each = min(agents, self.kind.shape[0]), self.mu_per_agent(observer)
         if not isinstance(observer, Sum):
             return float(np.linalg.norm(np.sort(each)[-most:]))
+        self._check_one_lattice()
         variance = np.sort(np.where(self.asked, self.scale**2, 0.0), axis=0)
         honest = variance[: max(1, len(variance) - observer.colluders)]
         moves = np.sort(np.where(self.asked, self.moves, 0.0), axis=0)[-most:].sum(axis=0)
@@ -285,6 +289,19 @@ class Ledger:
             deviation = np.sqrt(np.sum(honest, axis=0))
             ratios = np.divide(moves, deviation, out=np.zeros(moves.shape), where=moves > 0)
             return float(np.sqrt(np.sum(np.square(ratios))))
+
+    def _check_one_lattice(self) -> None:
+        """Raise `PrivacyError` unless the answers that are added up stand on one lattice.
+
+        What a sum says beyond the coarser of two is said of the agent with the finer one alone.
+        """
+        step, asked = np.broadcast_arrays(thin(self.step), self._asked)
+        most = np.max(np.where(asked, step, 0.0), axis=0)
+        if not np.array_equal(most, np.min(np.where(asked, step, most), axis=0)):
+            raise PrivacyError(
+                "answers that are added up stand on lattices of different steps, so that their sum "
+                "tells of the agent with the finest; plan again"
+            )
 
     def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
         """Return every agent's answers for the accountant, equal multipliers and rates merged.
@@ -318,9 +335,9 @@ class Ledger:
         """Check an observed ledger against this planned one; return nothing if they agree.
 
         Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6, fixed sizes of batches and steps of the lattice exactly. Raises `PrivacyError` if the
-        mechanism or shape differs, or at the first agent, round and question (counted from 0) where
-        the two disagree.
+        1e-6, scales be no smaller, fixed sizes of batches and steps of the lattice exactly. Raises
+        `PrivacyError` if the mechanism or shape differs, or at the first agent, round and question
+        (counted from 0) where the two disagree.
         """
         law, other = (
             f"{type(b.mechanism).__name__} noise of shape {b.kind.shape}" for b in (self, observed)
@@ -330,8 +347,9 @@ class Ledger:
         kind, kind_2 = thin(self.kind), thin(observed.kind)
         (_, scale, rate, *exact), (_, scale_2, rate_2, *exact_2) = self._thin, observed._thin
         asked = (kind > NO_QUESTION) & (kind_2 > NO_QUESTION)
-        gap = np.abs(np.where(asked, scale_2, 0.0) - np.where(asked, scale, 0.0))
-        close = (gap <= _SCALE_TOL * scale) & (np.abs(rate_2 - rate) <= _SCALE_TOL * rate)
+        more = np.where(asked, scale_2, 0.0) - np.where(asked, scale, 0.0)
+        close = (-_ROUNDING * scale <= more) & (more <= _SCALE_TOL * scale)
+        close &= np.abs(rate_2 - rate) <= _SCALE_TOL * rate
         for one, its in zip(exact, exact_2, strict=True):
             close = close & (one == its)
         wrong = (kind != kind_2) | (asked & ~close)

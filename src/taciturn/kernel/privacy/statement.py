@@ -85,7 +85,7 @@ def _persons(certificate: Certificate) -> str:
 def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
     """Return what a certificate takes on trust, with the authors of questions that are claims."""
     observer, (first, *_) = legs[0].observer, legs
-    trust = first.trust or observer.trust
+    trust = "; and ".join(dict.fromkeys(leg.trust or observer.trust for leg in legs))
     if not first.trust and isinstance(observer, Sum) and not first.ledger.has_mu:
         trust += _POST_PROCESSING
     if isinstance(observer, Sum) and 1 < agents <= observer.colluders + 1:

@@ -19,7 +19,12 @@ from taciturn.kernel.questions.centred import (
     is_plain,
     usable_centre,
 )
-from taciturn.kernel.questions.claims import check_of_library, name_of_class, own_parts
+from taciturn.kernel.questions.claims import (
+    check_of_library,
+    foreign_operation,
+    name_of_class,
+    own_parts,
+)
 from taciturn.kernel.questions.gradient import (
     Gradient,
     MinibatchDifference,
@@ -127,6 +132,7 @@ __all__ = [
     "bound_of",
     "check_of_library",
     "clip_coefficient",
+    "foreign_operation",
     "is_plain",
     "margins",
     "name_of_class",

@@ -6,11 +6,13 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Iterator
+from dataclasses import is_dataclass
+from types import FunctionType
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.extend.core as jex
+import numpy as np
 from jaxtyping import Float
 
 from taciturn.errors import InputError
@@ -92,26 +94,48 @@ def name_of_class(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def own_parts(module: eqx.Module, *, losses: bool = True) -> tuple[type, ...]:
-    """Return the classes, of a module and of all that it holds, that are not the library's.
+def own_parts(module: Any, *, losses: bool = True) -> tuple[type, ...]:
+    """Return the classes, of an object and of all that it holds, that are not the library's.
 
-    Without `losses` what stands in place of a loss is left out: it is told by its place, since a
-    class may be a loss and, elsewhere, something else besides.
+    What is no number, text or array counts by its class, whatever that is, and so does what an
+    object has in place of its class's. Without `losses` what stands in place of a loss is left out:
+    it is told by its place, since a class may be a loss and, elsewhere, something else besides.
     """
     kinds = dict.fromkeys(type(part) for part in _parts(module, losses))
     return tuple(kind for kind in kinds if not from_library(kind))
 
 
-def _parts(value: Any, losses: bool) -> Iterator[eqx.Module]:
-    if isinstance(value, eqx.Module):
-        yield value
-        names = [field.name for field in dataclasses.fields(value)]
-        value = [getattr(value, name) for name in names if losses or name != "loss"]
+def _parts(value: Any, losses: bool) -> Iterator[Any]:
+    if value is None or isinstance(value, _PLAIN) or _is_plain_function(value):
+        return
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, tuple | list):
-        for part in value:
-            yield from _parts(part, losses)
+    if not isinstance(value, tuple | list):
+        yield value
+        value = _attributes(value, losses)
+    for part in value:
+        yield from _parts(part, losses)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, jax.Array)
+
+
+def _is_plain_function(value: Any) -> bool:
+    """Whether it is a function, or a class, that was written in this library."""
+    return isinstance(value, type | FunctionType) and _written_here(value)
+
+
+def _attributes(value: Any, losses: bool) -> list[Any]:
+    """Return what an object of a data class holds: its fields, and what shadows its class."""
+    if not is_dataclass(value):
+        return []
+    fields, kind = [field.name for field in dataclasses.fields(value)], type(value)
+    kept = [name for name in fields if losses or name != "loss"]
+    for name in getattr(value, "__dict__", ()):
+        found = getattr(kind, name, None)
+        if name not in fields and found is not None:
+            kept += [] if isinstance(found, functools.cached_property) else [name]
+    return [getattr(value, name) for name in kept]
 
 
 def coefficients(
@@ -137,7 +161,14 @@ def coefficients(
         return loss.coefficient(margin[None], target[None])[0]
 
     traced = jax.make_jaxpr(one)(*jax.eval_shape(lambda: (margins[0], targets[0])))
-    _check_arithmetic(type(loss), traced.jaxpr, _of_jax())
+    other = foreign_operation(traced.jaxpr)
+    if other is None and any(isinstance(value, jax.core.Tracer) for value in traced.consts):
+        other = "a value of the computation around it"
+    if other is not None:
+        raise InputError(
+            f"{name_of_class(type(loss))} uses {other}, by which a record's coefficient could "
+            "depend on other records; compute it by functions of jax.numpy alone"
+        )
 
     def of_record(record: tuple[Array, Array]) -> Array:
         found: Array = jex.jaxpr_as_fun(traced)(*record)[0]
@@ -162,16 +193,16 @@ def _of_jax() -> frozenset[int]:
     return frozenset(id(value) for value in values if isinstance(value, jex.Primitive))
 
 
-def _check_arithmetic(kind: type, jaxpr: Any, known: frozenset[int]) -> None:
-    """Raise `InputError` unless all operations compute with their operands and nothing else."""
+def foreign_operation(jaxpr: Any, known: frozenset[int] | None = None) -> str | None:
+    """Return the name of an operation that does more than compute with its operands, or None."""
+    known = _of_jax() if known is None else known
     for equation in jaxpr.eqns:
         name, ours = equation.primitive.name, id(equation.primitive) in known
         if equation.effects or not ours or any(part in name for part in _NO_ARITHMETIC):
-            raise InputError(
-                f"{name_of_class(kind)} uses {name}, by which a record's coefficient could depend "
-                "on other records; compute it by functions of jax.numpy alone"
-            )
+            return str(name)
         for value in jax.tree.leaves(list(equation.params.values())):
             inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                _check_arithmetic(kind, inner, known)
+            found = foreign_operation(inner, known) if hasattr(inner, "eqns") else None
+            if found is not None:
+                return found
+    return None

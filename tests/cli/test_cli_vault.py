@@ -1,0 +1,246 @@
+"""`--vault`: a method of somebody's own runs in a process that holds no records."""
+
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.cli.main import main
+from taciturn.engine.coded import coded, decoded
+from taciturn.errors import InputError
+from taciturn.kernel.door import read_message, write_message
+from taciturn.kernel.questions import (
+    Around,
+    CentredGradient,
+    Gradient,
+    MinibatchGradient,
+    Point,
+    ProjectedStep,
+    ProximalStep,
+)
+from taciturn.problems import L2, Ball, ClassWeighted, Logistic, Loss, Problem
+
+METHODS = '''
+import gc
+import os
+
+import jax
+import numpy as np
+
+from taciturn.algorithms import Composition, StarAlgorithm
+from taciturn.kernel.door import Private
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.records import Shards
+from taciturn.problems import Problem
+
+
+class Peeks(StarAlgorithm):
+    """Gradient descent that looks for records among all objects of its interpreter."""
+
+    problem: Problem
+
+    def schedule(self, spec, rounds, noise):
+        return {"step_size": np.full(rounds, 1 / spec.smoothness)}
+
+    def start(self, template):
+        return template
+
+    def ask(self, state, inbox, turn):
+        found = [
+            one
+            for one in gc.get_objects()
+            if isinstance(one, (Private, Shards))
+            for leaf in jax.tree.leaves(one)[:1]
+            if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+        ]
+        with open("peeked", "a") as file:
+            file.write(f"{os.getpid()} {len(found)}\\n")
+        print("a line of the method's own")
+        os.write(1, b"and one past Python")
+        return Point(inbox)
+
+    def tell(self, state, inbox, turn, answer):
+        return answer
+
+    def send(self, state, inbox, turn):
+        return state, state
+
+    def first_public(self, template):
+        return template
+
+    def combine(self, public, mean_message, turn):
+        step = turn.values["step_size"]
+        return self.problem.prox(public - step * mean_message, step)
+
+    def model(self, public):
+        return public
+
+
+class Fails(Peeks):
+    def combine(self, public, mean_message, turn):
+        raise RuntimeError("in the middle")
+
+
+class Ends(Peeks):
+    def combine(self, public, mean_message, turn):
+        os._exit(3)
+
+
+class Own(Gradient):
+    """A question of somebody's own."""
+
+
+def asks_its_own(problem):
+    return Composition(Peeks(problem), (Own(problem.loss, 0.5),))
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "spies.py").write_text(METHODS)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("spies", None)
+
+
+def train(method, *more):
+    budget = ["--epsilon", "4", "--delta", "1e-4", "--rounds", "5", "--agents", "3"]
+    named = ["--algorithm", f"spies:{method}", "--out", "out", "--force"]
+    return main(["train", "breast_cancer", *budget, "--quiet", *named, *more])
+
+
+def written(name):
+    with open(os.path.join("out", name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def peeked():
+    """The processes that looked for records, and the most that each found."""
+    with open("peeked", encoding="utf-8") as file:
+        pairs = [tuple(map(int, line.split())) for line in file]
+    os.remove("peeked")
+    return {process: max(n for p, n in pairs if p == process) for process, _ in pairs}
+
+
+@pytest.mark.parametrize("more", [(), ("--no-centre",)], ids=["centre", "plain"])
+def test_a_method_in_a_process_of_its_own_finds_no_records_and_learns_the_same(folder, more):
+    assert train("Peeks", "--seed", "4", *more) == 0
+    beside, found = written("model.json"), peeked()
+    assert found[os.getpid()] > 0  # what is looked for is there to be found
+    assert train("Peeks", "--seed", "4", "--vault", *more) == 0
+    apart, found = written("model.json"), peeked()
+    assert os.getpid() not in found
+    assert set(found.values()) == {0}
+    assert beside["terms"] == apart["terms"]
+    assert beside["centre"] == apart["centre"]
+
+
+def test_only_a_method_apart_is_certified_without_its_authors_word_and_charged(folder, capsys):
+    open_account("mine", Guarantee(9.0, 1e-3), AccountTerms(), folder=folder / "accounts")
+    charged = ("--account", "mine", "--accounts", str(folder / "accounts"))
+    assert train("Peeks", "--no-centre") == 0
+    word = "spies:Peeks runs in the process that holds the records"
+    conditions = written("model.json")["certificate"]["conditions"]
+    assert any(condition.startswith(word) for condition in conditions)
+    assert train("Peeks", "--no-centre", *charged) == 2
+    assert "--vault" in capsys.readouterr().err
+    assert train("Peeks", "--no-centre", "--vault", *charged) == 0
+    conditions = written("model.json")["certificate"]["conditions"]
+    assert not any("author's word" in condition for condition in conditions)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("Fails", "in the middle"), ("Ends", "has ended"), ("asks_its_own", "Own is no class of")],
+)
+def test_a_method_that_fails_apart_ends_the_run_in_one_line(folder, capsys, method, said):
+    assert train(method, "--no-centre", "--vault") == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert not os.path.exists("out/model.json")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(("--algorithm", "noisy-gradient"), "is the library's"), (("--observer", "sum"), "messages")],
+)
+def test_the_vault_refuses_what_it_is_not_for(folder, capsys, more, said):
+    given = ["--no-centre", "--vault", *more]
+    assert train("Peeks", *given) == 2
+    assert said in capsys.readouterr().err
+
+
+LOSS = ClassWeighted(Logistic(), (0.5, 1.0))
+PROBLEM = Problem(Logistic(), L2(0.1), Ball(2.0))
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Gradient(LOSS, 0.5),
+        MinibatchGradient(LOSS, 0.5, 0.1),
+        MinibatchGradient(Logistic(), 0.5, 0.1, records=30),
+        CentredGradient(Gradient(Logistic(), 0.5), 1.0, 0.3),
+        ProjectedStep(PROBLEM, 1.0),
+        ProximalStep(PROBLEM, 1.0, 0.5, 1.0),
+    ],
+)
+def test_a_question_travels_as_text_and_is_what_it_was(oracle):
+    assert decoded(json.loads(json.dumps(coded(oracle)))) == oracle
+
+
+class Own(Loss):
+    pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"class": ["os", "system"], "fields": {}},
+        {"class": ["taciturn.kernel.questions.claims", "from_library"], "fields": {}},
+        {"class": ["taciturn.kernel.questions.loss", "eqx"], "fields": {}},
+        {"class": ["taciturn.cli.vault", "Peer"], "fields": {"module": "os"}},
+        {"class": [__name__, "Own"], "fields": {}},
+    ],
+)
+def test_no_text_makes_anything_but_a_class_of_the_library(text):
+    with pytest.raises(InputError, match="no class of the library"):
+        decoded(text)
+
+
+def test_a_message_arrives_as_it_was_sent():
+    pipe = io.BytesIO()
+    sent = {
+        "query": Around(Point(np.arange(6.0).reshape(2, 3)), np.zeros(3, np.float32)),
+        "no": None,
+    }
+    write_message(pipe, "ask", sent)
+    pipe.seek(0)
+    kind, found = read_message(pipe)
+    assert kind == "ask"
+    assert isinstance(found["query"], Around)
+    np.testing.assert_array_equal(found["query"].inner.x, sent["query"].inner.x)
+    assert found["query"].centre.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '["ask"]',
+        "7",
+        "{",
+        '["ask", {"query": "Popen", "parts": []}]',
+        '["ask", {"array": "object", "shape": [1]}]',
+        '["ask", {"array": "float64", "shape": [-1]}]',
+        '["ask", {"array": "float64", "shape": [99]}]',
+    ],
+)
+def test_what_is_no_message_is_refused(head):
+    data = head.encode()
+    with pytest.raises(InputError, match=r"message|ended"):
+        read_message(io.BytesIO(len(data).to_bytes(8, "little") + data))
