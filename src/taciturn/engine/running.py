@@ -163,7 +163,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
     check_parts(plan.spec, plan.terms, plan.network)
-    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
+    program = plan.program
+    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds)
+    check_of_library(program, program.network, program.mechanism, plan.ledger.mechanism)
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
