@@ -19,7 +19,7 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.elsewhere import answered_elsewhere
 from taciturn.engine.planning import Plan, check_parts, code_on_trust
 from taciturn.engine.processes import Processes, report_loss, versions
-from taciturn.engine.program import Program
+from taciturn.engine.program import Program, check_noise
 from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
 from taciturn.errors import InputError, PrivacyError
@@ -164,7 +164,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     if not keep <= set(KEPT):
         raise InputError(f"cannot keep {sorted(keep - set(KEPT))}; choose from {', '.join(KEPT)}")
     check_parts(plan.spec, plan.terms, plan.network)
-    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, plan.program.network)
+    program = plan.program
+    check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, program, program.network)
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
@@ -246,8 +247,11 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     if not program.algorithm.runs_here:
         return answered_elsewhere(program, door, supply, keep=keep, report=report)
     if runtime == "simulate":
-        return simulate(program, door, supply, devices=devices, keep=keep, report=report)
-    return serial(program, door, supply, keep=keep, report=report)
+        done = simulate(program, door, supply, devices=devices, keep=keep, report=report)
+    else:
+        done = serial(program, door, supply, keep=keep, report=report)
+    supply.check_used(np.asarray(done[1].records.drawn))
+    return done
 
 
 def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
@@ -275,9 +279,11 @@ def behind_the_door(plan: Plan, shards: Shards) -> Private:
 def check_bounds(plan: Plan) -> None:
     """Raise `PrivacyError` unless the program has the noise and the bounds that were planned.
 
-    `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`).
+    `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`),
+    or the noise is not the library's.
     """
     oracles, noise = plan.program.oracles, type(plan.program.mechanism)
+    check_noise(plan.program.mechanism, oracles, plan.certificate.epsilon)
     # those of the certificate, whatever the planned bounds say that they hold for
     adjacency, norm = plan.terms.adjacency, plan.program.mechanism.norm
     if noise is not type(plan.ledger.mechanism):

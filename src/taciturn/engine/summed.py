@@ -32,9 +32,11 @@ from taciturn.typing import Array, HostArray, Model, PyTree
 class Summed(StarAlgorithm):
     """A star method whose agents send their answers as whole numbers of steps.
 
-    **Guarantee.** If summation is credited for `method`, the public values of this one are a
-    function of the sums of the answers: the aggregator computes `method`'s message from the mean
-    answer, as an agent would, and no state of an agent reaches it.
+    **Guarantee.** Public values of this one are a function of the sums of the answers, and so are
+    the queries, whatever `method` does: its agents keep nothing but whole steps. A query is what
+    `method` asks in its first state, and the aggregator computes its message from the mean answer,
+    as an agent would. Where summation is credited for `method` that is what its agents ask and
+    send. Where credit was a mistake, the run is another method's, and as private as is certified.
 
     `method`: the method as it was planned. `template`: a zero model, whose shape and dtype are the
     run's. `answer_shape`: that of an answer.
@@ -49,26 +51,21 @@ class Summed(StarAlgorithm):
         return self.method.schedule(spec, rounds, noise)
 
     @override
-    def start(self, template: Model) -> tuple[PyTree, Int64[Array, "..."]]:
-        return self.method.start(template), jnp.zeros(self.answer_shape, jnp.int64)
-
-    @override
-    def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
-        own, steps = state
-        return self.method.receive(own, inbox, self._narrow(turn)), steps
+    def start(self, template: Model) -> Int64[Array, "..."]:
+        return jnp.zeros(self.answer_shape, jnp.int64)
 
     @override
     def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
-        return self.method.ask(state[0], inbox, self._narrow(turn))
+        turn = self._narrow(turn)
+        return self.method.ask(self._first(inbox, turn), inbox, turn)
 
     @override
     def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
-        own = self.method.tell(state[0], inbox, self._narrow(turn), self._narrowed(answer))
-        return own, jnp.rint(answer / two_to(turn.exponent)).astype(jnp.int64)
+        return jnp.rint(answer / two_to(turn.exponent)).astype(jnp.int64)
 
     @override
     def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
-        return state, state[1]
+        return state, state
 
     @override
     def first_public(self, template: Model) -> PyTree:
@@ -78,13 +75,17 @@ class Summed(StarAlgorithm):
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
         method, turn = self.method, self._narrow(turn)
         answer = self._narrowed(mean_message * two_to(turn.exponent))
-        state = method.receive(method.start(jnp.zeros_like(self.template)), public, turn)
-        _, message = method.send(method.tell(state, public, turn, answer), public, turn)
+        state = method.tell(self._first(public, turn), public, turn, answer)
+        _, message = method.send(state, public, turn)
         return method.combine(public, message, turn)
 
     @override
     def model(self, public: PyTree) -> Model:
         return self.method.model(public)
+
+    def _first(self, public: PyTree, turn: Turn) -> PyTree:
+        """Return what an agent of the method would have that has answered nothing yet."""
+        return self.method.receive(self.method.start(jnp.zeros_like(self.template)), public, turn)
 
     def _narrow(self, turn: Turn) -> Turn:
         return turn._replace(scale=self._narrowed(turn.scale))

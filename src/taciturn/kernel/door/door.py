@@ -9,9 +9,10 @@ A door holds the agents' records; methods and networks hand it queries and see n
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int, Int64, UInt64
 from typing_extensions import override
 
-from taciturn.errors import InputError
+from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.agents import at, over_agents
 from taciturn.kernel.door.turn import Turn
 from taciturn.kernel.privacy import Mechanism, NoNoise
@@ -29,6 +30,8 @@ from taciturn.typing import Array, PyTree
 
 # branches of a switch: above this many, compiling them costs more than copying one shard a hop
 _MOST_BRANCHES = 64
+# the rounds of turns that were asked, in programs that are being traced, by their identity
+_ASKED: MutableMapping[int, Any] = WeakValueDictionary()
 
 
 class Private(NamedTuple):
@@ -171,6 +174,22 @@ def chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
     return jnp.where(turn.question >= 0, answer, jnp.zeros_like(answer))
 
 
+def ask_once(turn: Turn) -> None:
+    """Raise `PrivacyError` where a program that is traced asks a second time in one turn.
+
+    Both answers would have the noise of that turn, and one of the records could be left out.
+    """
+    asked = turn.round
+    if not isinstance(asked, jax.core.Tracer):
+        return
+    if _ASKED.get(id(asked)) is asked:
+        raise PrivacyError(
+            "a question is asked twice in one turn, and the difference of two answers with the "
+            "same noise is exact; plan a question for each answer"
+        )
+    _ASKED[id(asked)] = asked
+
+
 def now_of(turn: Turn, chance: PyTree) -> PyTree:
     """Return what was realised for a question of the round, leaves `(S, ...)`."""
     return jax.tree.map(
@@ -218,7 +237,8 @@ class Live(Door):
     only then in the precision of the run. Noise and batch come from a stream, drawn afresh for
     every answer (`taciturn.kernel.door.supply`). Every answer leaves one record, which the run
     compares with the plan: the scale in it is the one that the noise was drawn at, and the size of
-    that noise is tested (`taciturn.kernel.privacy.drawn`).
+    that noise is tested (`taciturn.kernel.privacy.drawn`). A program asks once in a turn
+    (`ask_once`).
     """
 
     oracles: tuple[Oracle, ...]
@@ -232,6 +252,7 @@ class Live(Door):
         if not isinstance(self.mechanism, NoNoise):
             if chance is None or chance.noise is None or chance.scale is None:
                 raise InputError("this door has no noise to add; give the random numbers of a run")
+            ask_once(turn)
             noise, drawn_at = now_of(turn, (chance.noise, chance.scale))
             step = two_to(turn.exponent)
             scale = (drawn_at * step).astype(turn.scale.dtype)

@@ -28,6 +28,8 @@ from taciturn.typing import HostArray
 # bytes that are drawn at once, at most; one block is computed on while the next one is drawn
 _BLOCK = 2**26
 _WORKERS = 2
+# two ways of adding up the size of one noise differ by no more, relative
+_SAME = 1e-9
 
 
 class Agenda(NamedTuple):
@@ -80,6 +82,7 @@ class Supply:
             turns = jax.tree.map(lambda leaf: leaf[..., slots.start : slots.stop], turns)
         self._turns = jax.tree.map(np.asarray, turns)
         _check_agents(self._turns.agent)
+        self._sizes = np.zeros(self._turns.question.shape)
         self.agenda = agenda._replace(turns=turns)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -108,6 +111,21 @@ class Supply:
         Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
         return self._drawn(first, last, ())
+
+    def check_used(self, sizes: HostArray) -> None:
+        """Raise `PrivacyError` unless each answer had the noise that was drawn for it.
+
+        `sizes`: the `Mechanism.size` of the noise of every answer, `(T, E, A)`, as the door saw it.
+        Whoever carries noise from here to the door could give one answer that of another, and the
+        difference of two answers with the same noise is exact.
+        """
+        used = np.take_along_axis(np.asarray(sizes, np.float64), self._turns.agent, axis=-1)
+        mine = self._turns.question >= 0
+        if not np.all(~mine | (np.abs(used - self._sizes) <= _SAME * self._sizes)):
+            raise PrivacyError(
+                "an answer had other noise than was drawn for it, so two may share theirs; nothing "
+                "is released, and what was charged stays charged"
+            )
 
     def repeated(self, runs: int) -> Any:
         """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`.
@@ -172,6 +190,9 @@ class Supply:
             count = math.prod(raw.steps.shape[3:])
             drawn = self.agenda.mechanism.integers(self._stream, labels, count, scale)
             raw.steps[tuple(places.T)] = drawn.reshape(len(labels), *raw.steps.shape[3:])
+            noise = np.abs(np.ldexp(drawn.astype(np.float64), self._turns.exponent[now][:, None]))
+            sizes = noise if self.agenda.mechanism.norm == "l1" else np.square(noise)
+            self._sizes[now] = np.sum(sizes, axis=-1)
             raw.scale[tuple(places.T)] = scale
         kinds = self._turns.question[now]
         for number, words in enumerate(raw.words):

@@ -184,8 +184,8 @@ class Adjacency:
                 "how many rows a person has at most is not given, and it decides the noise; give "
                 "rows_per_person"
             )
-        checks.at_least("rows_per_person", self.rows_per_person, 1)
-        checks.at_least("agents_per_person", self.agents_per_person, 1)
+        for name in ("rows_per_person", "agents_per_person"):
+            object.__setattr__(self, name, checks.at_least(name, getattr(self, name), 1))
 
     def describe(self) -> str:
         """Return plain sentences: what neighbouring data sets differ in."""

@@ -56,11 +56,14 @@ class Spec:
             checks.at_least(f"the record count of agent {agent}", count, 1)
         for size in self.shape:
             checks.at_least("a dimension of the model", size, 1)
-        checks.positive("record_norm", self.record_norm)
+        # bounds are products of these: of plain numbers, whatever class was given
+        plain = {"record_norm": checks.positive("record_norm", self.record_norm)}
         for name in ("gradient_bound", "smoothness"):
-            checks.positive(name, getattr(self, name), allow_infinity=True)
+            plain[name] = checks.positive(name, getattr(self, name), allow_infinity=True)
         for name in ("regulariser_bound", "regulariser_smoothness"):
-            checks.not_negative(name, getattr(self, name), allow_infinity=True)
+            plain[name] = checks.not_negative(name, getattr(self, name), allow_infinity=True)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         self._check_sizes()
 
     def _check_sizes(self) -> None:
