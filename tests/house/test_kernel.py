@@ -16,7 +16,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 200, "exact": 90, "all other files": 4720}
+MOST = {"minimisers": 185, "exact": 85, "all other files": 4860}
 
 
 def code_lines(text):

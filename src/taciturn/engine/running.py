@@ -245,8 +245,8 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     slot = None if devices is None else devices.local(program.agents)
     supply = Supply(program.agenda, stream, private.rows, slot=slot)
     if not program.algorithm.runs_here:
-        return answered_elsewhere(program, door, supply, keep=keep, report=report)
-    if runtime == "simulate":
+        done = answered_elsewhere(program, door, supply, keep=keep, report=report)
+    elif runtime == "simulate":
         done = simulate(program, door, supply, devices=devices, keep=keep, report=report)
     else:
         done = serial(program, door, supply, keep=keep, report=report)

@@ -5,4 +5,6 @@ from taciturn.kernel.noise.gaussian import discrete_gaussian
 from taciturn.kernel.noise.laplace import discrete_laplace
 from taciturn.kernel.noise.stream import Label, Stream
 
-__all__ = ["Label", "Stream", "discrete_gaussian", "discrete_laplace", "exponential_choice"]
+__all__ = [
+    "Label", "Stream", "discrete_gaussian", "discrete_laplace", "exponential_choice",
+]  # fmt: skip
