@@ -11,8 +11,8 @@ from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door
 from taciturn.engine.planning import Plan
 from taciturn.kernel.door import Private
-from taciturn.kernel.records import Shards, contiguous_partition, pack
-from taciturn.problems import L2, Logistic, Problem, WholeSpace
+from taciturn.kernel.records import Shards, pack
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, contiguous_partition
 from taciturn.proposal import DataFacts, Request, propose
 from taciturn.typing import Precision
 

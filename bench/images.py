@@ -13,12 +13,13 @@ from taciturn.engine import behind_the_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import Shards, contiguous_partition, pack
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import (
     Box,
     MultinomialLogistic,
     NoRegulariser,
     Problem,
+    contiguous_partition,
     public_facts,
 )
 

@@ -13,9 +13,9 @@ from taciturn.engine import Network, behind_the_door, reproduction, simulate
 from taciturn.engine.planning import plan
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import Shards, contiguous_partition, pack
+from taciturn.kernel.records import Shards, pack
 from taciturn.network import metropolis, random_regular, ring, uniform_walk
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, contiguous_partition, public_facts
 
 AGENTS, HOPS, IMAGE_HOPS = 8, 2400, 400
 PROBLEM = Problem(Logistic(), L2(1e-3), WholeSpace())

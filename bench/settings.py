@@ -15,8 +15,8 @@ from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import Shards, contiguous_partition, pack
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.kernel.records import Shards, pack
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, contiguous_partition, public_facts
 
 PROBLEM = Problem(Logistic(), L2(1e-6), WholeSpace())
 CASES = ((20, 1.0, 0.0), (50, 4.0, 1.5), (200, 4.0, 1.5))

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import make_shards, make_terms
 from taciturn.algorithms import LinearisedADMM, NoisyGradient
+from taciturn.audit import replace_record
 from taciturn.audit.recorded import replay
 from taciturn.engine import behind_the_door, network, planning, run, running, runtimes
 from taciturn.engine.planning import plan
@@ -47,7 +48,6 @@ from taciturn.kernel.records import (
     pack,
     random_partition,
 )
-from taciturn.kernel.records.shards import replace_record
 from taciturn.problems import Ball, Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 LOGISTIC, SQUARED = (

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Composition, NoisyGradient
-from taciturn.audit import audit, check_method, check_oracle
+from taciturn.audit import audit, check_method, check_oracle, replace_record, zero_record
 from taciturn.audit.search import Search
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
@@ -24,7 +24,7 @@ from taciturn.kernel.questions import (
     TargetGradient,
 )
 from taciturn.kernel.questions.targets import TargetQuestion
-from taciturn.kernel.records import pack, replace_record, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     HuberHinge,
     Logistic,

@@ -18,6 +18,7 @@ from taciturn.algorithms import (
     centre_multiplier,
 )
 from taciturn.algorithms.centred import SHARE
+from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
@@ -30,7 +31,7 @@ from taciturn.kernel.questions import (
     RowMean,
     usable_centre,
 )
-from taciturn.kernel.records import Spec, pack, random_partition, replace_record
+from taciturn.kernel.records import Spec, pack, random_partition
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,

@@ -15,7 +15,7 @@ from scipy import stats
 
 from conftest import batch_of, computed, drawn, make_shards, make_terms
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
-from taciturn.audit import replay
+from taciturn.audit import replace_record, replay, zero_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
@@ -44,7 +44,7 @@ from taciturn.kernel.questions import (
     PoissonBatches,
     ProximalStep,
 )
-from taciturn.kernel.records import pack, replace_record, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L2,
     Logistic,

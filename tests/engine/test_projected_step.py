@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROUNDED
+from taciturn.audit import replace_record, zero_record
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import Gradient, Point, ProjectedStep, Step
-from taciturn.kernel.records import pack, replace_record, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,

@@ -12,12 +12,13 @@ from scipy import optimize
 
 from conftest import ROUNDED, make_shards, make_terms, on_lattice
 from taciturn.algorithms import ADMM, at_agents
+from taciturn.audit import replace_record, zero_record
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from taciturn.kernel.questions import Centre, PerturbedStep, ProximalStep
-from taciturn.kernel.records import pack, replace_record, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,

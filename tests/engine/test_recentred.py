@@ -10,6 +10,7 @@ import pytest
 
 from conftest import make_terms
 from taciturn.algorithms import METHODS, NoisyGradient
+from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
@@ -26,7 +27,7 @@ from taciturn.kernel.questions import (
     ProximalStep,
     Recentred,
 )
-from taciturn.kernel.records import pack, random_partition, replace_record
+from taciturn.kernel.records import pack, random_partition
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.proposal import DataFacts, Request, propose
 

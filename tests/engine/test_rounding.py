@@ -10,6 +10,7 @@ import pytest
 
 from conftest import ROUNDED, make_plan, make_shards, make_terms
 from taciturn.algorithms import ADMM, at_agents
+from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import PrivacyError
@@ -23,7 +24,6 @@ from taciturn.kernel.questions import (
     Step,
     minimisers,
 )
-from taciturn.kernel.records import replace_record
 from taciturn.problems import (
     L2,
     Logistic,

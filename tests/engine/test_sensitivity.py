@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taciturn.audit import replace_record, zero_record
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import Gradient, Point
-from taciturn.kernel.records import pack, replace_record, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     HuberHinge,
     Logistic,

@@ -23,7 +23,7 @@ from taciturn.algorithms import (
     Composition,
     variance_reduction,
 )
-from taciturn.audit import audit, replay
+from taciturn.audit import audit, replace_record, replay, zero_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
@@ -44,7 +44,7 @@ from taciturn.kernel.questions import (
     PoissonBatches,
 )
 from taciturn.kernel.questions.sampling import _UNIT, capacity, survival
-from taciturn.kernel.records import Shard, pack, replace_record, zero_record
+from taciturn.kernel.records import Shard, pack
 from taciturn.problems import (
     Logistic,
     NoRegulariser,

@@ -16,7 +16,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 185, "exact": 85, "all other files": 4860}
+MOST = {"minimisers": 185, "exact": 85, "all other files": 4740}
 
 
 def code_lines(text):

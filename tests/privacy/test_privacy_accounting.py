@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from taciturn.engine.multiplier import multiplier_for
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     BoundedChange,
@@ -16,7 +17,6 @@ from taciturn.kernel.privacy import (
     ZeroOut,
     account,
     gaussian_multiplier,
-    multiplier_for,
 )
 
 ZERO, REPLACE = ZeroOut(), ReplaceOne()

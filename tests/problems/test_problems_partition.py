@@ -4,14 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import InputError
-from taciturn.kernel.records import (
-    Draw,
-    Persons,
+from taciturn.kernel.records import Draw, Persons, random_partition, shards
+from taciturn.problems import (
     contiguous_partition,
     dirichlet_partition,
     partition_by,
-    random_partition,
-    shards,
 )
 
 SIZES = st.integers(1, 60).flatmap(

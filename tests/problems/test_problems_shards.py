@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taciturn.audit import replace_record, zero_record
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.records import (
     PublicScale,
@@ -12,10 +13,8 @@ from taciturn.kernel.records import (
     Shards,
     check_norms,
     pack,
-    replace_record,
     row_norms,
     within_norm,
-    zero_record,
 )
 from taciturn.kernel.records import shards as shards_module
 from taciturn.kernel.records.memory import aligned_zeros, own_array

@@ -6,8 +6,9 @@ import pytest
 import scipy.special
 from sklearn.linear_model import LogisticRegression
 
+from taciturn.audit import zero_record
 from taciturn.errors import InputError
-from taciturn.kernel.records import pack, zero_record
+from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,

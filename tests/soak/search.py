@@ -23,14 +23,14 @@ from taciturn.algorithms import (
     NoisyGradient,
     Walkman,
 )
-from taciturn.audit import replay
+from taciturn.audit import replace_record, replay, zero_record
 from taciturn.engine import behind_the_door, compute, reproduction, run
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Messages, ReplaceOne, Sum, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient, ProximalStep
-from taciturn.kernel.records import Shards, replace_record, zero_record
+from taciturn.kernel.records import Shards
 from taciturn.network import complete, cyclic_walk, metropolis, path, ring, star, uniform_walk
 from taciturn.problems import (
     L2,

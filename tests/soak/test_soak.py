@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.soak.search import broken, case, search
 
+from taciturn.audit import replace_record
 from taciturn.kernel.privacy import ReplaceOne
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import replace_record
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,36 @@ from taciturn.audit.epsilon import (
     log_likelihood_ratio,
     lower_bound,
 )
+from taciturn.audit.neighbours import replace_record, zero_record
 from taciturn.audit.pairwise import Pairwise, pairwise_mu
 from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, residual_report
 from taciturn.audit.subject import Canary, Fault, canary, fault_named, plant
 
 __all__ = [
-    "AuditReport", "Canary", "Conformance", "EpsilonBound", "Fault", "Law", "LowerBound",
-    "Pairwise", "ReplayReport", "ResidualReport", "audit", "audit_perturbed", "audit_sampled",
-    "canary", "check_method", "check_oracle", "epsilon_lower_bound", "fault_named",
-    "log_likelihood_ratio", "lower_bound", "pairwise_mu", "plant", "replay", "residual_report",
+    "AuditReport",
+    "Canary",
+    "Conformance",
+    "EpsilonBound",
+    "Fault",
+    "Law",
+    "LowerBound",
+    "Pairwise",
+    "ReplayReport",
+    "ResidualReport",
+    "audit",
+    "audit_perturbed",
+    "audit_sampled",
+    "canary",
+    "check_method",
+    "check_oracle",
+    "epsilon_lower_bound",
+    "fault_named",
+    "log_likelihood_ratio",
+    "lower_bound",
+    "pairwise_mu",
+    "plant",
+    "replace_record",
+    "replay",
+    "residual_report",
+    "zero_record",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.algorithms import ADMM
+from taciturn.audit.neighbours import replace_record, zero_record
 from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
 from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
@@ -43,7 +44,7 @@ from taciturn.kernel.questions import (
     ProximalStep,
     Words,
 )
-from taciturn.kernel.records import Shards, pack, replace_record, zero_record
+from taciturn.kernel.records import Shards, pack
 from taciturn.problems import Squared
 from taciturn.proposal import NONE, Request, propose
 from taciturn.typing import Array, HostArray

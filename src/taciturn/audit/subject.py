@@ -28,6 +28,7 @@ from taciturn.algorithms import (
     Value,
     method_named,
 )
+from taciturn.audit.neighbours import replace_record
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
@@ -48,7 +49,7 @@ from taciturn.kernel.questions import (
     Recentred,
     Statistics,
 )
-from taciturn.kernel.records import Origin, Shards, Spec, pack, replace_record
+from taciturn.kernel.records import Origin, Shards, Spec, pack
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.typing import Array, HostArray, Precision, PyTree

@@ -9,6 +9,7 @@ import typer
 
 from taciturn import checks
 from taciturn.cli.console import Json, emit, one_of
+from taciturn.engine.multiplier import multiplier_for
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 
@@ -56,7 +57,7 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
         if mechanism == "gaussian" and sampling_rate is None:
             multiplier = privacy.gaussian_multiplier(total, delta, rounds)
         else:
-            multiplier = privacy.multiplier_for(
+            multiplier = multiplier_for(
                 event, rounds=rounds, epsilon=total, delta=delta, relation=known
             )
     spent = privacy.account([(event(multiplier), rounds)], delta=delta, relation=known)

@@ -24,6 +24,7 @@ import numpy as np
 from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.engine.credit import check_traces, credits_summation, leg_of
+from taciturn.engine.multiplier import multiplier_for_all
 from taciturn.engine.program import (
     Design,
     Draft,
@@ -42,7 +43,6 @@ from taciturn.kernel.privacy import (
     folded,
     lattice_share,
     lattice_width,
-    multiplier_for_all,
 )
 from taciturn.kernel.questions import Oracle, check_of_library, name_of_class, own_parts
 from taciturn.kernel.records import Spec

@@ -31,9 +31,9 @@ from taciturn.kernel.records import (
     numbered,
     origin_of,
     pack,
-    partition_by,
     random_partition,
 )
+from taciturn.problems import partition_by
 from taciturn.proposal import DataFacts, Named, Proposal
 from taciturn.tables import INTERCEPT, Form
 from taciturn.tables.cells import canonical

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError, no_bounds
-from taciturn.kernel.records import numbered, partition_by
+from taciturn.kernel.records import numbered
+from taciturn.problems import partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
 from taciturn.tables.cells import identities
 from taciturn.tables.columns import Numeric

@@ -10,8 +10,6 @@ from taciturn.kernel.privacy.accounting import (
     PerturbedAnswer,
     Sampled,
     account,
-    multiplier_for,
-    multiplier_for_all,
     sampled,
 )
 from taciturn.kernel.privacy.certificate import Certificate
@@ -74,7 +72,7 @@ __all__ = [
     "TargetChange", "Terms", "Unit", "ZeroOut", "account", "alone_among", "budget_left", "compose",
     "delta_of", "delta_warning", "drawn_noise", "epsilon_of", "folded", "gaussian_multiplier",
     "lattice_epsilon", "lattice_share", "lattice_width", "mean_gradient_bound", "mu_of",
-    "mu_of_choice", "multiplier_for", "multiplier_for_all", "noise_test", "objective_deltas",
+    "mu_of_choice", "noise_test", "objective_deltas",
     "observer_named", "rate_of_choice", "relation_named", "sampled", "share_text",
     "step_exponents", "true_positive_rate",
 ]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
@@ -20,8 +19,6 @@ from taciturn.kernel.records.division import (
     EMPTY,
     Origin,
     Persons,
-    by_owner,
-    check_sizes,
     origin_of,
 )
 from taciturn.kernel.records.grid import Grid, on_grid, row_digits
@@ -341,58 +338,6 @@ def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
     return shrunk
 
 
-def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
-    """Return consecutive blocks of rows; sizes differ by at most one."""
-    check_sizes(rows, agents)
-    return list(np.array_split(np.arange(rows), agents))
-
-
-def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]:
-    """Return one part per distinct value, in sorted order of the values."""
-    values = np.asarray(values)
-    if values.ndim != 1 or not values.size:
-        raise InputError(f"values have shape {values.shape}; give one value per row")
-    _, owner = np.unique(values, return_inverse=True)
-    return by_owner(owner, int(owner.max()) + 1)
-
-
-def dirichlet_partition(
-    labels: Shaped[np.ndarray, "N"], agents: int, *, alpha: float, seed: int
-) -> list[Int[np.ndarray, "_m"]]:
-    """Return a label-skewed partition: small `alpha` gives each agent few labels.
-
-    For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
-    and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
-    2019 draw it per agent instead; per label uses every row once). Then each agent
-    without a row takes the first one of the agent who holds most.
-    """
-    labels = np.asarray(labels)
-    check_sizes(labels.size, agents)
-    checks.positive("alpha", alpha)
-    draws = np.random.default_rng(seed)
-    owner = np.empty(labels.size, np.int64)
-    for group in partition_by(labels):
-        cuts = np.cumsum(draws.dirichlet(np.full(agents, float(alpha))))[:-1] * group.size
-        owner[draws.permutation(group)] = np.searchsorted(
-            cuts, np.arange(group.size) + 0.5, side="right"
-        )
-    return by_owner(_without_empty(owner, agents), agents)
-
-
-def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
-    """Return the owners where every agent without a row has taken the first one of the richest."""
-    owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
-    rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
-    richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]
-    heapq.heapify(richest)
-    for agent in np.flatnonzero(sizes == 0):
-        size, giver = richest[0]
-        owner[rows[first[giver]]] = agent
-        first[giver] += 1
-        heapq.heapreplace(richest, (size + 1, giver))
-    return owner
-
-
 def padded_to(rows: int, shards: Shards) -> Shards:
     """Return the shards with further places that hold no record, up to so many for each agent."""
 
@@ -400,52 +345,3 @@ def padded_to(rows: int, shards: Shards) -> Shards:
         return jnp.pad(leaf, [(0, 0), (0, rows - leaf.shape[1]), *[(0, 0)] * (leaf.ndim - 2)])
 
     return dataclasses.replace(shards, stacked=jax.tree.map(padded, shards.stacked))
-
-
-def replace_record(
-    shards: Shards,
-    agent: int,
-    index: int,
-    features: Shaped[np.ndarray, "D"],
-    target: float,
-    *,
-    enforce: bool = True,
-) -> Shards:
-    """Return the shards with an agent's record `index` replaced: a `replace_one` neighbour.
-
-    The new record is rounded to the types of the shards. Without `enforce` its norm is not checked,
-    to plant a fault that an audit must find.
-    """
-    _check_place(shards, agent, index)
-    data = shards.stacked
-    row = np.asarray(features, np.dtype(data.features.dtype))
-    if row.shape != (shards.dimension,):
-        raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
-    if enforce and not row_norms(row[None])[0] <= shards.record_norm:
-        raise InputError(
-            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
-            "within_norm"
-        )
-    changed = Shard(
-        features=data.features.at[agent, index].set(jnp.asarray(row)),
-        targets=data.targets.at[agent, index].set(jnp.asarray(target, data.targets.dtype)),
-        mask=data.mask.at[agent, index].set(1),
-    )
-    return Shards(changed, shards.counts, shards.record_norm, shards.origin)
-
-
-def zero_record(shards: Shards, agent: int, index: int) -> Shards:
-    """Return the shards with one record masked, its count unchanged: a `zero_out` neighbour."""
-    _check_place(shards, agent, index)
-    mask = shards.stacked.mask.at[agent, index].set(0)
-    zeroed: Shards = eqx.tree_at(lambda tree: tree.stacked.mask, shards, mask)
-    return zeroed
-
-
-def _check_place(shards: Shards, agent: int, index: int) -> None:
-    if not 0 <= agent < shards.agents:
-        raise InputError(f"there is no agent {agent}; agents are 0..{shards.agents - 1}")
-    if not 0 <= index < shards.counts[agent]:
-        raise InputError(
-            f"agent {agent} has no record {index}; its records are 0..{shards.counts[agent] - 1}"
-        )
