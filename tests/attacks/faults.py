@@ -15,7 +15,7 @@ from taciturn.algorithms import LinearisedADMM, NoisyGradient
 from taciturn.audit import replace_record
 from taciturn.audit.recorded import replay
 from taciturn.engine import behind_the_door, network, planning, run, running, runtimes
-from taciturn.engine.planning import plan
+from taciturn.engine.planning import code_on_trust, plan
 from taciturn.engine.program import Program, agent_turns
 from taciturn.errors import PublicFactsWarning
 from taciturn.estimators import PrivateLogisticRegression
@@ -108,7 +108,10 @@ def edited(kind="plain", *, ledger=None, program=None, restate=False, **fields):
 
 
 def restated(plan):
-    return dataclasses.replace(plan, certificate=compose((plan.leg,), plan.terms).certificate())
+    trusted = code_on_trust(plan.program)
+    certificate = compose((plan.leg,), plan.terms).certificate()
+    stated = certificate.under(trusted, conditional=bool(trusted))
+    return dataclasses.replace(plan, certificate=stated)
 
 
 def less_noise(*, ledger=True, program=True, **how):

@@ -119,6 +119,7 @@ from taciturn.problems import Logistic, public_facts
 from taciturn_verify import verify
 
 PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "ledger amounts to"
+TRUSTED = "whose code is trusted"
 OWN = "no accountant knows"
 
 # what a certificate says, and what a forger makes of it
@@ -210,7 +211,7 @@ REFUSED = {
     ),
     "a question more": (PLANNED, lambda: runs(program={"oracles": made().program.oracles * 2})),
     "a question of somebody's own in its place": (
-        LEDGER, lambda: runs(program={"oracles": (Tenfold(Logistic(), 1.0),)}),
+        TRUSTED, lambda: runs(program={"oracles": (Tenfold(Logistic(), 1.0),)}),
     ),
     "a question about batches in its place": (
         PLANNED, lambda: runs(program={"oracles": (MinibatchGradient(Logistic(), 1.0, 0.5),)}),
@@ -252,7 +253,7 @@ REFUSED = {
         LEDGER, lambda: runs("summed", program={"summed": False}),
     ),
     "whole steps of different sizes": (
-        "different sizes",
+        "different steps",
         lambda: runs(
             "summed", restate=True,
             program={"exponents": made("summed").program.exponents.at[..., 1:].add(3)},
@@ -273,7 +274,7 @@ REFUSED = {
         LEDGER, lambda: runs(certificate=planned(terms=make_terms(0.5)).certificate),
     ),
     "a claim that is no longer said": (
-        LEDGER, lambda: runs("claimed", certificate=unconditional(made("claimed").certificate)),
+        TRUSTED, lambda: runs("claimed", certificate=unconditional(made("claimed").certificate)),
     ),
     # records
     "rows that are longer than their norm": (

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import InputError
-from taciturn.kernel.records import Draw, Persons, random_partition, shards
+from taciturn.kernel.records import Draw, Persons, random_partition
 from taciturn.problems import (
     contiguous_partition,
     dirichlet_partition,
@@ -95,7 +95,7 @@ def test_agents_without_a_row_take_the_first_one_of_the_richest_in_turn():
     for agents in (2, 5, 12, 30):
         for _ in range(20):
             owner = draw.integers(0, max(1, agents // 3), int(draw.integers(agents, 4 * agents)))
-            assert np.array_equal(shards._without_empty(owner, agents), defined(owner, agents))
+            assert np.array_equal(partition._without_empty(owner, agents), defined(owner, agents))
 
 
 def test_each_agent_has_the_rows_of_its_persons_in_order():

@@ -239,7 +239,8 @@ def composition_of(peer: Peer, loss: Loss, said: dict[str, Any]) -> Composition:
             message=_shapes(said["message"]),
             inbox=_shapes(said["inbox"]),
         )
-        algorithm = _CLASSES[said["kind"]](str(said["class"]), known)
+        name = str(said["class"])
+        algorithm = _CLASSES[said["kind"]](name if name.isidentifier() else "Method", known)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError("the process of the method says of it what is no description") from error
     for oracle in oracles:
@@ -285,8 +286,11 @@ def answered_elsewhere(
         raise InputError(f"the method released no model of shape {shape} in {dtype}")
     if models is not None and models.shape != (program.rounds, *shape):
         raise InputError("the method released models that are not one for each round")
+    public = said["public"]
+    if public is not None and not (np.ndim(public) == 1 and np.all(np.isfinite(public))):
+        raise InputError("the method released a centre that is no vector of numbers")
     records = program.network.spread_records(jax.tree.map(jnp.asarray, records))
-    return jnp.asarray(model), Trace(models, records, None, said["public"])
+    return jnp.asarray(model), Trace(models, records, None, public)
 
 
 def serve(plan: Plan, pipes: tuple[BufferedIOBase, BufferedIOBase], keep: Keep) -> None:
