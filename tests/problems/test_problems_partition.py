@@ -8,6 +8,7 @@ from taciturn.kernel.records import Draw, Persons, random_partition
 from taciturn.problems import (
     contiguous_partition,
     dirichlet_partition,
+    partition,
     partition_by,
 )
 

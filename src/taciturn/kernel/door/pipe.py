@@ -105,12 +105,15 @@ def answer_all(
     **Guarantee.** What is asked, under which noise, is read off the agenda and not off what comes
     in: a query is numbers, whatever its author meant by it. Every question has its one answer.
     """
-    turns, (rounds, places, _) = supply.agenda.turns, supply.agenda.turns.question.shape
+    # on the host, where a slice costs no compiled program
+    turns: Any = jax.tree.map(np.asarray, supply.agenda.turns)
+    rounds, places, _ = turns.question.shape
     records, length = [], supply.length()
     for start in range(0, rounds, length):
         stop = min(start + length, rounds)
         some = at(turns, slice(start, stop))
-        chances = _realised(door, some, supply.block(start, stop))
+        drawn = _realised(door, some, supply.block(start, stop))
+        chances = jax.tree.map(np.asarray, drawn)
         for index in range(stop - start):
             now = at(chances, index)
             of_round = []
