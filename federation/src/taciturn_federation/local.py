@@ -164,7 +164,9 @@ class Answering:
         new, message = network.if_taking_part(turn, (new, message), (state, inbox))
         records = jax.device_get(records._replace(answer=None))
         entries = self._entries(turn, records)
-        self._look(turn, np.asarray(records.drawn))
+        sizes = np.asarray(records.drawn)
+        self._supply.check_used(sizes[None, :, None], first=turn)
+        self._look(turn, sizes)
         self._last = Answered(new, message, entries)
         return self._last
 

@@ -112,16 +112,20 @@ class Supply:
         """
         return self._drawn(first, last, ())
 
-    def check_used(self, sizes: HostArray) -> None:
+    def check_used(self, sizes: HostArray, *, first: int = 0) -> None:
         """Raise `PrivacyError` unless each answer had the noise that was drawn for it.
 
-        `sizes`: the `Mechanism.size` of the noise of every answer, `(T, E, A)`, as the door saw it.
+        `sizes`: the `Mechanism.size` of the noise of every answer of the rounds from `first` on, as
+        the door saw it, of the S agents that were asked or of all A, `(B, E, S)` or `(B, E, A)`.
         Whoever carries noise from here to the door could give one answer that of another, and the
         difference of two answers with the same noise is exact.
         """
-        used = np.take_along_axis(np.asarray(sizes, np.float64), self._turns.agent, axis=-1)
-        mine = self._turns.question >= 0
-        if not np.all(~mine | (np.abs(used - self._sizes) <= _SAME * self._sizes)):
+        used, rounds = np.asarray(sizes, np.float64), slice(first, first + len(sizes))
+        agent, mine = self._turns.agent[rounds], self._turns.question[rounds] >= 0
+        drawn = self._sizes[rounds]
+        if used.shape != agent.shape:
+            used = np.take_along_axis(used, agent, axis=-1)
+        if not np.all(~mine | (np.abs(used - drawn) <= _SAME * drawn)):
             raise PrivacyError(
                 "an answer had other noise than was drawn for it, so two may share theirs; nothing "
                 "is released, and what was charged stays charged"

@@ -133,6 +133,10 @@ class Origin:
     # agent; -1 in empty places of persons
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
+    # the persons who have a row here, in the numbers of that table; none where records are packed
+    persons: Int[HostArray, " P"] = field(
+        default_factory=lambda: np.zeros(0, np.int64), compare=False, repr=False
+    )
 
 
 class Parts(list[Int[HostArray, "_m"]]):
@@ -201,8 +205,8 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
     """Raise `PrivacyError` unless records were held out of those that were trained on.
 
     **Guarantee.** Training and evaluation together cost the larger of the two only where no record
-    is in both (`taciturn.kernel.privacy.compose`). Rows are compared by their numbers in one
-    table; shards of other tables, or of unknown origin, are refused.
+    is in both, and no person (`taciturn.kernel.privacy.compose`). Rows are compared by their
+    numbers in one table; shards of other tables, or of unknown origin, are refused.
     """
     if (
         trained_on is None
@@ -218,6 +222,11 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
         raise PrivacyError(
             "a record that was trained on would be asked about the model, or the shards come from "
             "different tables; pack both sides of one division of one table"
+        )
+    if np.intersect1d(trained_on.persons, held_out.persons).size:
+        raise PrivacyError(
+            "a person has rows on both sides, and pays for both; hold out whole persons: give "
+            "hold_out the persons that pack is given"
         )
 
 

@@ -198,6 +198,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             reproducible=origin.reproducible or not persons.draw.is_secret,
             rows_per_person=persons.rows_per_person,
             agents_per_person=persons.most_agents(list(parts)),
+            persons=np.unique(persons.numbers[np.concatenate(parts)]),
         )
     return Shards(data, counts, float(record_norm), origin)
 
