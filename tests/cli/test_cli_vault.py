@@ -1,9 +1,11 @@
 """`--vault`: a method of somebody's own runs in a process that holds no records."""
 
+import gc
 import io
 import json
 import os
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -27,11 +29,12 @@ from taciturn.problems import L2, Ball, ClassWeighted, Logistic, Loss, Problem
 METHODS = '''
 import gc
 import os
+import signal
 
 import jax
 import numpy as np
 
-from taciturn.algorithms import Composition, StarAlgorithm
+from taciturn.algorithms import Composition, NoisyGradient, StarAlgorithm
 from taciturn.kernel.door import Private
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import Shards
@@ -94,6 +97,19 @@ class Own(Gradient):
     """A question of somebody's own."""
 
 
+def gives_the_librarys(problem):
+    return NoisyGradient(problem)
+
+
+class Stays(Peeks):
+    """Does not end when it is told to, and prints what a terminal would obey."""
+
+    def combine(self, public, mean_message, turn):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("\\x1b]0;mine\\x07 epsilon = 0.01")
+        return super().combine(public, mean_message, turn)
+
+
 def asks_its_own(problem):
     return Composition(Peeks(problem), (Own(problem.loss, 0.5),))
 '''
@@ -139,6 +155,12 @@ def test_a_method_in_a_process_of_its_own_finds_no_records_and_learns_the_same(f
     assert beside["centre"] == apart["centre"]
 
 
+def test_a_module_that_only_gives_out_a_method_of_the_library_shared_the_process_too(folder):
+    assert train("gives_the_librarys", "--no-centre") == 0
+    (word,) = (c for c in written("model.json")["certificate"]["conditions"] if "author" in c)
+    assert word.startswith("spies:gives_the_librarys runs in the process")
+
+
 def test_only_a_method_apart_is_certified_without_its_authors_word_and_charged(folder, capsys):
     open_account("mine", Guarantee(9.0, 1e-3), AccountTerms(), folder=folder / "accounts")
     charged = ("--account", "mine", "--accounts", str(folder / "accounts"))
@@ -151,6 +173,16 @@ def test_only_a_method_apart_is_certified_without_its_authors_word_and_charged(f
     assert train("Peeks", "--no-centre", "--vault", *charged) == 0
     conditions = written("model.json")["certificate"]["conditions"]
     assert not any("author's word" in condition for condition in conditions)
+
+
+def test_a_method_that_stays_is_ended_and_what_it_prints_is_shown_as_its_own(folder, capfd):
+    began = time.monotonic()
+    assert train("Stays", "--no-centre", "--vault") == 0
+    gc.collect()
+    assert time.monotonic() - began < 30
+    shown = [line for line in capfd.readouterr().err.splitlines() if "0.01" in line]
+    assert shown
+    assert all(line.startswith("the method: ") and "\x1b" not in line for line in shown)
 
 
 @pytest.mark.parametrize(

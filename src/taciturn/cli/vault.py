@@ -33,6 +33,8 @@ def methods_elsewhere(name: str) -> Mapping[str, Method]:
         )
     peer = Peer(__name__)
     network = peer.request("method", name)
+    if network not in (None, "gossip", "relay"):
+        raise InputError(f"{name} runs on no network that there is")
 
     @cache
     def built(text: str) -> Composition:

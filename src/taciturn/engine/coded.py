@@ -12,6 +12,7 @@ import numpy as np
 
 from taciturn.errors import InputError
 
+_NUMBERS = ("bool", "float32", "float64", "int32", "int64")
 _ROOMS = ("taciturn.kernel.questions.", "taciturn.problems.")
 
 
@@ -42,6 +43,8 @@ def decoded(value: Any) -> Any:
     if "tuple" in value:
         return tuple(decoded(part) for part in value["tuple"])
     if "array" in value:
+        if value["type"] not in _NUMBERS:
+            raise InputError("a question holds an array of something else than numbers")
         return np.array(value["array"], value["type"])
     fields = {str(name): decoded(part) for name, part in value["fields"].items()}
     return _class_named(*value["class"])(**fields)

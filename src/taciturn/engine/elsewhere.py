@@ -9,14 +9,16 @@
 **Guarantee.** The method's code is never imported here: of it come numbers, and the names of the
 library's questions, whose bounds this process derives itself. So it can look at everything in its
 interpreter, and there are no records. It is a process of the same user: whoever does not trust it
-to leave files alone must run it where it cannot read them.
+to leave files and other processes alone must run it as another user.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,14 +48,20 @@ from taciturn.engine.planning import Plan
 from taciturn.engine.program import Program, shapes_of
 from taciturn.engine.protocol import Keep, Trace
 from taciturn.engine.runtimes import compute
-from taciturn.errors import InputError, PrivacyError
+from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.kernel.door import Live, Piped, Supply, answer_all, read_message, write_message
 from taciturn.kernel.questions import KINDS, Loss
 from taciturn.kernel.records import Spec
 from taciturn.typing import Array, HostArray, PyTree
 
+# what comes of messages that nobody would send who means well
+_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # of arrays, each its shape and the name of its type
 Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
+
+
+# what the process of a method is told of the environment
+_TOLD = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "JAX_", "XLA_", "TMPDIR", "VIRTUAL_ENV")
 
 
 class Peer:
@@ -64,11 +72,16 @@ class Peer:
 
     def __init__(self, module: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={name: text for name, text in os.environ.items() if name.startswith(_TOLD)},
         )
         self._out = cast(BufferedIOBase, self._process.stdin)
         self._in = cast(BufferedIOBase, self._process.stdout)
         weakref.finalize(self, _end, self._process)
+        threading.Thread(target=_shown, args=(self._process.stderr,), daemon=True).start()
 
     def request(self, kind: str, values: Any) -> Any:
         """Return the reply to a request; `InputError` with its line if it is refused."""
@@ -99,7 +112,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(OSError):
             cast(BufferedIOBase, pipe).close()
     process.terminate()
-    process.wait()
+    try:
+        process.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _shown(errors: BufferedIOBase) -> None:
+    """Show what a method prints, as what it is."""
+    with errors:
+        for line in errors:
+            text = _one_line(line.decode(errors="replace").rstrip())
+            print(f"the method: {text}", file=sys.stderr, flush=True)
 
 
 def _one_line(text: str) -> str:
@@ -215,7 +240,6 @@ def described(plan: Plan) -> dict[str, Any]:
     return flat | {
         "class": type(algorithm).__name__,
         "kind": next(name for name, kind in kinds if isinstance(algorithm, kind)),
-        "minimises": algorithm.loss is not None,
         "rho": algorithm.step_rho,
         "oracles": [coded(oracle) for oracle in program.oracles],
         "questions": np.asarray(program.questions, np.int64),
@@ -232,16 +256,22 @@ def composition_of(peer: Peer, loss: Loss, said: dict[str, Any]) -> Composition:
         oracles = tuple(decoded(one) for one in _listed(said["oracles"]))
         known = _Described(
             peer=peer,
-            loss=loss if said["minimises"] else None,
-            rho=said["rho"],
+            loss=loss,
+            rho=None if said["rho"] is None else float(said["rho"]),
             questions=np.array(said["questions"], dtype=int),
-            schedules={str(name): np.array(one) for name, one in said["schedules"].items()},
+            schedules={
+                str(name): np.array(one, np.float64)
+                for name, one in said["schedules"].items()
+                if str(name).isidentifier()
+            },
             message=_shapes(said["message"]),
             inbox=_shapes(said["inbox"]),
         )
         name = str(said["class"])
         algorithm = _CLASSES[said["kind"]](name if name.isidentifier() else "Method", known)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except TaciturnError:
+        raise
+    except _ODD as error:
         raise InputError("the process of the method says of it what is no description") from error
     for oracle in oracles:
         if type(oracle) not in KINDS:
@@ -274,23 +304,33 @@ def answered_elsewhere(
         if report is not None and number % places == 0:
             report(number // places)
 
-    records = answer_all(door, supply, partial(peer.read, "ask"), answered)
+    try:
+        records = answer_all(door, supply, partial(peer.read, "ask"), answered)
+        model, models, public = _released(peer.read("released"), program, keep)
+    except TaciturnError:
+        raise
+    except _ODD as error:
+        raise InputError("the method asked, or released, what is no query and no model") from error
     if "answers" not in keep:
         records = records._replace(answer=None)
-    said = peer.read("released")
-    shape, dtype = program.template.shape, program.template.dtype
-    model, models = (
-        None if said[name] is None else np.asarray(said[name]) for name in ("model", "models")
-    )
-    if model is None or model.shape != shape or model.dtype != dtype:
-        raise InputError(f"the method released no model of shape {shape} in {dtype}")
-    if models is not None and models.shape != (program.rounds, *shape):
-        raise InputError("the method released models that are not one for each round")
-    public = said["public"]
-    if public is not None and not (np.ndim(public) == 1 and np.all(np.isfinite(public))):
-        raise InputError("the method released a centre that is no vector of numbers")
     records = program.network.spread_records(jax.tree.map(jnp.asarray, records))
     return jnp.asarray(model), Trace(models, records, None, public)
+
+
+def _released(
+    said: Any, program: Program, keep: Keep
+) -> tuple[HostArray, HostArray | None, HostArray | None]:
+    """Return model, models and centre; `InputError` unless they are what they should be."""
+    shape, dtype = program.template.shape, program.template.dtype
+    model, models, public = (said[name] for name in ("model", "models", "public"))
+    if type(model) is not np.ndarray or (model.shape, model.dtype) != (shape, dtype):
+        raise InputError(f"the method released no model of shape {shape} in {dtype}")
+    if models is not None and (models.shape, models.dtype) != ((program.rounds, *shape), dtype):
+        raise InputError("the method released models that are not one for each round")
+    wanted = public is not None or "publics" in keep
+    if wanted and not (public.shape == shape[:1] and np.all(np.isfinite(public))):
+        raise InputError("the method released a centre that is no vector of numbers")
+    return model, models, public
 
 
 def serve(plan: Plan, pipes: tuple[BufferedIOBase, BufferedIOBase], keep: Keep) -> None:

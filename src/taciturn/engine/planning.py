@@ -13,7 +13,7 @@ import json
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -193,8 +193,8 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
 
 
 MOST_ANSWERS = 10**8
-# packages of this library whose names begin so, with methods of theirs
-BESIDE = "taciturn_"
+# packages of this library, with methods of theirs
+BESIDE = ("taciturn_federation", "taciturn_papers", "taciturn_power")
 # fields of a certificate that a run decides; with a seed the attacker's rate is 1
 _OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
 
@@ -372,11 +372,16 @@ def code_on_trust(program: Program) -> tuple[str, ...]:
     Methods, losses, sets and questions that are neither the library's nor of a package beside it.
     """
     own = (*own_parts(program.algorithm), *(kind for o in program.oracles for kind in own_parts(o)))
-    names = [name_of_class(kind) for kind in own if not kind.__module__.startswith(BESIDE)]
+    return on_trust(name_of_class(kind) for kind in own)
+
+
+def on_trust(names: Iterable[str]) -> tuple[str, ...]:
+    """Return these conditions for code with the names `module:name`."""
+    own = [name for name in names if name.partition(":")[0].partition(".")[0] not in BESIDE]
     return tuple(
         f"{name} runs in the process that holds the records; that it reads them through the door "
         "alone is its author's word"
-        for name in dict.fromkeys(names)
+        for name in dict.fromkeys(own)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -11,7 +12,7 @@ from pydantic import model_validator
 from taciturn import algorithms, checks, problems
 from taciturn.algorithms import METHODS, Method, Setting
 from taciturn.engine import traffic_of
-from taciturn.engine.planning import Plan, check_size, plan
+from taciturn.engine.planning import Plan, check_size, on_trust, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
@@ -278,7 +279,7 @@ class Proposal(Document):
         """
         algorithm, oracles = self.composition(methods)
         network = None if self.network is None else self.network.network(len(self.counts))
-        return plan(
+        made = plan(
             self.facts,
             algorithm,
             oracles,
@@ -287,6 +288,12 @@ class Proposal(Document):
             precision=self.precision,
             network=network,
         )
+        name = self.method.name  # its module was imported here, whatever classes it gave
+        if ":" not in name or methods[name].elsewhere is not None:
+            return made
+        trusted = on_trust([name])
+        stated = made.certificate.under(trusted, conditional=bool(trusted))
+        return dataclasses.replace(made, certificate=stated)
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from taciturn.kernel.questions import QUERIES
 from taciturn.typing import Array, PyTree
 
 _KINDS = ("bool", "float32", "float64", "int32", "int64")
-_MOST_HEAD, _MOST_BYTES = 2**26, 2**32
+_MOST_HEAD, _MOST_BYTES = 2**26, 2**31
 
 
 class Said(NamedTuple):
@@ -84,7 +84,14 @@ def read_message(pipe: BufferedIOBase) -> Said:
     try:
         kind, plain = json.loads(text)
         return Said(str(kind), value(plain))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InputError("what the other process sent is no message") from error
 
 

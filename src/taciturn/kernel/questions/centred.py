@@ -30,7 +30,9 @@ from taciturn.kernel.questions.oracle import (
     Count,
     NoisePlacement,
     Oracle,
+    Point,
     Question,
+    check_form,
 )
 from taciturn.kernel.questions.sampling import AllRecords, Sampling
 from taciturn.kernel.questions.sums import ROUNDING, margins, over_rows, record_sum
@@ -129,6 +131,12 @@ class Recentred(Question):
     def __check_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
         checks.not_negative("constant", self.constant)
+        assumed = self.inner.assumptions.record_norm
+        if assumed is not None and not assumed >= self.row_norm:
+            raise InputError(
+                f"{type(self.inner).__name__} assumes rows of norm {assumed:g}, and around a "
+                f"centre they have the norm {self.row_norm:g}; build it for those"
+            )
         if not self.inner.noise.adds:
             raise InputError(
                 f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
@@ -172,10 +180,16 @@ class Recentred(Question):
 
     def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
         """Return the inner question's answer on the rows around the centre."""
+        self._check_centre(shard, query)
         rows = self._rows(shard, usable_centre(query.centre, self.record_norm))
         grid = shard.grid and dataclasses.replace(shard.grid, record_norm=self.row_norm)
         around = dataclasses.replace(shard, features=rows, grid=grid)
         return self.inner.exact(around, count, query.inner)
+
+    def _check_centre(self, shard: Shard, query: Around) -> None:
+        centre = query.centre if type(query) is Around else None
+        point: Any = Point(centre)  # type: ignore[arg-type]
+        check_form(point, Point, x=shard.features.shape[-1:])
 
     def _rows(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M D"]:
         away = cut(shard.features, self.record_norm, _DIGITS_OF_ROWS) - centre
@@ -240,6 +254,8 @@ class CentredGradient(Recentred):
 
     def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
         """Return g_i(w, c)."""
+        self._check_centre(shard, query)
+        check_form(query.inner, Point, x=self.inner.model_shape(shard))
         centre = usable_centre(query.centre, self.record_norm)
         summed: tuple[Array, Array, Array] = over_rows(
             shard, self._sums, centre, query.inner.x, outputs=self.inner.loss.outputs or 1

@@ -106,18 +106,24 @@ def own_parts(module: Any, *, losses: bool = True) -> tuple[type, ...]:
 
 
 def _parts(value: Any, losses: bool) -> Iterator[Any]:
-    if value is None or isinstance(value, _PLAIN) or _is_plain_function(value):
+    if value is None or _is_number(value) or _is_plain_function(value):
         return
-    if isinstance(value, dict):
-        value = list(value.values())
-    if not isinstance(value, tuple | list):
+    if type(value) is dict:
+        value = [*value.keys(), *value.values()]
+    if type(value) not in (tuple, list):
         yield value
         value = _attributes(value, losses)
     for part in value:
         yield from _parts(part, losses)
 
 
-_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, jax.Array)
+_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, a text or an array, and of no class that makes others of them."""
+    of_numpy = isinstance(value, np.generic | np.dtype) and type(value).__module__ == "numpy"
+    return type(value) in _PLAIN or of_numpy or isinstance(value, jax.Array)
 
 
 def _is_plain_function(value: Any) -> bool:

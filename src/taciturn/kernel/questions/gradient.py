@@ -12,7 +12,14 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.questions.claims import coefficients
 from taciturn.kernel.questions.loss import Loss, clip_coefficient
-from taciturn.kernel.questions.oracle import Answer, Assumptions, Count, Point, Question
+from taciturn.kernel.questions.oracle import (
+    Answer,
+    Assumptions,
+    Count,
+    Point,
+    Question,
+    check_form,
+)
 from taciturn.kernel.questions.sampling import AllRecords, Sampling, batches
 from taciturn.kernel.questions.sums import margins, over_rows, record_sum
 from taciturn.kernel.records import Shard, Spec
@@ -123,10 +130,20 @@ class Gradient(Question):
                 found = clip_coefficient(found - coefficient(rows, *anchor), bound)
             return record_sum(rows, found, bound)
 
+        shape = self.model_shape(shard)
+        if type(query) is Pair:
+            check_form(query, Pair, **dict.fromkeys(Pair._fields, shape))
+        else:
+            check_form(query, Point if self.spread is None else Pair, x=shape)
         points = query if self.spread is not None else query[:1]
         total: Array = over_rows(shard, summed, *points, outputs=self.loss.outputs or 1)
         mean: Array = total / self.sampling.expected_size(count)
         return mean
+
+    def model_shape(self, shard: Shard) -> tuple[int, ...]:
+        """Return the shape of a model of these records, and so of a point."""
+        features, outputs = shard.features.shape[-1], self.loss.outputs
+        return (features,) if outputs is None else (features, outputs)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return those of a mean: C, R, and what gathering adds."""

@@ -24,6 +24,7 @@ from taciturn.kernel.questions.oracle import (
     ObjectiveNoise,
     Point,
     Question,
+    check_form,
 )
 from taciturn.kernel.questions.sums import ROUNDING
 from taciturn.kernel.records import Shard, Spec
@@ -121,6 +122,8 @@ class ProjectedStep(_Step):
 
     def exact(self, shard: Shard, count: Count, query: Step) -> Answer:
         """Return G_i."""
+        shape = self.gradient.model_shape(shard)
+        check_form(query, Step, point=shape, slope=shape, curvature=(), step=())
         gradient = self.gradient.exact(shard, count, Point(query.point))
         wide = Step(*(part.astype(jnp.float64) for part in query))
         reach = jnp.asarray(LARGEST)
@@ -244,6 +247,7 @@ class ProximalStep(_Step):
 
     def exact(self, shard: Shard, count: Count, query: Centre) -> Answer:
         """Return x_K."""
+        check_form(query, Centre, v=self.gradient.model_shape(shard))
         v = query.v if shard.grid is None else query.v.astype(jnp.float64)
         step = jnp.asarray(2 / self.smoothness, v.dtype)
         exactly, features = shard.grid is not None, shard.features.shape[-1]

@@ -51,6 +51,28 @@ class Centre(NamedTuple):
     v: Float[Array, "..."]
 
 
+def check_form(query: Any, kind: type, **shapes: tuple[int, ...]) -> None:
+    """Raise `InputError` unless a query is of this kind, and its parts are numbers of these shapes.
+
+    **Guarantee.** Bounds hold at every query of its form, and a query is whatever a method makes of
+    it: a step size for each entry, or a point for each record, is another question.
+    """
+    parts: dict[str, Any] = {}
+    if type(query) is kind:
+        parts = {name: getattr(query, name, None) for name in shapes}
+    right = parts.keys() == shapes.keys()
+    for name, part in parts.items():
+        number = getattr(part, "dtype", None)
+        right &= number is not None and bool(jnp.issubdtype(number, jnp.floating))
+        right &= np.shape(part) == shapes[name]
+    if not right:
+        form = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+        raise InputError(
+            f"this question is asked with a {kind.__name__} ({form}) of floating numbers, and the "
+            f"method asks with a {type(query).__name__}; ask with that"
+        )
+
+
 class AtStep(NamedTuple):
     """A question about one step, counted from 0; one beyond the last means the last."""
 

@@ -14,7 +14,13 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.questions.loss import Squared, clip_coefficient
-from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question
+from taciturn.kernel.questions.oracle import (
+    Assumptions,
+    Count,
+    Point,
+    Question,
+    check_form,
+)
 from taciturn.kernel.questions.sums import margins, record_sum
 from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import DIGITS, cut, whole_log2
@@ -184,6 +190,8 @@ class Tally(_Sums):
     @override
     def exact(self, shard: Shard, count: Count, query: Point) -> Float[Array, "S"]:
         """Return the counts."""
+        outputs = () if self.classes == 2 else (self.classes,)
+        check_form(query, Point, x=(shard.features.shape[-1], *outputs))
         cells = self.cells(margins(shard, query.x), shard.targets)
         counts = jnp.zeros(math.prod(self.shape), shard.mask.dtype)
         return counts.at[cells].add(shares_of_persons(shard.mask, self.rows_per_person))
@@ -261,6 +269,7 @@ class ClippedErrors(_Sums):
     @override
     def exact(self, shard: Shard, count: Count, query: Point) -> Float[Array, "S"]:
         """Return the three sums."""
+        check_form(query, Point, x=shard.features.shape[-1:])
         scores = jnp.clip(margins(shard, query.x), -1, 1)
         targets = jnp.clip(shard.targets.astype(scores.dtype), -1, 1)
         errors = jnp.minimum(jnp.abs(scores - targets), 1)
