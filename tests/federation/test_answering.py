@@ -12,7 +12,7 @@ from tests.federation.wire import local_of
 
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door.supply import Supply
-from taciturn.kernel.privacy.drawn import LEAST_NUMBERS
+from taciturn.kernel.privacy import LEAST_NUMBERS, Gaussian
 from taciturn.kernel.records import Draw
 
 ROUNDS = 60
@@ -88,20 +88,33 @@ def answered(study, rounds, agent=0):
 
 def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
     """Before the last round: at the first look, at the least numbers, of noise that is absent."""
+    integers = Gaussian.integers
+
+    def divided(law, *given):
+        return integers(law, *given) // 1000
+
+    numbers = local_of(long, 0, None).plan.ledger.values
+    first = -(-LEAST_NUMBERS // numbers)
+    assert first < ROUNDS
+    assert answered(long, ROUNDS) is not None  # honest noise
+    with mock.patch.object(Gaussian, "integers", divided):
+        assert answered(long, first - 1) is not None
+        with pytest.raises(PrivacyError, match="law and the scale"):
+            answered(long, first)
+
+
+def test_a_site_gives_no_answer_other_noise_than_was_drawn_for_it(long):
     block = Supply.block
 
     def divided(supply, first, last):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 1000)
 
-    numbers = local_of(long, 0, None).plan.ledger.values
-    first = -(-LEAST_NUMBERS // numbers)
-    assert first < ROUNDS
-    assert answered(long, ROUNDS) is not None  # honest noise
-    with mock.patch.object(Supply, "block", divided):
-        assert answered(long, first - 1) is not None
-        with pytest.raises(PrivacyError, match="law and the scale"):
-            answered(long, first)
+    with (
+        mock.patch.object(Supply, "block", divided),
+        pytest.raises(PrivacyError, match="other noise than was drawn"),
+    ):
+        answered(long, 1)
 
 
 def test_a_site_whose_scale_is_not_the_planned_one_sends_nothing(long):

@@ -16,7 +16,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 185, "exact": 85, "all other files": 4740}
+MOST = {"minimisers": 190, "exact": 85, "all other files": 4800}
 
 
 def code_lines(text):
