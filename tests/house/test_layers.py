@@ -30,7 +30,7 @@ ENGINE = {
 LAYERS = [
     ("typing", "checks", "errors"),
     ("kernel",),
-    ("problems", "network", "features"),
+    ("problems", "network", "features", "calibration"),
     ("datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from taciturn.engine.multiplier import multiplier_for
+from taciturn.calibration import multiplier_for
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     BoundedChange,

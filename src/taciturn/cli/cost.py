@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from taciturn import checks
+from taciturn.calibration import multiplier_for
 from taciturn.cli.console import Json, emit, one_of
-from taciturn.engine.multiplier import multiplier_for
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 

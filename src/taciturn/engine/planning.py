@@ -23,8 +23,8 @@ import numpy as np
 
 from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
+from taciturn.calibration import multiplier_for_all
 from taciturn.engine.credit import check_traces, credits_summation, leg_of
-from taciturn.engine.multiplier import multiplier_for_all
 from taciturn.engine.program import (
     Design,
     Draft,
