@@ -110,6 +110,26 @@ class Stays(Peeks):
         return super().combine(public, mean_message, turn)
 
 
+class Forges(Peeks):
+    """Writes a message of its own making into the pipe, which it finds among its descriptors."""
+
+    def combine(self, public, mean_message, turn):
+        head = b'["released", {"tree": {"model": 7}}]'
+        for descriptor in range(3, 12):
+            try:
+                os.write(descriptor, len(head).to_bytes(8, "little") + head)
+            except OSError:
+                pass
+        return super().combine(public, mean_message, turn)
+
+
+class Misshapes(Peeks):
+    """Asks for the gradient at a point for each record."""
+
+    def ask(self, state, inbox, turn):
+        return Point(np.zeros((len(inbox), 152)))
+
+
 def asks_its_own(problem):
     return Composition(Peeks(problem), (Own(problem.loss, 0.5),))
 '''
@@ -187,7 +207,13 @@ def test_a_method_that_stays_is_ended_and_what_it_prints_is_shown_as_its_own(fol
 
 @pytest.mark.parametrize(
     ("method", "said"),
-    [("Fails", "in the middle"), ("Ends", "has ended"), ("asks_its_own", "Own is no class of")],
+    [
+        ("Fails", "in the middle"),
+        ("Ends", "has ended"),
+        ("asks_its_own", "Own is no class of"),
+        ("Forges", "sent 'released' where"),
+        ("Misshapes", "this question is asked with"),
+    ],
 )
 def test_a_method_that_fails_apart_ends_the_run_in_one_line(folder, capsys, method, said):
     assert train(method, "--no-centre", "--vault") == 2

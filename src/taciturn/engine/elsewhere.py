@@ -7,9 +7,9 @@
        <- model ------------------------------------
 
 **Guarantee.** The method's code is never imported here: of it come numbers, and the names of the
-library's questions, whose bounds this process derives itself. So it can look at everything in its
-interpreter, and there are no records. It is a process of the same user: whoever does not trust it
-to leave files and other processes alone must run it as another user.
+library's questions, whose bounds this process derives itself. The method may look at every object
+of its interpreter: none is a record. Its process belongs to the same user: where it is not trusted
+to leave files and other processes alone, run the command as another user.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from taciturn.kernel.questions import KINDS, Loss
 from taciturn.kernel.records import Spec
 from taciturn.typing import Array, HostArray, PyTree
 
-# what comes of messages that nobody would send who means well
-_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+# errors by which a message of the wrong form shows
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # of arrays, each its shape and the name of its type
 Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
 
 
-# what the process of a method is told of the environment
-_TOLD = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "JAX_", "XLA_", "TMPDIR", "VIRTUAL_ENV")
+# beginnings of the names of variables that the process of a method inherits
+_INHERITED = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "JAX_", "XLA_", "TMPDIR", "VIRTUAL_ENV")
 
 
 class Peer:
@@ -76,7 +76,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={name: text for name, text in os.environ.items() if name.startswith(_TOLD)},
+            env={name: text for name, text in os.environ.items() if name.startswith(_INHERITED)},
         )
         self._out = cast(BufferedIOBase, self._process.stdin)
         self._in = cast(BufferedIOBase, self._process.stdout)
@@ -99,12 +99,15 @@ class Peer:
 
     def read(self, kind: str) -> Any:
         """Return the values of the next message; `InputError` unless it is of this kind."""
-        said = read_message(self._in)
-        if said.kind == "error" and isinstance(said.values, str):
-            raise InputError(_one_line(said.values))
-        if said.kind != kind:
-            raise InputError("the process of the method sent what was not asked for")
-        return said.values
+        message = read_message(self._in)
+        if message.kind == "error" and isinstance(message.values, str):
+            raise InputError(_one_line(message.values))
+        if message.kind != kind:
+            raise InputError(
+                f"the process of the method sent {_one_line(message.kind)!r} where {kind!r} was "
+                "due; a method leaves the pipe to the library, so mend the one that writes to it"
+            )
+        return message.values
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -247,32 +250,35 @@ def described(plan: Plan) -> dict[str, Any]:
     }
 
 
-def composition_of(peer: Peer, loss: Loss, said: dict[str, Any]) -> Composition:
+def composition_of(peer: Peer, loss: Loss, description: dict[str, Any]) -> Composition:
     """Return what stands here for a method, and its questions, from what its process says of it.
 
     `InputError` unless the questions are the library's, about losses of the library.
     """
     try:
-        oracles = tuple(decoded(one) for one in _listed(said["oracles"]))
+        oracles = tuple(decoded(one) for one in _listed(description["oracles"]))
         known = _Described(
             peer=peer,
             loss=loss,
-            rho=None if said["rho"] is None else float(said["rho"]),
-            questions=np.array(said["questions"], dtype=int),
+            rho=None if description["rho"] is None else float(description["rho"]),
+            questions=np.array(description["questions"], dtype=int),
             schedules={
                 str(name): np.array(one, np.float64)
-                for name, one in said["schedules"].items()
+                for name, one in description["schedules"].items()
                 if str(name).isidentifier()
             },
-            message=_shapes(said["message"]),
-            inbox=_shapes(said["inbox"]),
+            message=_shapes(description["message"]),
+            inbox=_shapes(description["inbox"]),
         )
-        name = str(said["class"])
-        algorithm = _CLASSES[said["kind"]](name if name.isidentifier() else "Method", known)
+        name = str(description["class"])
+        algorithm = _CLASSES[description["kind"]](name if name.isidentifier() else "Method", known)
     except TaciturnError:
         raise
-    except _ODD as error:
-        raise InputError("the process of the method says of it what is no description") from error
+    except _MALFORMED as error:
+        raise InputError(
+            "the process of the method describes it in another form than the library does; a "
+            "method leaves the pipe to the library, so mend the one that writes to it"
+        ) from error
     for oracle in oracles:
         if type(oracle) not in KINDS:
             raise InputError(
@@ -309,8 +315,11 @@ def answered_elsewhere(
         model, models, public = _released(peer.read("released"), program, keep)
     except TaciturnError:
         raise
-    except _ODD as error:
-        raise InputError("the method asked, or released, what is no query and no model") from error
+    except _MALFORMED as error:
+        raise InputError(
+            "the method asked with what is no query, or released what is no model; ask with the "
+            "classes of taciturn.kernel.questions, and release an array of the model's shape"
+        ) from error
     if "answers" not in keep:
         records = records._replace(answer=None)
     records = program.network.spread_records(jax.tree.map(jnp.asarray, records))
@@ -318,11 +327,11 @@ def answered_elsewhere(
 
 
 def _released(
-    said: Any, program: Program, keep: Keep
+    values: Any, program: Program, keep: Keep
 ) -> tuple[HostArray, HostArray | None, HostArray | None]:
     """Return model, models and centre; `InputError` unless they are what they should be."""
     shape, dtype = program.template.shape, program.template.dtype
-    model, models, public = (said[name] for name in ("model", "models", "public"))
+    model, models, public = (values[name] for name in ("model", "models", "public"))
     if type(model) is not np.ndarray or (model.shape, model.dtype) != (shape, dtype):
         raise InputError(f"the method released no model of shape {shape} in {dtype}")
     if models is not None and (models.shape, models.dtype) != ((program.rounds, *shape), dtype):

@@ -30,8 +30,8 @@ _KINDS = ("bool", "float32", "float64", "int32", "int64")
 _MOST_HEAD, _MOST_BYTES = 2**26, 2**31
 
 
-class Said(NamedTuple):
-    """A message: what it is, and its values."""
+class Message(NamedTuple):
+    """What a message is, and its values."""
 
     kind: str
     values: Any
@@ -61,7 +61,7 @@ def write_message(pipe: BufferedIOBase, kind: str, values: Any = None) -> None:
     pipe.flush()
 
 
-def read_message(pipe: BufferedIOBase) -> Said:
+def read_message(pipe: BufferedIOBase) -> Message:
     """Return the next message; `InputError` if there is none, or it is not one."""
     text = _read(pipe, int.from_bytes(_read(pipe, 8), "little"), _MOST_HEAD)
 
@@ -83,7 +83,7 @@ def read_message(pipe: BufferedIOBase) -> Said:
 
     try:
         kind, plain = json.loads(text)
-        return Said(str(kind), value(plain))
+        return Message(str(kind), value(plain))
     except (
         ArithmeticError,
         AttributeError,
