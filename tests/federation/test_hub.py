@@ -43,8 +43,9 @@ def alone(party, link, seconds=1.0):
 
 def test_a_site_and_the_coordinator_hear_each_other_over_tls(hub):
     subjects = hub.star.subjects
-    asks = Talker([subjects.public(0)], subjects.of_coordinator[1])
-    site = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1])
+    # who has heard the other leaves; its answer reaches one that came later
+    asks = Talker([subjects.public(0)], subjects.of_coordinator[1], answers=True)
+    site = Talker([subjects.answer(0)], subjects.of_agent(0, ())[1], answers=True)
     outcomes = meeting(
         (asks, hub.coordinator_link()), (site, hub.site_link(hub.sites[0], hub.star))
     )
@@ -106,8 +107,8 @@ def test_nobody_hears_what_is_not_for_it(hub):
 def test_neighbours_speak_along_the_edges_of_their_network(hub):
     ring = hub.ring.subjects
     sites = [hub.site_link(site, hub.ring) for site in hub.sites]
-    one = Talker([ring.edge(0, 1)], ring.of_agent(0, ())[1])
-    other = Talker([ring.edge(1, 0)], ring.of_agent(1, ())[1])
+    one = Talker([ring.edge(0, 1)], ring.of_agent(0, ())[1], answers=True)
+    other = Talker([ring.edge(1, 0)], ring.of_agent(1, ())[1], answers=True)
     outcomes = meeting((one, sites[0]), (other, sites[1]))
     assert [outcome.ending for outcome in outcomes] == ["finished", "finished"]
 
