@@ -72,7 +72,7 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy
 from taciturn.kernel.privacy import LEAST_SCALE, Certificate, Messages
 from taciturn.kernel.questions import Tally
-from taciturn.kernel.records import Devices, Origin, Shards, check_origins
+from taciturn.kernel.records import Devices, Origin, Shards
 from taciturn.problems import facts_from
 from taciturn.proposal import Proposal
 from taciturn.typing import HostArray
@@ -141,7 +141,15 @@ def evaluation_plan(
     if training.network is not None and len(held) > 1:
         network = training.network.among(evaluation.agents)
     asked = partial(
-        plan, facts, algorithm, (question,), terms, rounds=1, precision="float64", network=network
+        plan,
+        facts,
+        algorithm,
+        (question,),
+        terms,
+        rounds=1,
+        precision="float64",
+        network=network,
+        part="held out",
     )
     planned = asked()
     mu, least = planned.certificate.mu, min(training.certificate.per_agent_mu or (0.0,))
@@ -181,15 +189,21 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
 
     **Guarantee.** That of `taciturn.run` for one question, and of `taciturn.kernel.privacy.compose`
     for training and evaluation together, whose rows are compared
-    (`taciturn.kernel.records.check_origins`).
+    (`taciturn.kernel.door.opened`).
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
-    check_origins(trained_on, shards.origin)
     if shards.counts != tuple(evaluation.counts[agent] for agent in evaluation.agents):
         raise PrivacyError("the records are not those that the proposal holds out; divide anew")
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
-    finished = run(planned, shards, runtime="simulate", seed=evaluation_seed(seed), devices=devices)
+    finished = run(
+        planned,
+        shards,
+        runtime="simulate",
+        seed=evaluation_seed(seed),
+        devices=devices,
+        trained_on=trained_on,
+    )
     totals = np.asarray(finished.model, np.float64) * len(shards.counts)
     both = with_evaluation(proposal, training.certificate, finished.certificate)
     return Evaluated(None, planned, both, totals)
@@ -233,7 +247,7 @@ def _both_parts(
     """Return a training and the evaluation of its proposal, which asks the records held out."""
     assert proposal.evaluation is not None
     held_out = [
-        dataclasses.replace(leg, part="held out", agents=tuple(proposal.evaluation.agents))
+        dataclasses.replace(leg, agents=tuple(proposal.evaluation.agents))
         for leg in evaluation.legs
         if isinstance(leg, privacy.Leg)
     ]

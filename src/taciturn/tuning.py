@@ -27,6 +27,7 @@ from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.questions import ClippedErrors, Tally
 from taciturn.kernel.records import (
     Draw,
+    Origin,
     Shards,
     check_at_one_agent,
     held_out_counts,
@@ -504,12 +505,13 @@ def _pick(
     if seed is not None:
         stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())
 
-    def candidates() -> Iterator[tuple[Tally | ClippedErrors, HostArray, Shards]]:
+    def candidates() -> Iterator[tuple[Tally | ClippedErrors, HostArray, Shards, Origin]]:
         for training in trainings:
             records, features = data[training.proposal.data.features], training.features
             if isinstance(features, AroundCentre):  # rows as the model takes them
                 records = records.around(features.centre)
-            yield training.proposal.question, training.model, records.evaluated()
+            held_out = records.evaluated()
+            yield training.proposal.question, training.model, held_out, records.origin
 
     picks = choose(candidates(), rate, stream)
     units = [count for count in proposal.units_held_out if count]

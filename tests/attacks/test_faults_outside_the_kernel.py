@@ -94,7 +94,7 @@ from tests.evaluation.test_evaluation import trained
 from conftest import make_shards, make_terms
 from taciturn import evaluation
 from taciturn.budget import AccountTerms, Guarantee, open_account
-from taciturn.engine import network, reserve
+from taciturn.engine import network, reserve, run
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
 from taciturn.estimators.pipelines import check_pipeline
@@ -640,17 +640,32 @@ def test_an_account_keeps_its_charge(fault, tmp_path):
 # what goes through
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pytest.fail.Exception,
-    reason="an evaluation is trusted to compare whose records it asks",
-)
-def test_an_evaluation_of_the_records_that_were_trained_on_is_refused(monkeypatch):
+def asked_again(data, done, shards, trained_on):
+    """What an evaluation does that asks other records than those that were held out."""
+    planned = evaluation.evaluation_plan(done.proposal, done.plan, done.model)
+    return run(planned, shards, runtime="simulate", trained_on=trained_on)
+
+
+@pytest.mark.parametrize("fault", ["the same", "no comparison", "another division", "swapped"])
+def test_an_evaluation_of_the_records_that_were_trained_on_is_refused(fault):
     """Its certificate would be the larger of two figures that add up."""
-    monkeypatch.setattr(evaluation, "check_origins", lambda trained_on, held_out: None)
     data, done = trained(records_of(), evaluate=0.5)
-    shards = dataclasses.replace(data.shards("float64"))
-    with pytest.raises(PrivacyError):
-        evaluation.ask_held_out(
-            done.proposal, done.plan, done.model, shards, trained_on=shards.origin, seed=None
-        )
+    kept, held = data.shards("float64"), data.evaluated()
+    asked_again(data, done, held, kept.origin)
+    again, _ = trained(records_of(), evaluate=0.5)
+    shards, trained_on = {
+        "the same": (kept, kept.origin),
+        "no comparison": (kept, None),
+        "another division": (again.evaluated(), kept.origin),
+        "swapped": (kept, held.origin),
+    }[fault]
+    with pytest.raises(PrivacyError, match=r"one division|different tables"):
+        asked_again(data, done, shards, trained_on)
+
+
+def test_records_that_were_held_out_are_not_trained_on():
+    data, done = trained(records_of(), evaluate=0.5)
+    shards = data.shards(done.plan.precision)
+    held_out = dataclasses.replace(shards.origin, side="held out")
+    with pytest.raises(PrivacyError, match="would be trained on"):
+        run(done.plan, dataclasses.replace(shards, origin=held_out), runtime="simulate")

@@ -10,7 +10,7 @@ from taciturn.audit.epsilon import lower_bound
 from taciturn.audit.subject import Setup, canary, planned
 from taciturn.engine.program import agent_turns, server_turns
 from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.opening import opened as behind_the_door
+from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn_federation.coordinator import _delivered
@@ -79,9 +79,7 @@ class Deployed:
 
     def _of(self, shards, agent):
         program = self.plan.program
-        return at(
-            behind_the_door(program.oracles, program.mechanism, shards), slice(agent, agent + 1)
-        )
+        return at(prepared(program.oracles, program.mechanism, shards), slice(agent, agent + 1))
 
     @property
     def ratios(self):

@@ -19,9 +19,10 @@ from tests.privacy.test_persons import ledger, person
 
 from taciturn.budget import Account, AccountTerms, Guarantee, open_account, total_of
 from taciturn.cli import main
-from taciturn.engine import charge_of, charge_of_legs, reserve, run, running
+from taciturn.engine import charge_of, charge_of_legs, reserve, run
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, validation
+from taciturn.kernel.door import opening
 from taciturn.kernel.privacy import Laplace, Messages, Sum, Terms, ZeroOut, compose
 from taciturn.kernel.records import Shards
 
@@ -59,13 +60,13 @@ def test_records_are_looked_at_only_once_the_mark_is_on_the_disk(tmp_path, monke
     plan = make_plan("noisy-gradient", shards)
     seen = []
 
-    checked = running.check_shards
+    checked = opening.check_shards
 
     def check(given):
         seen.append([one.status for one in account.state().runs])
         return checked(given)
 
-    monkeypatch.setattr(running, "check_shards", check)
+    monkeypatch.setattr(opening, "check_shards", check)
     answer(plan, shards, account)
     assert seen == [["opened"]]
     # planted fault: a run that charges nothing looks as well, and the same test sees it

@@ -11,7 +11,7 @@ from test_mesh import planned
 from conftest import batch_of, make_shards
 from taciturn.engine import run
 from taciturn.kernel.door import opening
-from taciturn.kernel.door.opening import opened
+from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.privacy import Gaussian
 from taciturn.kernel.questions import (
     CentredGradient,
@@ -142,7 +142,7 @@ def test_a_run_on_narrow_rows_has_ledger_and_model_of_one_on_wide_rows(name, req
     wide = run(made, shards, runtime="simulate", seed=1)
     request.getfixturevalue("beyond_the_cache")
     oracles, mechanism = made.program.oracles, made.program.mechanism
-    assert opened(oracles, mechanism, shards).shard.narrow
+    assert prepared(oracles, mechanism, shards).shard.narrow
     narrow = run(made, shards, runtime="simulate", seed=1)
     narrow.ledger.same_as(wide.ledger)
     # the exponential may have another last digit elsewhere in a vector
@@ -152,7 +152,7 @@ def test_a_run_on_narrow_rows_has_ledger_and_model_of_one_on_wide_rows(name, req
 @pytest.mark.usefixtures("beyond_the_cache")
 def test_rows_are_narrow_only_where_every_question_widens_them():
     def kept(*oracles):
-        return opened(oracles, Gaussian(), packed()).shard.features.dtype
+        return prepared(oracles, Gaussian(), packed()).shard.features.dtype
 
     assert all(kept(oracle) == jnp.float32 for oracle in NARROW)
     recentred = Recentred(NARROW[0], 1.0, 0.3)
@@ -200,5 +200,5 @@ def test_rows_of_more_digits_or_beyond_the_range_of_single_precision_stay_wide()
 def test_questions_without_sums_keep_their_precision():
     problem = Problem(Logistic(), L2(0.1), WholeSpace())
     step = ProximalStep(problem, clip=1.0, rho=1.0, record_norm=1.0)
-    kept = opened((step,), Gaussian(), packed()).shard
+    kept = prepared((step,), Gaussian(), packed()).shard
     assert kept.features.dtype == jnp.float64

@@ -51,7 +51,7 @@ class PlainProblem:
 MOVED = """
 import jax.numpy as jnp
 import numpy as np
-from taciturn.kernel.door import opened
+from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.privacy import Gaussian
 from taciturn.kernel.questions import Gradient, Point, own_parts
 from taciturn.kernel.records import pack
@@ -67,7 +67,7 @@ def answer(first):
     targets[0] = first
     shards = pack(np.ones((60, 1)), targets, [np.arange(60)], record_norm=1.0,
                   precision="float64", enforce="clip")
-    private = opened((question,), Gaussian(), shards)
+    private = prepared((question,), Gaussian(), shards)
     shard = private.shard.__class__(*(
         None if part is None else part[0] for part in
         (private.shard.features, private.shard.targets, private.shard.mask)), private.shard.grid)
@@ -189,17 +189,22 @@ def test_a_machine_that_knows_no_nan_runs_nothing(monkeypatch):
 def test_protected_targets_in_single_precision_are_refused():
     shards = make_shards(precision="float32")
     with pytest.raises(PrivacyError, match="pack in float64"):
-        opening.opened((Targets(shards.counts[0]),), Gaussian(), shards)
+        opening.prepared((Targets(shards.counts[0]),), Gaussian(), shards)
 
 
 def test_a_choice_looks_at_the_records_that_it_counts():
     shards = make_shards(agents=2)
+    kept = dataclasses.replace(shards.origin, side="training", rows=())
+    held = dataclasses.replace(shards.origin, side="held out")
+    shards = dataclasses.replace(shards, origin=held)
     heavy = dataclasses.replace(shards.stacked, mask=shards.stacked.mask.at[0, 0].set(100))
     wrong = dataclasses.replace(shards, stacked=heavy)
     model = np.zeros(shards.dimension)
-    choose([(Tally(2), model, shards)], 1.0, Stream.fresh())
+    choose([(Tally(2), model, shards, kept)], 1.0, Stream.fresh())
     with pytest.raises(PrivacyError, match="neither 0 nor 1"):
-        choose([(Tally(2), model, wrong)], 1.0, Stream.fresh())
+        choose([(Tally(2), model, wrong, kept)], 1.0, Stream.fresh())
+    with pytest.raises(PrivacyError, match="not the two sides"):
+        choose([(Tally(2), model, shards, held)], 1.0, Stream.fresh())
 
 
 def test_no_person_is_on_both_sides():

@@ -28,6 +28,7 @@ from taciturn.engine import Plan, charge_of, charge_of_legs, shapes_of
 from taciturn.engine.program import Program
 from taciturn.engine.protocol import agent_round
 from taciturn.engine.running import (
+    behind_the_door,
     check_bounds,
     check_certificate,
     check_machine,
@@ -48,9 +49,6 @@ from taciturn.kernel.door import (
     Record,
     Supply,
     at,
-    check_shards,
-    check_targets,
-    opened,
 )
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import (
@@ -65,7 +63,7 @@ from taciturn.kernel.privacy import (
     drawn_noise,
     noise_test,
 )
-from taciturn.kernel.records import Draw, Shards, hold_out, padded_to
+from taciturn.kernel.records import Draw, hold_out
 from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
@@ -274,17 +272,6 @@ def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...]
     )  # fmt: skip
 
 
-def private_of(shards: Shards, plan: Plan) -> Private:
-    """Return one agent's records as its door takes them, in as many places as the largest has.
-
-    Padded like the largest agent's, its sums are those of a run on one machine.
-    """
-    check_shards(shards)
-    check_targets(plan.program.algorithm.loss, shards)
-    padded = padded_to(max(plan.spec.counts), shards)
-    return opened(plan.program.oracles, plan.program.mechanism, padded)
-
-
 # intervals are roots of polynomials in fourth powers of totals
 _MOST_TOTAL = 1e50
 
@@ -349,7 +336,7 @@ class LastQuestion:
             raise PrivacyError("the records held out are not as many as the proposal says")
         planned = self._plan(released.weights)
         number = self.agents.index(agent)
-        private = private_of(shards, planned)
+        private = behind_the_door(planned, shards, trained_on=data.origin, agent=number)
         return Answering(planned, number, private, seed=evaluation_seed(seed))
 
     def totals(self, answers: Sequence[HostArray]) -> Float[HostArray, "S"]:
@@ -447,7 +434,7 @@ class Local:
         """Return what answers in the rounds of the training."""
         proposal = self.signed.proposal
         shards = records.shards(proposal.precision, centre=proposal.centre)
-        private = private_of(shards, self.plan)
+        private = behind_the_door(self.plan, shards, agent=self.agent)
         return Answering(self.plan, self.agent, private, seed=self.seed)
 
     def evaluator(self, records: DividedData) -> Callable[[Released], Answering] | None:
@@ -478,7 +465,7 @@ def charge_for(
     asked = dataclasses.replace(plan.ledger, kind=np.where(answered, plan.ledger.kind, -1))
     legs, places = [dataclasses.replace(plan.leg, ledger=asked)], [agent]
     if last is not None:
-        legs.append(dataclasses.replace(last.planned.leg, part="held out", agents=last.agents))
+        legs.append(dataclasses.replace(last.planned.leg, agents=last.agents))
         places.append(last.agents.index(agent))
     alone = [
         dataclasses.replace(

@@ -39,7 +39,7 @@ from taciturn.kernel.door import (
 )
 from taciturn.kernel.privacy import Ledger, Leg, Observer, Terms
 from taciturn.kernel.questions import Oracle
-from taciturn.kernel.records import Shard, Spec
+from taciturn.kernel.records import Shard, Side, Spec
 from taciturn.typing import Array, PyTree
 
 
@@ -100,15 +100,16 @@ def _turn(program: Program, private: dict[str, Any]) -> Turn:
     return Turn(zero, zero, zero, zero, agent, scale, exponent, values)
 
 
-def leg_of(
+def leg_of(  # noqa: PLR0913, PLR0917 - all that a leg states
     ledger: Ledger,
     oracles: tuple[Oracle, ...],
     terms: Terms,
     observer: Observer,
     network: NetworkKind,
     spec: Spec,
+    part: Side,
 ) -> Leg:
-    """Return the answers of a plan about the records that are trained on.
+    """Return the answers of a plan about one part of the records.
 
     `observer`: that of `terms`, or the observer of all messages where nothing is credited to
     summation.
@@ -116,7 +117,7 @@ def leg_of(
     facts = tuple(Oracle.stated(oracle, spec) for oracle in oracles)
     trust, exact = network.trust(observer), all(one.holds_on_machine() for one in oracles)
     near, dealt = terms.adjacency, spec.dealt
-    return Leg("training", None, spec.counts, ledger, facts, observer, near, dealt, trust, exact)
+    return Leg(part, None, spec.counts, ledger, facts, observer, near, dealt, trust, exact)
 
 
 def check_traces(program: Program, spec: Spec) -> None:

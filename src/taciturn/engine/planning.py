@@ -45,7 +45,7 @@ from taciturn.kernel.privacy import (
     lattice_width,
 )
 from taciturn.kernel.questions import Oracle, check_of_library, name_of_class, own_parts
-from taciturn.kernel.records import Spec
+from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
 
@@ -214,6 +214,7 @@ class Plan:
     certificate: privacy.Certificate
     program: Program
     network: Network = None
+    part: Side = "training"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of the plan as JSON-safe values; arrays as nested lists."""
@@ -239,7 +240,8 @@ class Plan:
         """The answers of the plan, derived from all that is asked and not from its certificate."""
         program, terms = self.program, self.terms
         observer = terms.observer if program.summed else privacy.Messages()
-        return leg_of(self.ledger, program.oracles, terms, observer, program.network, self.spec)
+        asked = (self.ledger, program.oracles, terms, observer, program.network)
+        return leg_of(*asked, self.spec, self.part)
 
     @property
     def digest(self) -> str:
@@ -265,6 +267,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     mechanism: privacy.Mechanism | None = None,
     network: Network = None,
     multiplier: float | None = None,
+    part: Side = "training",
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
@@ -307,6 +310,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     - `multiplier`: That of an earlier plan with the same questions and terms, which spares the
       search; the certificate does not rest on it. None: computed here, which may take seconds where
       batches are sampled.
+    - `part`: Which records are asked: those that are trained on, or those that were held out.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
@@ -344,7 +348,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         observer = privacy.Messages()
 
     def certify(ledger: privacy.Ledger) -> privacy.Certificate:
-        leg = leg_of(ledger, oracles, terms, observer, connected, spec)
+        leg = leg_of(ledger, oracles, terms, observer, connected, spec, part)
         return privacy.compose((leg,), terms).certificate()
 
     settled = within_budget(
@@ -362,7 +366,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     certificate = settled.certificate.under(trusted, conditional=bool(trusted))
     return Plan(
         spec, terms, rounds, precision, settled.multiplier, settled.draft.schedules, bounds,
-        settled.draft.ledger, certificate, program, network,
+        settled.draft.ledger, certificate, program, network, part,
     )  # fmt: skip
 
 

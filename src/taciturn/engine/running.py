@@ -30,8 +30,6 @@ from taciturn.kernel.door import (
     check_arithmetic,
     check_exact_noise,
     check_facts,
-    check_shards,
-    check_targets,
     observed_ledger,
     opened,
     samples,
@@ -127,6 +125,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     report: Callable[[Any], None] | None = None,
     account: ChargedTo | None = None,
     devices: Devices | None = None,
+    trained_on: Origin | None = None,
 ) -> Run:
     """Run `plan` on `shards` and return the released model, with its certificate.
 
@@ -155,6 +154,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
       others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
       (`taciturn.kernel.records.spread_local`). The first process alone is given an account: the
       others wait until the charge is on its disk.
+    - `trained_on`: Of a plan on held-out records, the origin of those that were trained on, none of
+      which is asked.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
@@ -182,10 +183,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             processes.agree_on_records("records", [digest_of_all(shards)])
         if devices is not None:
             shards = spread(shards, devices)
-        check_shards(shards)
-        check_targets(plan.program.algorithm.loss, shards)
         origin = shards.origin
-        private = behind_the_door(plan, shards)
+        private = behind_the_door(plan, shards, trained_on=trained_on)
         del shards  # which may be many, and only the door's own rows are needed from here on
         processes.agree({"records": "checked"})
         finished = _answered(plan, private, seed, execute, origin)
@@ -266,14 +265,27 @@ def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     devices.local(program.agents)
 
 
-def behind_the_door(plan: Plan, shards: Shards) -> Private:
-    """Return the data for the doors of `plan`; raise `InputError` for other shards than planned.
+def behind_the_door(
+    plan: Plan, shards: Shards, *, trained_on: Origin | None = None, agent: int | None = None
+) -> Private:
+    """Return the data for the doors of `plan`, checked; of all agents, or of one.
 
-    With noise they are in double precision, cut to the digits at which sums over records are exact,
-    if an oracle has such sums.
+    Raises as `taciturn.kernel.door.opened`. With noise they are in double precision, cut to the
+    digits at which sums over records are exact, if an oracle has such sums.
     """
-    check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
-    return opened(plan.program.oracles, plan.program.mechanism, shards)
+    program = plan.program
+    return opened(
+        program.oracles,
+        program.mechanism,
+        plan.spec,
+        plan.terms,
+        shards,
+        precision=program.template.dtype,
+        loss=program.algorithm.loss,
+        part=plan.part,
+        trained_on=trained_on,
+        agent=agent,
+    )
 
 
 def check_bounds(plan: Plan) -> None:

@@ -17,6 +17,7 @@ from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature
 from taciturn.kernel.records import (
     Devices,
     Draw,
+    Origin,
     Parts,
     Persons,
     Shards,
@@ -24,6 +25,7 @@ from taciturn.kernel.records import (
     check_at_one_agent,
     check_held_out,
     hold_out,
+    origin_at,
     origin_of,
     pack,
     random_partition,
@@ -211,6 +213,11 @@ class DividedData:
     def dealt(self) -> bool:
         """Whether records without owners were dealt to several agents."""
         return origin_of(self.owners).dealt
+
+    @property
+    def origin(self) -> Origin:
+        """Where the training rows come from, as their shards state it."""
+        return origin_at(self.owners, self.persons)
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -20,8 +20,6 @@ from taciturn.kernel.door.opening import (
     check_arithmetic,
     check_exact_noise,
     check_facts,
-    check_shards,
-    check_targets,
     opened,
 )
 from taciturn.kernel.door.pipe import Piped, answer_all, read_message, write_message
@@ -31,7 +29,7 @@ from taciturn.kernel.door.turn import Turn
 __all__ = [
     "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Piped", "Private", "Raw",
     "Record", "Supply", "Turn", "answer_all", "apart", "at", "check_arithmetic",
-    "check_exact_noise", "check_facts", "check_shards", "check_targets", "choose",
+    "check_exact_noise", "check_facts", "choose",
     "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened", "over_agents",
     "read_message", "samples", "tested", "two_to", "write_message",
 ]  # fmt: skip

@@ -10,29 +10,33 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.kernel.door.opening import check_arithmetic, check_shards
+from taciturn.kernel.door.opening import check_arithmetic, check_part, check_shards
 from taciturn.kernel.noise import Label, Stream, exponential_choice
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
-from taciturn.kernel.records import Shard, Shards, for_exact_sums
+from taciturn.kernel.records import Origin, Shard, Shards, for_exact_sums
 from taciturn.typing import Array, HostArray
 
 
 def choose(
-    candidates: Iterable[tuple[Tally | ClippedErrors, HostArray, Shards]],
+    candidates: Iterable[tuple[Tally | ClippedErrors, HostArray, Shards, Origin | None]],
     rate: float,
     stream: Stream,
 ) -> tuple[int, ...]:
     """Return every agent's pick by the exponential mechanism on its errors.
 
-    `candidates`: the question, the model, and the records that no model was trained on, as each
-    model takes them.
+    `candidates`: the question, the model, the records that no model was trained on, as each model
+    takes them, and the origin of those that it was trained on, with which they are compared.
 
     **Guarantee.** A record is in the errors of one agent. What that agent says is private by
     `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
     record.
     """
     check_arithmetic()
-    return pick([errors_of(*candidate) for candidate in candidates], rate, stream)
+    costs = []
+    for question, model, shards, trained_on in candidates:
+        check_part("held out", shards.origin, trained_on)
+        costs.append(errors_of(question, model, shards))
+    return pick(costs, rate, stream)
 
 
 def pick(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:

@@ -13,7 +13,17 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import Mechanism, NoNoise, Terms
 from taciturn.kernel.questions import Loss, Oracle, own_parts
-from taciturn.kernel.records import Shards, Spec, check_at_agents, check_norms, for_exact_sums
+from taciturn.kernel.records import (
+    Origin,
+    Shards,
+    Side,
+    Spec,
+    check_at_agents,
+    check_norms,
+    check_origins,
+    for_exact_sums,
+    padded_to,
+)
 from taciturn.kernel.records.memory import (
     device_array,
     held_here,
@@ -94,8 +104,42 @@ def check_exact_noise(oracles: tuple[Oracle, ...]) -> None:
             )
 
 
-def opened(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
-    """Return all agents' records as a door for these questions and this noise takes them.
+def opened(  # noqa: PLR0913 - records, and all that they must agree with
+    oracles: tuple[Oracle, ...],
+    mechanism: Mechanism,
+    spec: Spec,
+    terms: Terms,
+    shards: Shards,
+    *,
+    precision: Any,
+    loss: Loss | None,
+    part: Side,
+    trained_on: Origin | None = None,
+    agent: int | None = None,
+) -> Private:
+    """Return records as a door for these questions and this noise takes them, once checked.
+
+    Raises as `check_facts`, `check_part`, `check_shards` and `check_targets`.
+
+    - `spec`, `terms`, `precision`: Those of the plan.
+    - `loss`: That of the method; None if it has none.
+    - `part`: The part of the records that the certificate says is asked.
+    - `trained_on`: Of held-out records, the origin of those that the model was trained on.
+    - `agent`: The one whose records these are, alone; they have as many places as the longest
+      agent's, so that its sums are those of a run on one machine. None: those of all.
+    """
+    mine = spec
+    if agent is not None:
+        mine = dataclasses.replace(spec, counts=spec.counts[agent : agent + 1])
+    check_facts(mine, terms, precision, shards)
+    check_part(part, shards.origin, trained_on)
+    check_shards(shards)
+    check_targets(loss, shards)
+    return prepared(oracles, mechanism, padded_to(max(spec.counts), shards))
+
+
+def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
+    """Return records that were checked as a door for these questions and this noise takes them.
 
     **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
     digits, and every question widens what it reads of them. Rows that stay in a processor's cache
@@ -181,6 +225,20 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
                 f"the shards have other {name} than the plan{values}; pack them as it says, or "
                 "plan again with their own facts (public_facts)"
             )
+
+
+def check_part(part: Side, origin: Origin | None, trained_on: Origin | None) -> None:
+    """Raise `PrivacyError` unless records are of the part that the certificate says is asked.
+
+    **Guarantee.** What is asked of held-out records costs as much as the dearer of the two parts
+    (`taciturn.kernel.privacy.compose`): so they are compared with those of the training.
+    """
+    if part == "held out":
+        check_origins(trained_on, origin)
+    elif origin is not None and origin.side == "held out":
+        raise PrivacyError(
+            "these records were held out, and would be trained on; pack those that are kept"
+        )
 
 
 def check_targets(loss: Loss | None, shards: Shards) -> None:

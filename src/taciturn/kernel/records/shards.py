@@ -161,14 +161,14 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     """
     features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
     checks.positive("record_norm", record_norm)
-    indices = _checked_parts(features, targets, parts)
-    if persons is not None:
-        if persons.numbers.shape != targets.shape:
-            raise InputError(
-                f"there are persons of {persons.numbers.size} rows and {len(targets)} rows; give "
-                "one for each"
-            )
-        indices = [persons.places(part) for part in indices]
+    _check_parts(features, targets, parts)
+    if persons is not None and persons.numbers.shape != targets.shape:
+        raise InputError(
+            f"there are persons of {persons.numbers.size} rows and {len(targets)} rows; give one "
+            "for each"
+        )
+    origin = origin_at(parts, persons)
+    indices = origin.rows
     longest = max(longest, *(part.size for part in indices))
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
@@ -191,16 +191,21 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
     data = Shard(device_array(rows), own_array(answers), own_array(mask))
-    origin = dataclasses.replace(origin_of(parts), rows=tuple(indices))
-    if persons is not None:
-        origin = dataclasses.replace(
-            origin,
-            reproducible=origin.reproducible or not persons.draw.is_secret,
-            rows_per_person=persons.rows_per_person,
-            agents_per_person=persons.most_agents(list(parts)),
-            persons=np.unique(persons.numbers[np.concatenate(parts)]),
-        )
     return Shards(data, counts, float(record_norm), origin)
+
+
+def origin_at(parts: Sequence[HostArray], persons: Persons | None) -> Origin:
+    """Return the origin of the shards of these parts: also the row in every place, and whose."""
+    if persons is None:
+        return dataclasses.replace(origin_of(parts), rows=tuple(map(np.asarray, parts)))
+    origin = dataclasses.replace(origin_of(parts), rows=tuple(map(persons.places, parts)))
+    return dataclasses.replace(
+        origin,
+        reproducible=origin.reproducible or not persons.draw.is_secret,
+        rows_per_person=persons.rows_per_person,
+        agents_per_person=persons.most_agents(list(parts)),
+        persons=np.unique(persons.numbers[np.concatenate(parts)]),
+    )
 
 
 def check_norms(shard: Shard, record_norm: float) -> None:
@@ -228,9 +233,7 @@ def _storable(targets: HostArray, precision: Precision) -> HostArray:
     return targets.astype(np.int32)
 
 
-def _checked_parts(
-    features: HostArray, targets: HostArray, parts: Sequence[HostArray]
-) -> list[HostArray]:
+def _check_parts(features: HostArray, targets: HostArray, parts: Sequence[HostArray]) -> None:
     if features.ndim != 2 or targets.shape != features.shape[:1]:
         raise InputError(
             f"features have shape {features.shape} and targets {targets.shape}; "
@@ -255,7 +258,6 @@ def _checked_parts(
             f"row {uses.argmax()} is used {uses.max()} times; "
             "parts must be disjoint, so give each row to one agent"
         )
-    return indices
 
 
 def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
@@ -341,6 +343,8 @@ def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
 
 def padded_to(rows: int, shards: Shards) -> Shards:
     """Return the shards with further places that hold no record, up to so many for each agent."""
+    if shards.stacked.mask.shape[1] == rows:
+        return shards
 
     def padded(leaf: Array) -> Array:
         return jnp.pad(leaf, [(0, 0), (0, rows - leaf.shape[1]), *[(0, 0)] * (leaf.ndim - 2)])
