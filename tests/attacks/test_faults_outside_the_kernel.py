@@ -167,6 +167,9 @@ REFUSED = {
         PLANNED, lambda: released(smaller_bound(question=Gradient(Logistic(), 0.5))),
     ),
     "a bound that is left out": (PLANNED, lambda: runs(bounds=())),
+    "more records in the public facts": (
+        PLANNED, lambda: runs(spec=said_of(made().spec, counts=(120,) * 4), restate=True),
+    ),
     "a sensitivity of a thousandth in the ledger": (
         PLANNED, lambda: runs(ledger={"sensitivity": own("sensitivity") / 1e3}, restate=True),
     ),
@@ -218,24 +221,24 @@ REFUSED = {
     ),
     # batches
     "a smaller sampling rate in the ledger": (
-        OBSERVED,
+        PLANNED,
         lambda: runs("sampled", ledger={"rate": own("rate", "sampled") / 2}, restate=True),
     ),
     "batches of a fixed size in the ledger": (
-        OBSERVED,
+        PLANNED,
         lambda: runs("sampled", ledger={"batch": own("batch", "sampled") + 1}, restate=True),
     ),
     "larger batches than were planned": (
-        OBSERVED, lambda: runs("sampled", program={"oracles": larger_batches()}),
+        PLANNED, lambda: runs("sampled", program={"oracles": larger_batches()}),
     ),
     "a sampling rate for answers on all records": (
-        OBSERVED, lambda: runs(ledger={"rate": own("rate") / 100}, restate=True),
+        PLANNED, lambda: runs(ledger={"rate": own("rate") / 100}, restate=True),
     ),
     # laws
     "a program without noise": ("adds NoNoise", lambda: runs(program={"mechanism": NoNoise()})),
     "noise of another law": ("adds Laplace", lambda: runs(program={"mechanism": Laplace()})),
     "noise that is said to stand inside an objective": (
-        OBSERVED, lambda: runs(ledger={"inside": Inside(np.zeros(4), np.zeros(4))}, restate=True),
+        PLANNED, lambda: runs(ledger={"inside": Inside(np.zeros(4), np.zeros(4))}, restate=True),
     ),
     "three numbers that are said to be one": (
         PLANNED, lambda: runs(ledger={"values": 1}, restate=True),
@@ -264,7 +267,7 @@ REFUSED = {
         LEDGER, lambda: runs("summed", terms=make_terms(observer=Sum(0))),
     ),
     "a smaller delta in the terms": (LEDGER, lambda: runs(terms=make_terms(delta=1e-9))),
-    "nearer neighbours in the terms": (LEDGER, lambda: runs(terms=make_terms(relation=ZeroOut()))),
+    "nearer neighbours in the terms": (PLANNED, lambda: runs(terms=make_terms(relation=ZeroOut()))),
     # certificates
     **{
         f"a certificate with another {field}": (LEDGER, lambda field=field: released(forged(field)))
@@ -381,9 +384,6 @@ REFUSED_AS_INPUT = {
     ),
     "persons in the terms alone": (
         "packed for records", lambda: runs(terms=for_persons(1).terms, restate=True),
-    ),
-    "more records in the public facts": (
-        "record counts", lambda: runs(spec=said_of(made().spec, counts=(120,) * 4), restate=True),
     ),
     "a smaller norm in the public facts": (
         "record norm", lambda: runs(spec=said_of(made().spec, record_norm=0.5)),

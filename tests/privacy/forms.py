@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.errors import InputError
-from taciturn.kernel.door import opened
+from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.privacy import Gaussian
 from taciturn.kernel.questions import (
     Around,
@@ -108,7 +108,7 @@ def main():
                 np.eye(M, D), targets, [np.arange(M)], record_norm=1.0, precision="float64",
                 enforce="clip",
             )  # fmt: skip
-            private = opened((question,), Gaussian(), shards)
+            private = prepared((question,), Gaussian(), shards)
             shard, count = jax.tree.map(lambda leaf: leaf[0], private)
             found[name].append([repr(query), said(question, query, shard, count)])
     print(json.dumps(found))

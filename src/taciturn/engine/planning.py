@@ -323,7 +323,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     law = privacy.NoNoise() if np.isinf(terms.epsilon) else (mechanism or privacy.Gaussian())
     check_noise(law, oracles, terms.epsilon)
     bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
-    design = Design(spec, algorithm, oracles, bounds, law, inside, connected)
+    design = Design(spec, terms.adjacency, algorithm, oracles, bounds, law, inside, connected)
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
     def draft(z: float, observer: privacy.Observer) -> Draft:
@@ -463,13 +463,7 @@ def _bounds(
                 f"{name} protects a change of a target, and rounding targets to single precision "
                 "can make it larger; use the precision float64"
             )
-    laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
-    if len(oracles) > 1 and any(law is not None for law in laws):
-        raise InputError(
-            "noise inside an objective is accounted for where it is the plan's only question; plan "
-            "the other questions separately"
-        )
-    return bounds, laws[0]
+    return bounds, oracles[0].noise.law(spec, adjacency)
 
 
 MOST_WRITTEN = 10_000

@@ -21,7 +21,7 @@ from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Tr
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
-from taciturn.kernel.door import Agenda, at
+from taciturn.kernel.door import Agenda, at, planned_ledger
 from taciturn.kernel.privacy import folded, lattice_width, step_exponents
 from taciturn.kernel.questions import Oracle, PoissonBatches
 from taciturn.kernel.records import Spec, own_array
@@ -162,6 +162,7 @@ class Design:
     """The inputs of a draft."""
 
     spec: Spec
+    adjacency: privacy.Adjacency
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
     bounds: tuple[privacy.SensitivityBound, ...]
@@ -200,10 +201,7 @@ def drafted(
     asked = design.network.asked(questions)
     different = folded(asked)  # what follows has length 1 where rounds or questions are alike
     numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
-    sensitivity = _by_question([bound.value for bound in bounds], numbers)
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
-    rates = np.array([oracle.sampling.rate for oracle in oracles])[np.maximum(numbers, 0)]
-    sizes = np.array([oracle.sampling.size or 0 for oracle in oracles])[np.maximum(numbers, 0)]
     values = math.prod(oracles[0].answer_shape(design.spec.shape))
     relative = [np.asarray(oracle.noise.relative_multiplier) for oracle in oracles]
     multipliers = noise.multiplier * _by_question(relative, numbers)
@@ -213,16 +211,14 @@ def drafted(
     rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
     whole = functools.partial(np.broadcast_to, shape=asked.shape)
-    ledger = privacy.Ledger(
-        asked,
-        whole(sensitivity),
-        whole(scale),
+    ledger = planned_ledger(
+        oracles,
         design.mechanism,
-        whole(rates),
-        design.inside,
-        whole(sizes),
+        design.spec,
+        design.adjacency,
+        kind=asked,
+        scale=whole(scale),
         step=whole(np.where(on_lattice, np.ldexp(1.0, exponents), 0.0)),
-        values=values,
     )
     program = Program(
         algorithm=design.algorithm,

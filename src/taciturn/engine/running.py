@@ -23,6 +23,7 @@ from taciturn.engine.program import Program, check_noise
 from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel import door
 from taciturn.kernel.door import (
     Live,
     Private,
@@ -30,14 +31,15 @@ from taciturn.kernel.door import (
     check_arithmetic,
     check_exact_noise,
     check_facts,
+    check_ledger,
     observed_ledger,
     opened,
     samples,
     tested,
 )
 from taciturn.kernel.noise import Stream
-from taciturn.kernel.privacy import Certificate, Ledger, NoNoise, compose
-from taciturn.kernel.questions import Oracle, check_of_library
+from taciturn.kernel.privacy import Certificate, Ledger, NoNoise
+from taciturn.kernel.questions import check_of_library
 from taciturn.kernel.records import (
     Devices,
     Origin,
@@ -294,25 +296,19 @@ def check_bounds(plan: Plan) -> None:
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`),
     or the noise is not the library's.
     """
-    oracles, noise = plan.program.oracles, type(plan.program.mechanism)
-    check_noise(plan.program.mechanism, oracles, plan.certificate.epsilon)
-    # those of the certificate, whatever the planned bounds say that they hold for
-    adjacency, norm = plan.terms.adjacency, plan.program.mechanism.norm
-    if noise is not type(plan.ledger.mechanism):
-        raise PrivacyError(
-            f"the program adds {noise.__name__} noise, the plan has "
-            f"{type(plan.ledger.mechanism).__name__}; plan again"
-        )
-    same = len(oracles) == len(plan.bounds)
-    for number, (oracle, bound) in enumerate(zip(oracles, plan.bounds, strict=False)):
-        loss, rho = plan.program.algorithm.loss, plan.program.algorithm.step_rho
-        Oracle.check(oracle, plan.spec, adjacency, norm=norm, loss=loss, rho=rho)
-        fresh = oracle.bound(plan.spec, adjacency, norm=norm)
-        charged = np.where(plan.ledger.kind == number, plan.ledger.sensitivity, np.inf)
-        same = same and bool(np.all(fresh.value <= np.minimum(bound.value, charged)))
-    values = {math.prod(oracle.answer_shape(plan.spec.shape)) for oracle in oracles}
-    same = same and values == {plan.ledger.values}
-    questions = plan.program.network.asked(np.asarray(plan.program.questions))
+    program = plan.program
+    check_noise(program.mechanism, program.oracles, plan.certificate.epsilon)
+    check_ledger(
+        plan.ledger,
+        program.oracles,
+        program.mechanism,
+        plan.spec,
+        plan.terms,
+        loss=program.algorithm.loss,
+        rho=program.algorithm.step_rho,
+    )
+    questions = program.network.asked(np.asarray(program.questions))
+    same = len(plan.bounds) == len(program.oracles)
     if not same or not np.array_equal(questions, plan.ledger.kind):
         raise PrivacyError("the program's questions are not the planned ones; plan again")
 
@@ -335,8 +331,4 @@ def check_certificate(plan: Plan) -> None:
         return
     if not set(code_on_trust(program)) <= set(plan.certificate.conditions):
         raise PrivacyError("the plan does not say whose code is trusted with records; plan again")
-    fresh, given = compose((plan.leg,), plan.terms).certificate(), plan.certificate
-    # equal only if it states what it is conditional on itself; its legs are compared, too
-    fresh = fresh.under(given.conditions, conditional=given.conditional)
-    if fresh.stamped(reproduction=given.reproduction) != given:
-        raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")
+    door.check_certificate(plan.certificate, plan.leg, plan.terms)
