@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import make_plan, make_shards, make_terms
 from tests.privacy.certified import leg_of
 
+from taciturn.calibration import rate_of_choice
 from taciturn.engine import charge_of, charge_of_legs, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
@@ -27,7 +28,6 @@ from taciturn.kernel.privacy import (
     compose,
     epsilon_of,
     mu_of_choice,
-    rate_of_choice,
 )
 from taciturn_verify import verify
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from taciturn.calibration import gaussian_multiplier, mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     GaussianAnswer,
@@ -17,8 +18,6 @@ from taciturn.kernel.privacy import (
     account,
     delta_of,
     epsilon_of,
-    gaussian_multiplier,
-    mu_of,
     true_positive_rate,
 )
 

@@ -17,12 +17,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.algorithms import Algorithm, Noise, Turn
+from taciturn.calibration import step_exponents
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 from taciturn.kernel.door import Agenda, at
-from taciturn.kernel.privacy import folded, lattice_width, step_exponents
+from taciturn.kernel.privacy import folded, lattice_width
 from taciturn.kernel.questions import Oracle, PoissonBatches
 from taciturn.kernel.records import Spec, own_array
 from taciturn.network import Mixing, Network, Tree, Walk

@@ -44,7 +44,6 @@ from taciturn.kernel.privacy import (
     Terms,
     ZeroOut,
     compose,
-    observer_named,
 )
 from taciturn.kernel.questions import (
     AllRecords,
@@ -55,6 +54,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import Spec
 from taciturn.models import Model, load_model, read_values
+from taciturn.names import observer_named
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
 from taciturn.typing import HostArray

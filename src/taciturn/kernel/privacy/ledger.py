@@ -56,12 +56,6 @@ class Inside:
             multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
         )
 
-    def worst(self, multiplier: float) -> PerturbedAnswer:
-        """Return an answer that costs at least as much as that of any agent."""
-        return PerturbedAnswer(
-            multiplier, float(np.max(self.jacobian)), float(np.max(self.output_ratio))
-        )
-
 
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32

@@ -174,18 +174,3 @@ def _coarsest(ledger: Ledger) -> float:
 
 def _is_quiet(leg: Leg) -> bool:
     return isinstance(leg.ledger.mechanism, NoNoise)
-
-
-def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x units), else nothing.
-
-    `units`, `what`: how many records there are, or persons if a person is what is protected; their
-    name.
-    """
-    least = 1 / (10 * units)
-    if delta <= least:
-        return ()
-    return (
-        f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
-        f"may publish whole records; choose delta at most {least:.2g}",
-    )

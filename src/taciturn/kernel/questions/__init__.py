@@ -68,7 +68,6 @@ from taciturn.kernel.questions.statistics import (
     Tally,
     packed,
     statistics_size,
-    unpacked,
 )
 from taciturn.kernel.questions.sums import margins, record_sum
 from taciturn.kernel.questions.targets import Residual, TargetGradient, TargetQuestion, Targets
@@ -91,6 +90,6 @@ __all__ = [
     "Residual", "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
     "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
     "check_of_library", "clip_coefficient", "foreign_operation", "is_plain", "margins",
-    "name_of_class", "own_parts", "packed", "record_sum", "statistics_size", "unpacked",
+    "name_of_class", "own_parts", "packed", "record_sum", "statistics_size",
     "usable_centre",
 ]  # fmt: skip
