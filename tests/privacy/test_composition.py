@@ -85,6 +85,19 @@ def test_a_leg_without_mu_leaves_none_and_the_dearest_epsilon():
     assert found.per_agent_epsilon == pytest.approx((alone, epsilon_of(DELTA, 1.2)))
 
 
+def test_poisson_batches_beyond_epsilon_50_have_no_certificate():
+    """Planted fault: noise so small that a batch which overflows costs what nobody set aside."""
+    zeroed, rate = Adjacency(ZeroOut(), "record"), np.full((1, 4, 1), 0.5)
+    on = terms(zeroed)
+    fine, dear, endless = (leg_of(book([r], rate=rate), zeroed) for r in (3.0, 6.0, math.inf))
+    assert 20 < certified(fine, on=on).epsilon < 50
+    for others in ((), (held_out([0.1], adjacency=zeroed),)):
+        with pytest.raises(InputError, match="up to epsilon 50, and the training part has"):
+            certified(dear, *others, on=on)
+    assert certified(leg([6.0], adjacency=zeroed), on=on).epsilon > 50  # of all records
+    assert math.isinf(certified(endless, on=on).epsilon)
+
+
 def test_no_leg_can_be_dropped_without_a_smaller_cost():
     """Planted fault: a leg dropped, the dearest one in sequence or beside the others."""
     legs = (leg([0.1, 0.2]), leg([0.2, 0.1]), held_out([0.5, 0.6]))

@@ -2,6 +2,7 @@
 
 from taciturn.kernel.privacy.accounting import (
     LEAST_RATE,
+    MOST_EPSILON_OF_POISSON,
     Event,
     Exact,
     FixedSize,
@@ -53,15 +54,13 @@ from taciturn.kernel.privacy.terms import (
 )
 
 __all__ = [
-    "FORMAT", "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON", "NO_QUESTION",
-    "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency", "BoundedChange", "Certificate", "ChoiceLeg",
-    "Composition", "Drawn", "Event", "Exact", "FixedSize", "Gaussian", "GaussianAnswer", "Inside",
-    "Laplace", "LaplaceAnswer", "Law", "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm",
-    "Observer", "PerturbedAnswer", "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum",
-    "TargetChange", "Terms", "Unit", "ZeroOut", "account", "alone_among", "compose",
-    "delta_left", "delta_of", "drawn_noise", "epsilon_of", "eta1", "eta2", "folded",
-    "lattice_epsilon", "lattice_width",
-    "mu_of_choice", "noise_test", "objective_deltas",
-    "sampled",
-    "true_positive_rate",
+    "FORMAT", "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON",
+    "MOST_EPSILON_OF_POISSON", "NO_QUESTION", "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency",
+    "BoundedChange", "Certificate", "ChoiceLeg", "Composition", "Drawn", "Event", "Exact",
+    "FixedSize", "Gaussian", "GaussianAnswer", "Inside", "Laplace", "LaplaceAnswer", "Law",
+    "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm", "Observer", "PerturbedAnswer",
+    "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum", "TargetChange", "Terms", "Unit",
+    "ZeroOut", "account", "alone_among", "compose", "delta_left", "delta_of", "drawn_noise",
+    "epsilon_of", "eta1", "eta2", "folded", "lattice_epsilon", "lattice_width", "mu_of_choice",
+    "noise_test", "objective_deltas", "sampled", "true_positive_rate",
 ]  # fmt: skip

@@ -186,10 +186,9 @@ class Ledger:
         The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
         that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
-        sensitivity, _, rates, sizes, steps = self._thin
-        poisson = (rates < 1) & (sizes == 0)
+        sensitivity, _, _, _, steps = self._thin
         width = lattice_width(self.values, self.mechanism.norm)
-        rounding = np.where(poisson, 4.0, 2.0) * steps * width
+        rounding = np.where(self._poisson, 4.0, 2.0) * steps * width
         moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
         return np.broadcast_to(moves, self.kind.shape)
 
@@ -208,6 +207,16 @@ class Ledger:
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
         return bool(np.any(self._asked & (thin(self.rate) < 1)))
+
+    @property
+    def poisson(self) -> bool:
+        """Whether any answer was computed on a Poisson batch."""
+        return bool(np.any(self._asked & self._poisson))
+
+    @property
+    def _poisson(self) -> HostArray:
+        _, _, rates, sizes, _ = self._thin
+        return np.asarray((rates < 1) & (sizes == 0))
 
     @property
     def has_mu(self) -> bool:
