@@ -10,6 +10,7 @@ from tests.conftest import make_plan, make_shards, make_terms
 from tests.privacy.certified import leg_of
 
 from taciturn.calibration import rate_of_choice
+from taciturn.certificates import document_of
 from taciturn.engine import charge_of, charge_of_legs, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
@@ -244,7 +245,7 @@ def test_a_stranger_comes_to_the_same_verdict_and_figures():
     rate = rate_of_choice(0.01, plans[0].terms.adjacency.relation)
     for several in (legs[:1], legs, [*legs, ChoiceLeg("held out", rate)]):
         found = compose(several, plans[0].terms).certificate()
-        stated = {**found.to_document(), "conditions": [], "statement": []}
+        stated = {**document_of(found), "conditions": [], "statement": []}
         document = json.loads(json.dumps(stated))
         verdict = verify(document)
         assert verdict.verdict == "follows", verdict.reason

@@ -23,6 +23,7 @@ import taciturn
 from taciturn import engine, evaluation, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
+from taciturn.certificates import document_of
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, run
 from taciturn.engine.running import check_devices, summary_lines
@@ -235,7 +236,7 @@ def model_of(
     table = proposal.data.table
     bounds = None if table is None else table.bounds
     centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-    document = certificate.to_document()  # whoever has the file alone can compute its figures
+    document = document_of(certificate)  # whoever has the file alone can compute its figures
     return models.Model(
         data=data,
         task=proposal.data.task,

@@ -15,7 +15,6 @@ from taciturn.kernel.privacy.accounting import (
 )
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.composition import Composition, compose
-from taciturn.kernel.privacy.document import FORMAT
 from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
 from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of, true_positive_rate
 from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger, folded
@@ -54,7 +53,7 @@ from taciturn.kernel.privacy.terms import (
 )
 
 __all__ = [
-    "FORMAT", "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON",
+    "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON",
     "MOST_EPSILON_OF_POISSON", "NO_QUESTION", "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency",
     "BoundedChange", "Certificate", "ChoiceLeg", "Composition", "Drawn", "Event", "Exact",
     "FixedSize", "Gaussian", "GaussianAnswer", "Inside", "Laplace", "LaplaceAnswer", "Law",
