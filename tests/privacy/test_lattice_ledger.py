@@ -25,11 +25,10 @@ from taciturn.kernel.privacy import (
     Sampled,
     ZeroOut,
     account,
-    lattice_epsilon,
 )
 from taciturn.kernel.privacy import mechanisms as lattice_module
 from taciturn.kernel.privacy.gaussian import true_positive_rate
-from taciturn.kernel.privacy.mechanisms import SHARE, lattice_rate
+from taciturn.kernel.privacy.mechanisms import SHARE, lattice_epsilon, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3

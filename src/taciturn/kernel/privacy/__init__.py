@@ -16,7 +16,7 @@ from taciturn.kernel.privacy.accounting import (
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.composition import Composition, compose
 from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
-from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of, true_positive_rate
+from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of
 from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger, folded
 from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
 from taciturn.kernel.privacy.mechanisms import (
@@ -29,7 +29,6 @@ from taciturn.kernel.privacy.mechanisms import (
     delta_left,
     eta1,
     eta2,
-    lattice_epsilon,
     lattice_width,
     mu_of_choice,
 )
@@ -60,6 +59,6 @@ __all__ = [
     "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm", "Observer", "PerturbedAnswer",
     "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum", "TargetChange", "Terms", "Unit",
     "ZeroOut", "account", "alone_among", "compose", "delta_left", "delta_of", "drawn_noise",
-    "epsilon_of", "eta1", "eta2", "folded", "lattice_epsilon", "lattice_width", "mu_of_choice",
-    "noise_test", "objective_deltas", "sampled", "true_positive_rate",
+    "epsilon_of", "eta1", "eta2", "folded", "lattice_width", "mu_of_choice",
+    "noise_test", "objective_deltas", "sampled",
 ]  # fmt: skip

@@ -14,13 +14,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.questions.loss import Squared, clip_coefficient
-from taciturn.kernel.questions.oracle import (
-    Assumptions,
-    Count,
-    Point,
-    Question,
-    check_form,
-)
+from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question, check_form
 from taciturn.kernel.questions.sums import margins, record_sum
 from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import DIGITS, cut, whole_log2

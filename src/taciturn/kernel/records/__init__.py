@@ -20,7 +20,7 @@ from taciturn.kernel.records.division import (
     origin_of,
     random_partition,
 )
-from taciturn.kernel.records.memory import device_array, in_pieces, on_host, own_array
+from taciturn.kernel.records.memory import device_array, in_pieces, own_array
 from taciturn.kernel.records.shards import (
     PublicScale,
     Shard,
@@ -61,7 +61,6 @@ __all__ = [
     "hold_out",
     "in_pieces",
     "numbered",
-    "on_host",
     "origin_of",
     "own_array",
     "pack",
