@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,6 +36,8 @@ from taciturn.kernel.privacy import (
 from taciturn.typing import HostArray
 
 Real = TypeVar("Real", float, HostArray)
+# what numpy computes from an array without axes is a scalar
+Values: TypeAlias = HostArray | np.float64
 
 # each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
 _HALVINGS = 100
@@ -93,7 +95,7 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     return math.sqrt(rounds) / mu * (1 + margin)
 
 
-def _root_below(epsilon: HostArray, quantile: float) -> HostArray:
+def _root_below(epsilon: Values, quantile: float) -> Values:
     root = np.sqrt(quantile**2 + 2 * epsilon)
     return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
 

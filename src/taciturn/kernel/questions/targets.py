@@ -17,6 +17,7 @@ the targets, which nothing bounds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -37,6 +38,10 @@ class TargetQuestion(Question):
 
     sums_records: ClassVar[bool] = False
     protects_targets: ClassVar[bool] = True
+
+    @abstractmethod
+    def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
+        """Return the part with the targets, which noise is added to."""
 
     def exact(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return both parts."""
