@@ -36,7 +36,7 @@ from bench.randomised import (
     randomised,
     read_off,
 )
-from taciturn.kernel.privacy import gaussian_multiplier
+from taciturn.calibration import gaussian_multiplier
 from taciturn.typing import HostArray
 from taciturn_power.models.cost import costs
 from taciturn_power.models.dc_network import dc_model, multiplier_of, tightening

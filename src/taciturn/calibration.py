@@ -1,17 +1,163 @@
-"""The least noise at which answers fit a budget, by the accountant of their sum."""
+"""What a budget asks for: the least noise by an accountant, the step of a lattice, a choice's rate.
+
+What is proposed here is computed again by `taciturn.kernel.privacy.compose`, from the finished
+ledger.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import log_ndtr, ndtri
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import Event, Relation, account, gaussian_multiplier
+from taciturn.kernel.privacy import (
+    LEAST_SCALE,
+    Adjacency,
+    Event,
+    Law,
+    Observer,
+    Relation,
+    Sum,
+    ZeroOut,
+    account,
+    delta_left,
+    delta_of,
+    epsilon_of,
+    eta1,
+    eta2,
+)
+from taciturn.typing import HostArray
 
+Real = TypeVar("Real", float, HostArray)
+# what numpy computes from an array without axes is a scalar
+Values: TypeAlias = HostArray | np.float64
+
+# each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
+_HALVINGS = 100
 _TOL = 1e-6
 _WIDENINGS = 20
+# scale over step: at least `LEAST_SCALE`, and the first times z w, but for at least the second
+_FINER = 2.0**22
+_MOST_SCALE = 2.0**38
+
+
+def mu_of(epsilon: Real, delta: float) -> Real:
+    """Return the largest mu whose Gaussian privacy is (epsilon, delta)-private.
+
+    The inverse of `delta_of` in mu, rounded down: `delta_of(epsilon, mu) <= delta` holds in
+    floating point. It is infinity for epsilon = infinity. `epsilon` is a float or an array.
+
+    Raises `InputError` if delta is not above 0 and below 1, or epsilon is negative or NaN.
+
+    **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
+    of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
+    the lower end, which is the end returned.
+    """
+    delta = checks.delta(delta)
+    target = np.asarray(epsilon, dtype=np.float64)
+    if not bool(np.all(target >= 0)):
+        raise InputError("epsilon is NaN or negative; it must be 0 or more")
+    usable = np.where(np.isfinite(target), target, 1.0)
+    low = _root_below(usable, float(ndtri(delta))) * (1 - 1e-12)
+    high = np.maximum(2 * low, 4 * ndtri((1 + delta) / 2) * np.ones_like(low))
+    while bool(np.any(delta_of(usable, high) <= delta)):
+        high = 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        private = delta_of(usable, middle) <= delta
+        low, high = np.where(private, middle, low), np.where(private, high, middle)
+    found = np.where(np.isinf(target), np.inf, low)
+    return cast("Real", found if isinstance(epsilon, np.ndarray) else found.item())
+
+
+def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
+    """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
+
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` if epsilon is not
+    above 0, delta not in (0, 1), or rounds not a whole number above 0.
+
+    **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
+    """
+    checks.positive("epsilon", epsilon, allow_infinity=True)
+    rounds = checks.at_least("rounds", rounds, 1)
+    mu = mu_of(float(epsilon), delta)
+    margin = 1e-14  # covers the rounding of the square root and the quotient
+    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
+    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+        margin *= 10
+    return math.sqrt(rounds) / mu * (1 + margin)
+
+
+def _root_below(epsilon: Values, quantile: float) -> Values:
+    root = np.sqrt(quantile**2 + 2 * epsilon)
+    return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
+
+
+def spread_of(adjacency: Adjacency, agents: int, observer: Observer) -> float:
+    """Return what a unit at several agents costs over one at a single agent, at equal noise.
+
+    It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
+    `Messages` and M under `Sum`.
+    """
+    most = min(adjacency.agents_per_person, agents)
+    return float(most) if isinstance(observer, Sum) else math.sqrt(most)
+
+
+def step_exponents(
+    scale: Float[HostArray, "..."], multiplier: Float[HostArray, "..."], width: float
+) -> Int[HostArray, "..."]:
+    """Return the binary logarithms of the steps h of a lattice; 0 where the scale is 0.
+
+    The largest with sigma / h >= max(2^24, 2^22 z w), z = sigma / Delta the `multiplier` and w the
+    `width`, up to 2^38: a lattice adds at most 2^-21 of the sensitivity, twice that on Poisson
+    batches, where that limit does not bite.
+    """
+    fineness = np.maximum(LEAST_SCALE, _FINER * multiplier * width)
+    target = scale / np.minimum(fineness, _MOST_SCALE)
+    _, exponent = np.frexp(target)
+    return np.where(scale > 0, exponent - 1, 0).astype(np.int32)
+
+
+def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
+    """Return what the lattice adds to a sensitivity of 1, at most."""
+    fineness = max(LEAST_SCALE, _FINER * multiplier * width)
+    return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
+
+
+def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple[float, float]:
+    """Return the epsilon and delta that are left for the curve of rounded noise.
+
+    Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
+    to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
+    gives. Raises `InputError` if the correction is larger than the budget.
+    """
+    once = eta1(values, LEAST_SCALE, law)
+    left = epsilon - (once + eta2(values, LEAST_SCALE, law, epsilon))
+    remaining = delta_left(delta, once)
+    if left <= 0 or remaining <= 0:
+        raise InputError(
+            f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "
+            f"{delta:g}; ask for fewer rounds or give a larger budget"
+        )
+    return left, remaining
+
+
+def rate_of_choice(mu: float, relation: Relation) -> float:
+    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
+
+    Raises `InputError` if mu is not above 0, or infinite.
+    """
+    half = checks.positive("mu", mu) / 2
+    logit = float(log_ndtr(half) - log_ndtr(-half))
+    width = 1.0 if isinstance(relation, ZeroOut) else 2.0
+    return 2 * logit / width * (1 - 4e-12)
 
 
 def multiplier_for(

@@ -16,6 +16,7 @@ from pydantic import model_validator
 
 from taciturn import checks
 from taciturn.budget import Account, Charge, Purpose, Reservation
+from taciturn.calibration import mu_of, rate_of_choice
 from taciturn.datasets import Dataset
 from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
@@ -148,7 +149,7 @@ def propose_choice(
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
     _, first, _ = requests[0]
-    mu = privacy.mu_of(checks.positive("epsilon", first.epsilon), first.delta)
+    mu = mu_of(checks.positive("epsilon", first.epsilon), first.delta)
     each = privacy.epsilon_of(first.delta, mu / math.sqrt(len(requests)) * (1 - _MARGIN))
     held = held_out_counts(counts, share, rows_per_person=first.rows_per_person)
     kept = [count - out for count, out in zip(counts, held, strict=True)]
@@ -221,7 +222,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     assert sizes is not None
     if not min(sizes) > 0:
         raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
-    rate = privacy.rate_of_choice(min(sizes), terms.adjacency.relation)
+    rate = rate_of_choice(min(sizes), terms.adjacency.relation)
     composition = privacy.compose((*trainings, privacy.ChoiceLeg("held out", rate)), terms)
     certificate = composition.certificate()
     if not certificate.epsilon <= terms.epsilon * (1 + 1e-9):

@@ -22,7 +22,8 @@ from tests.attacks.subjects import Finding, Subject, subject_named
 
 from taciturn.audit.epsilon import upper_rate
 from taciturn.engine import Plan, run
-from taciturn.kernel.privacy import Certificate, ReplaceOne, true_positive_rate
+from taciturn.kernel.privacy import Certificate, ReplaceOne
+from taciturn.kernel.privacy.gaussian import true_positive_rate
 from taciturn.kernel.records import Shards, pack
 from taciturn.typing import HostArray, Precision
 

@@ -94,6 +94,7 @@ from tests.evaluation.test_evaluation import trained
 from conftest import make_shards, make_terms
 from taciturn import evaluation
 from taciturn.budget import AccountTerms, Guarantee, open_account
+from taciturn.certificates import document_of
 from taciturn.engine import network, reserve, run
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
@@ -547,7 +548,7 @@ def answer_of(document):
 
 @pytest.mark.parametrize("fault", FORGED)
 def test_a_stranger_finds_another_value_of(fault):
-    stated = {**made().certificate.to_document(), "conditions": [], "statement": []}
+    stated = {**document_of(made().certificate), "conditions": [], "statement": []}
     document = json.loads(json.dumps(stated))
     assert verify(document).verdict == "follows"
     FORGED[fault](document)

@@ -31,8 +31,9 @@ from taciturn.budget import (
 from taciturn.budget import balance as balances
 from taciturn.budget.balance import balance_of
 from taciturn.budget.store import connected, entries_of, head_file, locked, place_file, read_head
+from taciturn.calibration import mu_of
 from taciturn.errors import AccountError, InputError
-from taciturn.kernel.privacy import GaussianAnswer, LaplaceAnswer, Sampled, mu_of
+from taciturn.kernel.privacy import GaussianAnswer, LaplaceAnswer, Sampled
 from taciturn.report.accounts import account_text
 
 PURPOSE = Purpose("a test", None, "0" * 64, 0.5, 1e-5, 0.1, 10)

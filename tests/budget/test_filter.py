@@ -24,6 +24,7 @@ from taciturn.budget import (
     total_of,
 )
 from taciturn.budget.caps import ARITHMETIC_SHARE
+from taciturn.calibration import mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     BoundedChange,
@@ -36,7 +37,6 @@ from taciturn.kernel.privacy import (
     TargetChange,
     ZeroOut,
     delta_of,
-    mu_of,
 )
 from taciturn.kernel.privacy.mechanisms import lattice_epsilon
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms
 from taciturn.algorithms import DPADMM, NoisyGradient
+from taciturn.calibration import mu_of
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
@@ -24,7 +25,6 @@ from taciturn.kernel.privacy import (
     Terms,
     ZeroOut,
     account,
-    mu_of,
 )
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import pack

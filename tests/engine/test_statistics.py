@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 
 from conftest import just_below, make_terms
 from taciturn.algorithms import Noise, OneQuestion
+from taciturn.algorithms.one_question import unpacked
 from taciturn.audit import replace_record, zero_record
 from taciturn.engine import run
 from taciturn.engine.credit import credits_summation
@@ -27,7 +28,7 @@ from taciturn.kernel.privacy import (
     TargetChange,
     ZeroOut,
 )
-from taciturn.kernel.questions import Gradient, Point, Statistics, statistics_size, unpacked
+from taciturn.kernel.questions import Gradient, Point, Statistics, statistics_size
 from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,

@@ -24,17 +24,11 @@ from taciturn.algorithms import (
     variance_reduction,
 )
 from taciturn.audit import audit, replace_record, replay, zero_record
+from taciturn.calibration import mu_of
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.privacy import (
-    Adjacency,
-    BoundedChange,
-    ReplaceOne,
-    TargetChange,
-    ZeroOut,
-    mu_of,
-)
+from taciturn.kernel.privacy import Adjacency, BoundedChange, ReplaceOne, TargetChange, ZeroOut
 from taciturn.kernel.questions import (
     Gradient,
     MinibatchDifference,

@@ -30,7 +30,7 @@ ENGINE = {
 LAYERS = [
     ("typing", "checks", "errors"),
     ("kernel",),
-    ("problems", "network", "features", "calibration"),
+    ("problems", "network", "features", "calibration", "certificates", "names"),
     ("datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),

@@ -30,7 +30,7 @@ from bench.randomised import (
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from taciturn.kernel.privacy.gaussian import gaussian_multiplier
+from taciturn.calibration import gaussian_multiplier
 
 DELTA = 1 / 14
 

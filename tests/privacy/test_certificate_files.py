@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import make_algorithm, make_plan, make_shards, make_terms
 from tests.proposal.proposals import examples
 
+from taciturn.certificates import document_of
 from taciturn.engine.planning import plan
 from taciturn.evaluation import evaluation_plan, with_evaluation
 from taciturn.kernel.privacy import (
@@ -114,7 +115,7 @@ def files():
     """The files of certificates of every kind, as they are read back, by what is special."""
     made = {name: of_proposal(one) for name, one in examples().items()}
     made |= {name: make() for name, make in PLANNED.items()}
-    texts = {name: json.dumps(one.to_document(), allow_nan=False) for name, one in made.items()}
+    texts = {name: json.dumps(document_of(one), allow_nan=False) for name, one in made.items()}
     rest = {"conditions": [], "statement": []}
     return {name: {**json.loads(text), **rest} for name, text in texts.items()}
 

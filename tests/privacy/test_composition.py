@@ -9,6 +9,8 @@ import pytest
 from tests.conftest import make_plan, make_shards, make_terms
 from tests.privacy.certified import leg_of
 
+from taciturn.calibration import rate_of_choice
+from taciturn.certificates import document_of
 from taciturn.engine import charge_of, charge_of_legs, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
@@ -27,7 +29,6 @@ from taciturn.kernel.privacy import (
     compose,
     epsilon_of,
     mu_of_choice,
-    rate_of_choice,
 )
 from taciturn_verify import verify
 
@@ -83,6 +84,19 @@ def test_a_leg_without_mu_leaves_none_and_the_dearest_epsilon():
     alone = account(other.ledger.events_by_agent()[0], delta=DELTA, relation=ReplaceOne()).epsilon
     assert (found.mu, found.per_agent_mu) == (None, None)
     assert found.per_agent_epsilon == pytest.approx((alone, epsilon_of(DELTA, 1.2)))
+
+
+def test_poisson_batches_beyond_epsilon_50_have_no_certificate():
+    """Planted fault: noise so small that a batch which overflows costs what nobody set aside."""
+    zeroed, rate = Adjacency(ZeroOut(), "record"), np.full((1, 4, 1), 0.5)
+    on = terms(zeroed)
+    fine, dear, endless = (leg_of(book([r], rate=rate), zeroed) for r in (3.0, 6.0, math.inf))
+    assert 20 < certified(fine, on=on).epsilon < 50
+    for others in ((), (held_out([0.1], adjacency=zeroed),)):
+        with pytest.raises(InputError, match="up to epsilon 50, and the training part has"):
+            certified(dear, *others, on=on)
+    assert certified(leg([6.0], adjacency=zeroed), on=on).epsilon > 50  # of all records
+    assert math.isinf(certified(endless, on=on).epsilon)
 
 
 def test_no_leg_can_be_dropped_without_a_smaller_cost():
@@ -231,7 +245,7 @@ def test_a_stranger_comes_to_the_same_verdict_and_figures():
     rate = rate_of_choice(0.01, plans[0].terms.adjacency.relation)
     for several in (legs[:1], legs, [*legs, ChoiceLeg("held out", rate)]):
         found = compose(several, plans[0].terms).certificate()
-        stated = {**found.to_document(), "conditions": [], "statement": []}
+        stated = {**document_of(found), "conditions": [], "statement": []}
         document = json.loads(json.dumps(stated))
         verdict = verify(document)
         assert verdict.verdict == "follows", verdict.reason

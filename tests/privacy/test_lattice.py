@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from taciturn.kernel.privacy import delta_of, epsilon_of, lattice_epsilon
+from taciturn.kernel.privacy import delta_of, epsilon_of
+from taciturn.kernel.privacy.mechanisms import lattice_epsilon
 
 
 def tail(x):

@@ -12,6 +12,7 @@ import pytest
 from mpmath import mp, mpf
 from tests.privacy.certified import certify
 
+from taciturn.calibration import budget_left
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
     Adjacency,
@@ -24,11 +25,10 @@ from taciturn.kernel.privacy import (
     Sampled,
     ZeroOut,
     account,
-    lattice_epsilon,
 )
 from taciturn.kernel.privacy import mechanisms as lattice_module
 from taciturn.kernel.privacy.gaussian import true_positive_rate
-from taciturn.kernel.privacy.mechanisms import SHARE, budget_left, lattice_rate
+from taciturn.kernel.privacy.mechanisms import SHARE, lattice_epsilon, lattice_rate
 
 RECORD = Adjacency(ReplaceOne(), "record")
 DELTA, VALUES, ROUNDS = 1e-6, 5, 3
@@ -101,8 +101,8 @@ def lattice_left_out(monkeypatch):
 
 
 def etas_left_out(monkeypatch):
-    monkeypatch.setattr(lattice_module, "_once", lambda *_: 0.0)
-    monkeypatch.setattr(lattice_module, "_again", lambda *_: 0.0)
+    monkeypatch.setattr(lattice_module, "eta1", lambda *_: 0.0)
+    monkeypatch.setattr(lattice_module, "eta2", lambda *_: 0.0)
 
 
 def delta_left_out(monkeypatch):

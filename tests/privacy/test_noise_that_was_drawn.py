@@ -20,7 +20,7 @@ from taciturn.errors import PrivacyError
 from taciturn.kernel.door.door import Live
 from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.noise import Label, Stream
-from taciturn.kernel.privacy import Gaussian, Laplace, Sum, compose, delta_of
+from taciturn.kernel.privacy import LEAST_SCALE, Gaussian, Laplace, Sum, compose, delta_of
 from taciturn.kernel.privacy.drawn import (
     LEAST_NUMBERS,
     PER_VALUE,
@@ -201,6 +201,15 @@ def test_what_the_test_costs_is_paid_by_the_delta_of_the_certificate(settings):
     left = certificate.delta - cost
     assert delta_of(certificate.epsilon, certificate.mu) <= left
     assert just_within(certificate.epsilon, made.terms.epsilon)
+
+
+def test_noise_on_a_lattice_that_is_too_coarse_for_its_test_is_refused():
+    """Planted fault: fewer steps than the inequalities of the test count on."""
+    _, made = of_values(100)
+    coarse = dataclasses.replace(made.ledger, step=64 * made.ledger.step)
+    assert made.ledger.finest() >= LEAST_SCALE > coarse.finest()
+    with pytest.raises(PrivacyError, match="too coarse"):
+        noise_test(coarse, epsilon=1.0, delta=1e-6)
 
 
 def just_within(epsilon, budget):

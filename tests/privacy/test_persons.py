@@ -18,11 +18,12 @@ from taciturn.kernel.privacy import (
     TargetChange,
     ZeroOut,
     epsilon_of,
-    mean_gradient_bound,
 )
+from taciturn.kernel.questions import bound_of
 from taciturn.kernel.records import Spec
 
 SPEC = Spec((6, 60), (4,), record_norm=1.0, gradient_bound=0.7, smoothness=1.0)
+MEAN = {"kind": "mean", "coefficient": 0.7, "row": 1.0}
 
 
 def person(rows=5, agents=1, relation=None):
@@ -38,7 +39,7 @@ def ledger(sensitivity=(1.0, 2.0, 0.5), scale=(4.0, 4.0, 1.0), mechanism=None):
 @pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut(), TargetChange(0.5)])
 def test_a_person_moves_a_mean_k_times_as_far_as_a_record_and_never_further_than_an_agent(relation):
     one, five, all_of_them = (
-        mean_gradient_bound(SPEC, adjacency, norm="l2", rounds=1, questions=1).value.ravel()
+        bound_of(MEAN, SPEC, adjacency, "l2").value.ravel()
         for adjacency in (
             Adjacency(relation, "record"),
             person(5, relation=relation),
@@ -47,7 +48,7 @@ def test_a_person_moves_a_mean_k_times_as_far_as_a_record_and_never_further_than
     )  # fmt: skip
     np.testing.assert_allclose(five, 5 * one)
     many = person(100, relation=relation)
-    most = mean_gradient_bound(SPEC, many, norm="l2", rounds=1, questions=1).value.ravel()
+    most = bound_of(MEAN, SPEC, many, "l2").value.ravel()
     np.testing.assert_allclose(most, all_of_them)
 
 

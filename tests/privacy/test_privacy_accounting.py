@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from taciturn.calibration import multiplier_for
+from taciturn.calibration import gaussian_multiplier, multiplier_for
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     BoundedChange,
@@ -16,7 +16,6 @@ from taciturn.kernel.privacy import (
     TargetChange,
     ZeroOut,
     account,
-    gaussian_multiplier,
 )
 
 ZERO, REPLACE = ZeroOut(), ReplaceOne()

@@ -13,21 +13,20 @@ from taciturn.kernel.privacy import (
     Sum,
     TargetChange,
     ZeroOut,
-    mean_gradient_bound,
-    observer_named,
-    relation_named,
 )
+from taciturn.kernel.questions import bound_of
 from taciturn.kernel.records import Spec
+from taciturn.names import observer_named, relation_named
 
 COUNTS, C, D = (5, 12), 0.7, 4
 SPEC = Spec(COUNTS, (D,), record_norm=1.0, gradient_bound=C, smoothness=1.0)
+MEAN = {"kind": "mean", "coefficient": C, "row": 1.0}
 ORDER = {"l1": 1, "l2": 2}
 
 
 def bounds(relation, unit, norm):
-    found = mean_gradient_bound(SPEC, Adjacency(relation, unit), norm=norm, rounds=3, questions=2)
-    assert found.value.shape == (2, 3, 2)
-    assert np.ptp(found.value, axis=(1, 2)).max() == 0
+    found = bound_of(MEAN, SPEC, Adjacency(relation, unit), norm)
+    assert found.value.shape == (2, 1, 1)
     return found.value[:, 0, 0]
 
 
@@ -71,17 +70,16 @@ def test_no_neighbouring_data_set_moves_the_mean_further_than_the_bound(relation
 
 def test_an_unbounded_gradient_has_an_infinite_bound():
     spec = Spec((3,), (2,), record_norm=1.0, gradient_bound=math.inf, smoothness=1.0)
-    found = mean_gradient_bound(
-        spec, Adjacency(ZeroOut(), "record"), norm="l2", rounds=1, questions=1
-    )
+    facts = {**MEAN, "coefficient": math.inf}
+    found = bound_of(facts, spec, Adjacency(ZeroOut(), "record"), "l2")
     assert np.isinf(found.value).all()
 
 
 def test_the_derivation_says_which_argument_was_used():
     adjacency = Adjacency(BoundedChange(0.1), "record")
-    found = mean_gradient_bound(SPEC, adjacency, norm="l1", rounds=1, questions=1)
+    found = bound_of(MEAN, SPEC, adjacency, "l1")
     target = Adjacency(TargetChange(0.1), "record")
-    same = mean_gradient_bound(SPEC, target, norm="l1", rounds=1, questions=1)
+    same = bound_of(MEAN, SPEC, target, "l1")
     assert np.array_equal(found.value, same.value)
     assert found.derivation == same.derivation
     assert "special case" in found.derivation
@@ -146,12 +144,7 @@ def test_malformed_relations_units_and_observers_are_refused():
         lambda: TargetChange(0.0),
         lambda: TargetChange(math.inf),
         lambda: Sum(colluders=-1),
-        lambda: mean_gradient_bound(
-            SPEC, Adjacency(ZeroOut(), "record"), norm="l3", rounds=1, questions=1
-        ),
-        lambda: mean_gradient_bound(
-            SPEC, Adjacency(ZeroOut(), "record"), norm="l2", rounds=0, questions=1
-        ),
+        lambda: bound_of(MEAN, SPEC, Adjacency(ZeroOut(), "record"), "l3"),
     ):
         with pytest.raises(InputError):
             call()

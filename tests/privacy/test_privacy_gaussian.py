@@ -10,17 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from taciturn.calibration import gaussian_multiplier, mu_of
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import (
-    GaussianAnswer,
-    ReplaceOne,
-    account,
-    delta_of,
-    epsilon_of,
-    gaussian_multiplier,
-    mu_of,
-    true_positive_rate,
-)
+from taciturn.kernel.privacy import GaussianAnswer, ReplaceOne, account, delta_of, epsilon_of
+from taciturn.kernel.privacy.gaussian import true_positive_rate
 
 MUS = np.geomspace(1e-4, 60, 21)
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-5, 1e-3, 0.1)

@@ -31,7 +31,6 @@ from taciturn.kernel.privacy import (
     TargetChange,
     Terms,
     compose,
-    mean_gradient_bound,
 )
 from taciturn.kernel.questions import (
     KINDS,
@@ -569,9 +568,8 @@ def test_a_gaussian_that_is_the_librarys_is_accepted():
 
 def smaller(self, spec, adjacency, *, norm):
     """Planted fault: a thousandth of the bound of a gradient."""
-    enforced = spec.record_norm * self.coefficient_bound
-    facts = dataclasses.replace(spec, gradient_bound=1e-3 * enforced)
-    return mean_gradient_bound(facts, adjacency, norm=norm, rounds=1, questions=1)
+    facts = {"kind": "mean", "coefficient": 1e-3 * self.coefficient_bound, "row": spec.record_norm}
+    return bound_of(facts, spec, adjacency, norm)
 
 
 def test_a_class_of_the_library_with_another_method_is_somebody_elses(monkeypatch):

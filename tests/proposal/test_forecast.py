@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from conftest import just_above, just_below
+from taciturn.calibration import mu_of
 from taciturn.cli.main import main
 from taciturn.engine import behind_the_door, sweep
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import mu_of
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import pack
 from taciturn.problems import (

@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from conftest import just_below, trained_on
 from taciturn.datasets import load, split
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.privacy import Certificate, delta_warning
+from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.privacy.statement import DEALT
 from taciturn.kernel.records import Draw
-from taciturn.proposal import Request, StructureRequest
+from taciturn.proposal import Request, StructureRequest, delta_warning
 from taciturn.training import DividedData, divide, proposal_for, train
 
 REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}

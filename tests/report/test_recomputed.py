@@ -7,6 +7,7 @@ import pytest
 from tests.privacy.test_certificate_files import PLANNED, derived, mutations, of_proposal
 from tests.proposal.proposals import examples
 
+from taciturn.certificates import document_of
 from taciturn.errors import InputError, TaciturnError
 from taciturn.report.recomputed import certificate_of, recomputed
 
@@ -17,7 +18,7 @@ MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, Overfl
 
 
 def document(certificate):
-    text = json.dumps(certificate.to_document(), allow_nan=False)
+    text = json.dumps(document_of(certificate), allow_nan=False)
     said = {"conditions": list(certificate.conditions), "statement": certificate.lines()}
     return {**json.loads(text), **said}
 

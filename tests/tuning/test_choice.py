@@ -8,9 +8,10 @@ import pytest
 from scipy.special import expit, ndtri
 from scipy.stats import chisquare, norm
 
+from taciturn.calibration import rate_of_choice
 from taciturn.errors import InputError
 from taciturn.kernel.noise import Label, Stream, exponential_choice
-from taciturn.kernel.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice, rate_of_choice
+from taciturn.kernel.privacy import ReplaceOne, ZeroOut, delta_of, mu_of_choice
 
 
 def law(costs, rate):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from taciturn.calibration import mu_of
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import mu_of
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.network import complete, metropolis, path, ring
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise

@@ -32,15 +32,10 @@ from taciturn.algorithms.splitting import (
     StepRule,
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
+from taciturn.calibration import gaussian_multiplier, spread_of
 from taciturn.errors import InputError
 from taciturn.kernel import questions
-from taciturn.kernel.privacy import (
-    LEAST_RATE,
-    ReplaceOne,
-    Terms,
-    gaussian_multiplier,
-    mean_gradient_bound,
-)
+from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
 from taciturn.problems import Identity, Problem, structured_from
 
@@ -147,8 +142,9 @@ def _steady(setting: Setting) -> float:
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
-        multiplier *= terms.adjacency.spread(setting.facts.agents, terms.observer)
-    bound = mean_gradient_bound(setting.facts, terms.adjacency, norm="l2", rounds=1, questions=1)
+        multiplier *= spread_of(terms.adjacency, setting.facts.agents, terms.observer)
+    gradient = {"kind": "mean", "coefficient": setting.facts.gradient_bound, "row": 1.0}
+    bound = questions.bound_of(gradient, setting.facts, terms.adjacency, "l2")
     moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
     return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import AnswerMessages, Noise
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
-from taciturn.kernel.questions import Point, statistics_size, unpacked
+from taciturn.kernel.questions import Point, statistics_size
 from taciturn.kernel.records import Spec
 from taciturn.problems import L2, NoRegulariser, Problem, Squared, WholeSpace
 from taciturn.typing import Array, HostArray, Model, Vector
@@ -89,6 +91,25 @@ class OneQuestion(_AskedOnce):
         along = jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1)
         model: Vector = basis @ along
         return model
+
+
+def unpacked(
+    statistics: Float[Array, "S"], features: int
+) -> tuple[Float[Array, "D D"], Float[Array, "D"]]:
+    """Return the symmetric matrix and the vector that `Statistics` put into one vector.
+
+    Examples
+    --------
+    >>> matrix, vector = unpacked(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
+    >>> matrix.round(3).tolist(), vector.tolist()
+    ([[1.0, 1.414], [1.414, 3.0]], [4.0, 5.0])
+    """
+    rows, columns = np.triu_indices(features)
+    weight = np.where(rows == columns, 1.0, 1 / math.sqrt(2)).astype(statistics.dtype)
+    upper = statistics[: len(rows)] * weight
+    matrix = jnp.zeros((features, features), statistics.dtype)
+    matrix = matrix.at[rows, columns].set(upper).at[columns, rows].set(upper)
+    return matrix, statistics[len(rows) :]
 
 
 def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, steps: int) -> Vector:

@@ -23,12 +23,14 @@ from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary
 from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
-from taciturn.errors import InputError
+from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door import Live, Private, Raw, Supply
 from taciturn.kernel.exact import Rival, RivalRecord
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import (
     Adjacency,
+    Gaussian,
+    Laplace,
     Mechanism,
     Messages,
     Observer,
@@ -47,7 +49,7 @@ from taciturn.kernel.questions import (
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import Squared
 from taciturn.proposal import NONE, Request, propose
-from taciturn.typing import Array, HostArray
+from taciturn.typing import Array, HostArray, Scalar
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,29 @@ def log_likelihood_ratio(
         scale = jnp.sqrt(jnp.sum(scale[:, :, :honest] ** 2, axis=2))
         first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (first, second))
     scale = scale.reshape(scale.shape + (1,) * (first.ndim - scale.ndim))
-    return mechanism.log_ratio(first / scale, second / scale, jnp.ones(()))
+    return log_ratio(mechanism, first / scale, second / scale, jnp.ones(()))
+
+
+def log_ratio(
+    mechanism: Mechanism, residual: Array, rival: Array, scale: Scalar
+) -> Float[Array, ""]:
+    """Return log density of `residual` minus log density of `rival`, in nats.
+
+    With residual = released - exact answer on D, rival = released - exact answer on D', it is the
+    attacker's evidence for D: (|rival|_2^2 - |residual|_2^2) / (2 scale^2) under Gaussian noise,
+    (|rival|_1 - |residual|_1) / scale under Laplace noise. `scale` must be above zero; it is not
+    checked under jit. Raises `PrivacyError` without noise.
+    """
+    size = jnp.asarray(scale, residual.dtype)
+    if isinstance(mechanism, Gaussian):
+        # a difference of squares as a product: no cancellation when the two are close
+        return jnp.sum((rival - residual) * (rival + residual)) / (2 * jnp.square(size))
+    if isinstance(mechanism, Laplace):
+        return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / size
+    raise PrivacyError(
+        "an answer without noise has an infinite or undefined likelihood ratio; "
+        "use Gaussian() or Laplace() with a scale above 0"
+    )
 
 
 def ratios(  # noqa: PLR0913 - what is attacked, and how often

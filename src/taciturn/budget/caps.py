@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 from taciturn import checks
+from taciturn.calibration import budget_left, mu_of
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE, budget_left, mu_of
+from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE
 
 # of epsilon and of delta, for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4

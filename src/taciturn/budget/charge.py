@@ -28,9 +28,8 @@ from taciturn.kernel.privacy import (
     TargetChange,
     Unit,
     ZeroOut,
-    observer_named,
-    relation_named,
 )
+from taciturn.names import observer_named, relation_named
 from taciturn.typing import HostArray
 
 Events: TypeAlias = tuple[tuple[Event, int], ...]

@@ -21,7 +21,8 @@ from taciturn.audit import audit as attacked
 from taciturn.cli.console import Json, emit, first_given, interruptible, one_of, table, takes
 from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import Adjacency, relation_named
+from taciturn.kernel.privacy import Adjacency
+from taciturn.names import relation_named
 from taciturn.proposal import check_seed
 from taciturn.report import strict
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from taciturn import checks
-from taciturn.calibration import multiplier_for
+from taciturn.calibration import gaussian_multiplier, multiplier_for
 from taciturn.cli.console import Json, emit, one_of
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
+from taciturn.names import relation_named
 
 _MECHANISMS = ("gaussian", "laplace")
 _RELATIONS = ("replace_one", "zero_out")
@@ -47,7 +48,7 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
         one = answer(multiplier)
         return one if sampling_rate is None else privacy.Sampled(one, sampling_rate)
 
-    known = privacy.relation_named(relation)
+    known = relation_named(relation)
     if multiplier is None:
         total = checks.positive("epsilon", math.nan if epsilon is None else epsilon)
         if total > _MOST_EPSILON:
@@ -55,7 +56,7 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
                 f"epsilon {total:g} protects nothing; ask for at most {_MOST_EPSILON:g}"
             )
         if mechanism == "gaussian" and sampling_rate is None:
-            multiplier = privacy.gaussian_multiplier(total, delta, rounds)
+            multiplier = gaussian_multiplier(total, delta, rounds)
         else:
             multiplier = multiplier_for(
                 event, rounds=rounds, epsilon=total, delta=delta, relation=known

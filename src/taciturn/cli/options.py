@@ -22,8 +22,9 @@ from taciturn import algorithms, checks, proposal
 from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Setting, Value
 from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
-from taciturn.kernel.privacy import Observer, Sum, observer_named
+from taciturn.kernel.privacy import Observer, Sum
 from taciturn.kernel.questions import Gradient
+from taciturn.names import observer_named
 from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from taciturn.proposal import Named, Request, StructureRequest
 from taciturn.training import DEFAULT_AGENTS, Division

@@ -49,7 +49,7 @@ from taciturn.engine.program import Program, shapes_of
 from taciturn.engine.protocol import Keep, Trace
 from taciturn.engine.runtimes import compute
 from taciturn.errors import InputError, PrivacyError, TaciturnError
-from taciturn.kernel.door import Live, Piped, Supply, answer_all, read_message, write_message
+from taciturn.kernel.door import Door, Live, Record, Supply, answer_all, read_message, write_message
 from taciturn.kernel.questions import KINDS, Loss
 from taciturn.kernel.records import Spec
 from taciturn.typing import Array, HostArray, PyTree
@@ -340,6 +340,24 @@ def _released(
     if wanted and not (public.shape == shape[:1] and np.all(np.isfinite(public))):
         raise InputError("the method released a centre that is no vector of numbers")
     return model, models, public
+
+
+class Piped(Door):
+    """The door as a method's process has it: queries go out, answers come in. It holds nothing."""
+
+    exchange: Callable[..., Any] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+    dtype: Any = eqx.field(static=True)
+
+    @override
+    def __call__(self, queries: PyTree, turn: Turn, chance: Any) -> tuple[Array, Record]:
+        """Return what came back, and an empty record: the other process keeps the true one."""
+        del chance
+        agents = turn.agent.shape[0]
+        form = jax.eval_shape(lambda: jnp.zeros((agents, *self.shape), self.dtype))
+        answers = jax.experimental.io_callback(self.exchange, form, queries, ordered=True)
+        kind = jnp.broadcast_to(turn.question, turn.agent.shape)
+        return answers, Record(kind, turn.scale, turn.exponent, answers)
 
 
 def serve(plan: Plan, pipes: tuple[BufferedIOBase, BufferedIOBase], keep: Keep) -> None:

@@ -23,7 +23,13 @@ import numpy as np
 
 from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
-from taciturn.calibration import multiplier_for_all
+from taciturn.calibration import (
+    budget_left,
+    gaussian_multiplier,
+    lattice_share,
+    multiplier_for_all,
+    spread_of,
+)
 from taciturn.engine.credit import check_traces, credits_summation, leg_of
 from taciturn.engine.program import (
     Design,
@@ -36,14 +42,7 @@ from taciturn.engine.program import (
 )
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy
-from taciturn.kernel.privacy import (
-    Law,
-    Terms,
-    budget_left,
-    folded,
-    lattice_share,
-    lattice_width,
-)
+from taciturn.kernel.privacy import Law, Terms, folded, lattice_width
 from taciturn.kernel.questions import Oracle, check_of_library, name_of_class, own_parts
 from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
@@ -138,7 +137,7 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
 
     Exact to a relative 1e-6 or so: `within_budget` settles the rest.
 
-    `spread`: how many times the noise for a unit at a single agent (`Adjacency.spread`).
+    `spread`: how many times the noise for a unit at a single agent (`spread_of`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
@@ -176,10 +175,10 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     plain = all(o.sampling.rate == 1 and o.noise.relative_multiplier == 1 for o, _ in counts)
     if isinstance(mechanism, privacy.Gaussian) and inside is None and plain:
         answers = max(counter.total() for counter in per_agent)
-        return privacy.gaussian_multiplier(terms.epsilon, terms.delta, answers)
+        return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> privacy.Event:
-        return mechanism.event(multiplier) if inside is None else inside.worst(multiplier)
+        return mechanism.event(multiplier) if inside is None else _worst(inside, multiplier)
 
     def events(multiplier: float) -> list[tuple[privacy.Event, int]]:
         return [
@@ -189,6 +188,13 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
+    )
+
+
+def _worst(inside: privacy.Inside, multiplier: float) -> privacy.PerturbedAnswer:
+    """Return an answer that costs at least as much as that of any agent."""
+    return privacy.PerturbedAnswer(
+        multiplier, float(np.max(inside.jacobian)), float(np.max(inside.output_ratio))
     )
 
 
@@ -299,7 +305,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     accountant's, and summation is never credited.
 
     A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
-    for the observer of sums (`Adjacency.spread`).
+    for the observer of sums (`taciturn.calibration.spread_of`).
 
     - `spec`: Public facts.
     - `oracles`: The questions that the algorithm may ask, in the order of their numbers.
@@ -337,7 +343,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         return first_multiplier(design, questions, terms, spread)
 
     def first(observer: privacy.Observer) -> float:
-        return start(terms.adjacency.spread(spec.agents, observer))
+        return start(spread_of(terms.adjacency, spec.agents, observer))
 
     observer = terms.observer
     # the sum of such noises is accounted for

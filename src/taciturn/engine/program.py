@@ -17,18 +17,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.algorithms import Algorithm, Noise, Turn
+from taciturn.calibration import step_exponents
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
 from taciturn.engine.summed import Summed
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 from taciturn.kernel.door import Agenda, at, planned_ledger
-from taciturn.kernel.privacy import folded, lattice_width, step_exponents
+from taciturn.kernel.privacy import MOST_EPSILON_OF_POISSON, folded, lattice_width
 from taciturn.kernel.questions import Oracle, PoissonBatches
 from taciturn.kernel.records import Spec, own_array
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.typing import Array, HostArray, Precision, PyTree
-
-MOST_EPSILON_OF_POISSON = 50.0
 
 
 class Program(eqx.Module):
@@ -260,8 +259,8 @@ LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)
 def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
-    A batch may overflow with probability 1e-40 (`oracles.sampling`), which costs (1 + e^epsilon)
-    times as much of delta: nothing up to epsilon 50.
+    Poisson batches beyond epsilon 50 are refused here before anything is computed; no certificate
+    is made of them (`taciturn.kernel.privacy.compose`).
     """
     if type(mechanism) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)

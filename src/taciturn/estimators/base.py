@@ -26,9 +26,8 @@ from taciturn.estimators.records import Division, Encoding, Targets
 from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap, feature_map_named, usage
-from taciturn.kernel.privacy import delta_warning
 from taciturn.kernel.records import Persons
-from taciturn.proposal import Named, Proposal, Request, Structure
+from taciturn.proposal import Named, Proposal, Request, Structure, delta_warning
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
 

@@ -13,7 +13,7 @@ from taciturn.proposal.data_facts import (
 )
 from taciturn.proposal.document import Document, Extended, Part
 from taciturn.proposal.forecast import known_forecast, risk_warning
-from taciturn.proposal.parts import NONE, Budget, Named, Structure, check_seed
+from taciturn.proposal.parts import NONE, Budget, Named, Structure, check_seed, delta_warning
 from taciturn.proposal.proposal import Proposal, network_rows, network_values
 from taciturn.proposal.request import (
     DEFAULT_NETWORK,
@@ -32,7 +32,7 @@ __all__ = [
     "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "NONE", "WEIGHTS_ARE_PUBLIC", "Budget", "DataFacts",
     "Document", "Evaluation", "Extended", "Named", "NetworkRequest", "Part", "Proposal", "Request",
     "Structure", "StructureRequest", "TableFacts", "centre_text", "centre_warning", "chain_of",
-    "check_seed", "feature_conditions", "known_forecast", "labels_of", "network_rows",
-    "network_values", "noise_of_centre", "propose", "risk_warning", "weighted", "weights_by_label",
-    "weights_text",
+    "check_seed", "delta_warning", "feature_conditions", "known_forecast", "labels_of",
+    "network_rows", "network_values", "noise_of_centre", "propose", "risk_warning", "weighted",
+    "weights_by_label", "weights_text",
 ]  # fmt: skip

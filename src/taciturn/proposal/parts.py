@@ -13,7 +13,8 @@ from pydantic import Field, field_validator, model_serializer, model_validator
 from taciturn import problems
 from taciturn.algorithms import METHODS, Value, checked_options
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit, relation_named
+from taciturn.kernel.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit
+from taciturn.names import relation_named
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
 from taciturn.problems import Loss
 from taciturn.proposal.document import Extended, Part
@@ -153,6 +154,21 @@ class Budget(Part):
             relation_named(self.relation), self.unit, self.rows_per_person, self.agents_per_person
         )
         return Terms(self.epsilon, self.delta, adjacency, observer)
+
+
+def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
+    """Return a warning if delta exceeds 1 / (10 x units), else nothing.
+
+    `units`, `what`: how many records there are, or persons if a person is what is protected; their
+    name.
+    """
+    least = 1 / (10 * units)
+    if delta <= least:
+        return ()
+    return (
+        f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
+        f"may publish whole records; choose delta at most {least:.2g}",
+    )
 
 
 class Connection(Part):

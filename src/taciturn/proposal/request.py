@@ -16,8 +16,9 @@ from taciturn import algorithms, checks, network, problems
 from taciturn.algorithms import METHODS, Method, Value
 from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import Observer, Sum, observer_named, relation_named
+from taciturn.kernel.privacy import Observer, Sum
 from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_out_share
+from taciturn.names import observer_named, relation_named
 from taciturn.problems import Loss
 from taciturn.proposal.data_facts import (
     DataFacts,

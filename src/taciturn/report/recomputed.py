@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn import checks
+from taciturn import certificates, checks
 from taciturn.errors import InputError, TaciturnError
 from taciturn.kernel.privacy import (
-    FORMAT,
     NO_QUESTION,
     REAL_NUMBERS,
     Adjacency,
@@ -44,7 +43,6 @@ from taciturn.kernel.privacy import (
     Terms,
     ZeroOut,
     compose,
-    observer_named,
 )
 from taciturn.kernel.questions import (
     AllRecords,
@@ -55,6 +53,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import Spec
 from taciturn.models import Model, load_model, read_values
+from taciturn.names import observer_named
 from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
 from taciturn.typing import HostArray
@@ -113,7 +112,7 @@ def examine(file: Path) -> Examined:
     model, document = None, None
     source = _newest(file) if file.is_dir() else file
     values = read_values(source, "model or certificate")
-    if isinstance(values, dict) and values.get("format") == FORMAT:
+    if isinstance(values, dict) and values.get("format") == certificates.FORMAT:
         document, beside = values, file / "model.json"
         model = load_model(beside) if beside.exists() else None
     else:
@@ -427,7 +426,7 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     except (OSError, ValueError, TaciturnError):  # of another kind, or a method of the user's own
         return
     epsilon, parts = _number(document["claim"]["epsilon"]), len(document["legs"])
-    given, same = json.loads(json.dumps(planned.to_document())), []
+    given, same = json.loads(json.dumps(certificates.document_of(planned))), []
     for one in (document, given):
         terms = {name: value for name, value in one["terms"].items() if name != "delta"}
         same.append((terms, one["observer"], one["legs"][0]["records"]))

@@ -11,6 +11,7 @@ import numpy as np
 
 import taciturn
 from taciturn.audit import pairwise_mu
+from taciturn.certificates import document_of
 from taciturn.engine import Plan
 from taciturn.kernel.privacy import Certificate, epsilon_of
 from taciturn.proposal import Proposal, network_values
@@ -216,7 +217,7 @@ def certificate_text(plan: Plan, certificate: Certificate | None = None, **about
             "version": taciturn.__version__,
             "conditions": stated.conditions,
             "statement": stated.lines(),
-            **stated.to_document(),
+            **document_of(stated),
         }
     )
 

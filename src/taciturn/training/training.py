@@ -6,6 +6,7 @@ fail without losing them.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -22,15 +23,16 @@ import taciturn
 from taciturn import engine, evaluation, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
+from taciturn.certificates import document_of
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, run
 from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
 from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
 from taciturn.features import AroundCentre, FeatureMap
-from taciturn.kernel.privacy import Certificate, delta_warning
-from taciturn.kernel.records import Draw, Origin, Shards, give_back, origin_of
-from taciturn.proposal import Proposal, labels_of
+from taciturn.kernel.privacy import Certificate
+from taciturn.kernel.records import Draw, Origin, Shards, origin_of
+from taciturn.proposal import Proposal, delta_warning, labels_of
 from taciturn.proposal.forecast import known_forecast, risk_warning
 from taciturn.proposal.request import Request, StructureRequest, centre_warning
 from taciturn.tables import Table
@@ -234,7 +236,7 @@ def model_of(
     table = proposal.data.table
     bounds = None if table is None else table.bounds
     centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-    document = certificate.to_document()  # whoever has the file alone can compute its figures
+    document = document_of(certificate)  # whoever has the file alone can compute its figures
     return models.Model(
         data=data,
         task=proposal.data.task,
@@ -554,3 +556,9 @@ def warnings_of(proposal: Proposal) -> tuple[str, ...]:
     )
     stated = (filled_in,) if proposal.conditional else ()
     return (*delta_warning(proposal.budget.delta, units, unit), *stated)
+
+
+def give_back() -> None:
+    """Return free memory to the system, where glibc can: a compilation leaves some 60 MB."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

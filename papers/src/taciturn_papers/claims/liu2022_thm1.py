@@ -7,7 +7,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from taciturn.kernel.privacy import mu_of
+from taciturn.calibration import mu_of
 from taciturn.problems import soft_threshold
 from taciturn_papers.claims.claim import Claim, Finding
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import Adjacency, ReplaceOne, Terms, observer_named
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, Terms
+from taciturn.names import observer_named
 from taciturn.typing import HostArray
 
 

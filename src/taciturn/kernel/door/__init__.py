@@ -22,44 +22,15 @@ from taciturn.kernel.door.opening import (
     check_facts,
     opened,
 )
-from taciturn.kernel.door.pipe import Piped, answer_all, read_message, write_message
+from taciturn.kernel.door.pipe import answer_all, read_message, write_message
 from taciturn.kernel.door.planned import check_certificate, check_ledger, planned_ledger
 from taciturn.kernel.door.supply import Agenda, Supply
 from taciturn.kernel.door.turn import Turn
 
 __all__ = [
-    "AFFINE",
-    "CLEAN",
-    "TAINTED",
-    "Agenda",
-    "Chance",
-    "Door",
-    "Live",
-    "Piped",
-    "Private",
-    "Raw",
-    "Record",
-    "Supply",
-    "Turn",
-    "answer_all",
-    "apart",
-    "at",
-    "check_arithmetic",
-    "check_certificate",
-    "check_exact_noise",
-    "check_facts",
-    "check_ledger",
-    "choose",
-    "has_no_effects",
-    "marks_out",
-    "observed_ledger",
-    "of_agent",
-    "opened",
-    "over_agents",
-    "planned_ledger",
-    "read_message",
-    "samples",
-    "tested",
-    "two_to",
-    "write_message",
+    "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Private", "Raw",
+    "Record", "Supply", "Turn", "answer_all", "apart", "at", "check_arithmetic",
+    "check_certificate", "check_exact_noise", "check_facts", "check_ledger", "choose",
+    "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened", "over_agents",
+    "planned_ledger", "read_message", "samples", "tested", "two_to", "write_message",
 ]  # fmt: skip

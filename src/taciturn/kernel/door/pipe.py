@@ -13,14 +13,12 @@ from collections.abc import Callable
 from io import BufferedIOBase
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from taciturn.errors import InputError
 from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.door import Door, Live, Record
+from taciturn.kernel.door.door import Live, Record
 from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.door.turn import Turn
 from taciturn.kernel.questions import QUERIES
@@ -148,20 +146,3 @@ def _answered(door: Live, queries: PyTree, turn: Turn, chance: PyTree) -> tuple[
 
 def _stacked(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
-
-
-class Piped(Door):
-    """The door as a method's process has it: queries go out, answers come in. It holds nothing."""
-
-    exchange: Callable[..., Any] = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
-    dtype: Any = eqx.field(static=True)
-
-    def __call__(self, queries: PyTree, turn: Turn, chance: Any) -> tuple[Array, Record]:
-        """Return what came back, and an empty record: the other process keeps the true one."""
-        del chance
-        agents = turn.agent.shape[0]
-        form = jax.eval_shape(lambda: jnp.zeros((agents, *self.shape), self.dtype))
-        answers = jax.experimental.io_callback(self.exchange, form, queries, ordered=True)
-        kind = jnp.broadcast_to(turn.question, turn.agent.shape)
-        return answers, Record(kind, turn.scale, turn.exponent, answers)

@@ -2,6 +2,7 @@
 
 from taciturn.kernel.privacy.accounting import (
     LEAST_RATE,
+    MOST_EPSILON_OF_POISSON,
     Event,
     Exact,
     FixedSize,
@@ -14,15 +15,8 @@ from taciturn.kernel.privacy.accounting import (
 )
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.composition import Composition, compose
-from taciturn.kernel.privacy.document import FORMAT
 from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
-from taciturn.kernel.privacy.gaussian import (
-    delta_of,
-    epsilon_of,
-    gaussian_multiplier,
-    mu_of,
-    true_positive_rate,
-)
+from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of
 from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger, folded
 from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
 from taciturn.kernel.privacy.mechanisms import (
@@ -32,16 +26,14 @@ from taciturn.kernel.privacy.mechanisms import (
     Law,
     Mechanism,
     NoNoise,
-    budget_left,
-    lattice_epsilon,
-    lattice_share,
+    delta_left,
+    eta1,
+    eta2,
     lattice_width,
     mu_of_choice,
-    rate_of_choice,
-    step_exponents,
 )
 from taciturn.kernel.privacy.objective import objective_deltas
-from taciturn.kernel.privacy.statement import REAL_NUMBERS, SCOPE, alone_among, delta_warning
+from taciturn.kernel.privacy.statement import REAL_NUMBERS, SCOPE, alone_among
 from taciturn.kernel.privacy.terms import (
     MOST_EPSILON,
     Adjacency,
@@ -57,22 +49,16 @@ from taciturn.kernel.privacy.terms import (
     Terms,
     Unit,
     ZeroOut,
-    mean_gradient_bound,
-    observer_named,
-    relation_named,
-    share_text,
 )
 
 __all__ = [
-    "FORMAT", "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON", "NO_QUESTION",
-    "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency", "BoundedChange", "Certificate", "ChoiceLeg",
-    "Composition", "Drawn", "Event", "Exact", "FixedSize", "Gaussian", "GaussianAnswer", "Inside",
-    "Laplace", "LaplaceAnswer", "Law", "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm",
-    "Observer", "PerturbedAnswer", "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum",
-    "TargetChange", "Terms", "Unit", "ZeroOut", "account", "alone_among", "budget_left", "compose",
-    "delta_of", "delta_warning", "drawn_noise", "epsilon_of", "folded", "gaussian_multiplier",
-    "lattice_epsilon", "lattice_share", "lattice_width", "mean_gradient_bound", "mu_of",
-    "mu_of_choice", "noise_test", "objective_deltas",
-    "observer_named", "rate_of_choice", "relation_named", "sampled", "share_text",
-    "step_exponents", "true_positive_rate",
+    "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON",
+    "MOST_EPSILON_OF_POISSON", "NO_QUESTION", "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency",
+    "BoundedChange", "Certificate", "ChoiceLeg", "Composition", "Drawn", "Event", "Exact",
+    "FixedSize", "Gaussian", "GaussianAnswer", "Inside", "Laplace", "LaplaceAnswer", "Law",
+    "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm", "Observer", "PerturbedAnswer",
+    "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum", "TargetChange", "Terms", "Unit",
+    "ZeroOut", "account", "alone_among", "compose", "delta_left", "delta_of", "drawn_noise",
+    "epsilon_of", "eta1", "eta2", "folded", "lattice_width", "mu_of_choice",
+    "noise_test", "objective_deltas", "sampled",
 ]  # fmt: skip

@@ -39,6 +39,9 @@ class LaplaceAnswer(_NoisedAnswer):
 
 # below this the accountant's grid would have to resolve losses finer than rounding
 LEAST_RATE = 1e-9
+# what a Poisson batch that overflows costs is set aside up to here
+# (`taciturn.kernel.questions.sampling.poisson_draw`)
+MOST_EPSILON_OF_POISSON = 50.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import gaussian, mechanisms, statement
-from taciturn.kernel.privacy.accounting import Event, account
+from taciturn.kernel.privacy.accounting import MOST_EPSILON_OF_POISSON, Event, account
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.drawn import pays_for_tests
 from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger
@@ -121,7 +121,8 @@ class Composition:
 def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     r"""Return legs as one composition: those on one part in sequence, those on others beside it.
 
-    No number is computed before `Composition.certificate`; the budget of the terms is not used.
+    No number is computed before `Composition.certificate`, which raises `InputError` for Poisson
+    batches beyond epsilon 50; the budget of the terms is not used.
 
     Raises `InputError` if no leg asks all agents, the terms have no accountant for these answers,
     or legs on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about
@@ -310,6 +311,12 @@ def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
 
     epsilons = mechanisms.lattice_epsilon(by_events, delta, values=values, scale=finest, law=law)
     epsilon = float(np.max(epsilons, initial=0.0))
+    if ledger.poisson and MOST_EPSILON_OF_POISSON < epsilon < math.inf:
+        raise InputError(
+            f"Poisson batches are accounted for up to epsilon {MOST_EPSILON_OF_POISSON:g}, and the "
+            f"{leg.part} part has {epsilon:g}; ask for less, or answer on all records or on "
+            "batches of a fixed size"
+        )
     missed = math.exp(-epsilon) * (1 - delta - _A)
     # the two lines cross below rate 1; past exponent 5 the first is above 1 already
     caught = math.exp(min(epsilon, 5.0)) * _A + delta

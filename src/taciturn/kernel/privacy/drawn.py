@@ -59,7 +59,7 @@ from scipy.special import gammainc, gammaincc
 
 from taciturn.errors import PrivacyError
 from taciturn.kernel.privacy.ledger import Ledger
-from taciturn.kernel.privacy.mechanisms import SHARE, Laplace, Law, NoNoise, law_of
+from taciturn.kernel.privacy.mechanisms import LEAST_SCALE, SHARE, Laplace, Law, NoNoise, law_of
 from taciturn.typing import HostArray
 
 # what a number in an answer may add to the probability that honest noise is refused, twice over
@@ -129,10 +129,16 @@ def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | N
 
     `epsilon`, `delta`: of its certificate.
 
-    **Guarantee.** The level over all looks at all agents is at most f (see the module).
+    **Guarantee.** The level over all looks at all agents is at most f (see the module). Raises
+    `PrivacyError` where a lattice is coarser than the module's inequalities take it to be.
     """
     if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked & (ledger.scale > 0)):
         return None
+    if not ledger.finest() >= LEAST_SCALE:
+        raise PrivacyError(
+            f"noise of {ledger.finest():g} steps of its lattice is too coarse for the test of its "
+            "law; plan again"
+        )
     values = _numbers(ledger) * int(np.max(np.sum(ledger.asked, axis=(1, 2))))
     paid = SHARE * delta / (1 + math.exp(min(epsilon, _MOST_EXPONENT)))
     level = min(values * PER_VALUE / 2, paid)

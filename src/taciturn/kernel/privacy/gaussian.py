@@ -67,50 +67,6 @@ def epsilon_of(delta: float, mu: Real) -> Real:
     return _like(np.where(np.isinf(size), np.inf, np.where(free, 0.0, high)), mu)
 
 
-def mu_of(epsilon: Real, delta: float) -> Real:
-    """Return the largest mu whose Gaussian privacy is (epsilon, delta)-private.
-
-    The inverse of `delta_of` in mu, rounded down: `delta_of(epsilon, mu) <= delta` holds in
-    floating point. It is infinity for epsilon = infinity. `epsilon` is a float or an array.
-
-    Raises `InputError` if delta is not above 0 and below 1, or epsilon is negative or NaN.
-
-    **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
-    of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
-    the lower end, which is the end returned.
-    """
-    delta = checks.delta(delta)
-    target = _not_negative("epsilon", epsilon)
-    usable = np.where(np.isfinite(target), target, 1.0)
-    low = _root_below(usable, float(ndtri(delta))) * (1 - 1e-12)
-    high = np.maximum(2 * low, 4 * ndtri((1 + delta) / 2) * np.ones_like(low))
-    while bool(np.any(_delta(usable, high) <= delta)):
-        high = 2 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        private = _delta(usable, middle) <= delta
-        low, high = np.where(private, middle, low), np.where(private, high, middle)
-    return _like(np.where(np.isinf(target), np.inf, low), epsilon)
-
-
-def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
-    """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
-
-    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` if epsilon is not
-    above 0, delta not in (0, 1), or rounds not a whole number above 0.
-
-    **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
-    """
-    checks.positive("epsilon", epsilon, allow_infinity=True)
-    rounds = checks.at_least("rounds", rounds, 1)
-    mu = mu_of(float(epsilon), delta)
-    margin = 1e-14  # covers the rounding of the square root and the quotient
-    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
-    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
-        margin *= 10
-    return math.sqrt(rounds) / mu * (1 + margin)
-
-
 def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
     """Return an attacker's best true-positive rate, Phi(Phi^-1(a) + mu), at a false-positive rate.
 
@@ -141,11 +97,6 @@ def _delta(epsilon: Values, mu: Values) -> HostArray:
         value = value * (1 + wrong + moved)
     value = np.where(np.isinf(mu), 1.0, value)
     return np.where((mu == 0) | np.isinf(epsilon), 0.0, value)
-
-
-def _root_below(epsilon: Values, quantile: float) -> Values:
-    root = np.sqrt(quantile**2 + 2 * epsilon)
-    return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
 
 
 def _not_negative(name: str, value: float | HostArray) -> HostArray:

@@ -56,12 +56,6 @@ class Inside:
             multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
         )
 
-    def worst(self, multiplier: float) -> PerturbedAnswer:
-        """Return an answer that costs at least as much as that of any agent."""
-        return PerturbedAnswer(
-            multiplier, float(np.max(self.jacobian)), float(np.max(self.output_ratio))
-        )
-
 
 NO_QUESTION = -1
 # scales are computed in float64 and may be applied in float32
@@ -192,10 +186,9 @@ class Ledger:
         The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
         that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
         """
-        sensitivity, _, rates, sizes, steps = self._thin
-        poisson = (rates < 1) & (sizes == 0)
+        sensitivity, _, _, _, steps = self._thin
         width = lattice_width(self.values, self.mechanism.norm)
-        rounding = np.where(poisson, 4.0, 2.0) * steps * width
+        rounding = np.where(self._poisson, 4.0, 2.0) * steps * width
         moves = np.where(sensitivity > 0, sensitivity + rounding, 0.0)
         return np.broadcast_to(moves, self.kind.shape)
 
@@ -214,6 +207,16 @@ class Ledger:
     def sampled(self) -> bool:
         """Whether any answer was computed on a sampled batch."""
         return bool(np.any(self._asked & (thin(self.rate) < 1)))
+
+    @property
+    def poisson(self) -> bool:
+        """Whether any answer was computed on a Poisson batch."""
+        return bool(np.any(self._asked & self._poisson))
+
+    @property
+    def _poisson(self) -> HostArray:
+        _, _, rates, sizes, _ = self._thin
+        return np.asarray((rates < 1) & (sizes == 0))
 
     @property
     def has_mu(self) -> bool:

@@ -1,4 +1,52 @@
-"""Noise: its law, samples and likelihood ratios."""
+r"""Noise on a lattice: its law, and what it costs beyond the curve of real numbers.
+
+An answer is rounded to whole numbers of a step h, and its noise is a whole number of steps, of the
+discrete Gaussian law of scale s = sigma / h, or the discrete Laplace law of scale t = b / h. Under
+*rounded* real noise the noised answer would be a function of the plain mechanism on the rounded
+answer, and the curve of that would hold as it is. So the discrete law p_d is compared with the
+rounded one, p_r.
+
+**The ratio.** p_d(x) = exp(-x^2 / (2 s^2)) / Z with Z = s sqrt(2 pi) (1 + theta) and 0 <= theta <=
+3 exp(-2 pi^2 s^2) for s >= 1, by Poisson's summation; p_r(x) = exp(-x^2 / (2 s^2)) I(x) /
+(s sqrt(2 pi)), I(x) = E exp(-(2 x u + u^2) / (2 s^2)), u uniform on (-1/2, 1/2). By Jensen's
+inequality I(x) >= exp(-1 / (24 s^2)); and I(x) <= E cosh(x u / s^2) = sinh(y) / y <= exp(y^2 / 6)
+with y = x / (2 s^2). Hence
+
+    -1 / (24 s^2)  <=  log(p_r / p_d)  <=  (x / s)^2 / (24 s^2) + 3 exp(-2 pi^2 s^2).
+
+**Composition.** Let D, D' be neighbours, E an event of all answers, n how many numbers the agent
+that differs gives, and s the least scale. Whatever queries follow from, ratios multiply along a
+history, so P_d(E | D) <= e^eta1 P_r(E | D) with eta1 = n / (24 s^2). Let G be the histories with
+sum (x / s)^2 <= n kappa under D': there P_r <= e^eta2 P_d, eta2 = n kappa / (24 s^2) +
+3 n exp(-2 pi^2 s^2). With x = round(s g), |x / s| <= |g| + 1 / (2 s), and sum g^2 <= n +
+2 sqrt(n tau) + 2 tau but with probability e^-tau (Laurent and Massart 2000): kappa =
+(sqrt(1 + 2 sqrt(tau / n) + 2 tau / n) + 1 / (2 s))^2 leaves P_r(not G | D') <= e^-tau. Where the
+plain mechanism is (e, d)-private,
+
+    P_d(E | D) <= e^eta1 (e^e P_r(E | D') + d)
+               <= e^eta1 (e^(e + eta2) P_d(E | D') + e^(e - tau) + d),
+
+which with tau = 100 + e is (e + eta1 + eta2, e^eta1 (d + e^-100))-privacy. Nothing here uses that
+the curve is Gaussian: on sampled batches it is that of the sampled mechanism, given the batches.
+
+**Laplace.** With u = 1 / (2 t), p_d(x) = tanh(u) e^(-|x| / t), and p_r(x) = sinh(u) e^(-|x| / t)
+but p_r(0) = 1 - e^-u. So p_r / p_d is cosh(u) <= e^(u^2 / 2), and at 0 between e^(-u / 2) and 1:
+P_r <= e^eta2 P_d with eta2 = n u^2 / 2, and P_d <= e^eta1 P_r with eta1 = k u / 2 on histories with
+at most k zeros of the noise. More have, since p_d(0) <= u, probability at most (e n u / k)^k: k is
+such that this is at most e^-100. That makes (e + eta1 + eta2, e^eta1 d + e^-100)-privacy.
+
+**Sums.** Where agents' noises stand on one lattice, the sum of discrete Gaussians differs from the
+one of the joint variance by |log ratio| <= 5 sum_j exp(-2 pi^2 / (S_j^-2 + s_(j+1)^-2)), S_j^2 the
+sum of the first j squared scales: 0 to any precision from s = 8 on. Then the above holds with the
+scale of the sum, and all the more with the least of one agent.
+
+**The step.** An answer is divided by public numbers, in at most three roundings of 2^-53, then
+rounded to a whole number of steps, of which at most 2^51 are used. So what is rounded differs from
+the real number by at most 1/2 + 3/8 steps, and two answers that differ by v differ by at most
+v + 2 h in every entry afterwards: by 2 h sqrt(d) more in Euclidean norm, 2 h d in the 1-norm
+(`lattice_width`). On a Poisson batch an answer is compared with that of a batch without the record,
+and two such differences make the sensitivity: twice as much (`Ledger.moves`).
+"""
 
 from __future__ import annotations
 
@@ -10,16 +58,15 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar, final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Int64
-from scipy.special import expit, log_ndtr, ndtri
+from jaxtyping import Float, Int64
+from scipy.special import expit, ndtri
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.noise import Label, Stream, discrete_gaussian, discrete_laplace
 from taciturn.kernel.privacy.accounting import Event, Exact, GaussianAnswer, LaplaceAnswer
 from taciturn.kernel.privacy.terms import Norm, Relation, ZeroOut
-from taciturn.typing import Array, HostArray, Scalar
+from taciturn.typing import Array, HostArray
 
 Answer: TypeAlias = Float[Array, "..."]
 
@@ -46,14 +93,6 @@ class Mechanism(eqx.Module):
         """Return what the test of the noise adds up: squares, or absolute values; nothing is 0."""
 
     @abc.abstractmethod
-    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
-        """Return log density of `residual` minus log density of `rival`, in nats.
-
-        With residual = released - exact answer on D, rival = released - exact answer on D', it is
-        the attacker's evidence for D. `scale` must be above zero; it is not checked under jit.
-        """
-
-    @abc.abstractmethod
     def event(self, multiplier: float) -> Event:
         """Return the accountant's name for one answer; multiplier = scale / sensitivity.
 
@@ -71,13 +110,6 @@ class Gaussian(Mechanism):
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
         return jnp.sum(jnp.square(noise.astype(jnp.float64)))
-
-    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
-        """Return (|rival|_2^2 - |residual|_2^2) / (2 scale^2)."""
-        # a difference of squares as a product: no cancellation when the two are close
-        return jnp.sum((rival - residual) * (rival + residual)) / (
-            2 * jnp.square(jnp.asarray(scale, residual.dtype))
-        )
 
     @override
     def integers(
@@ -99,10 +131,6 @@ class Laplace(Mechanism):
     @override
     def size(self, noise: Answer) -> Float[Array, ""]:
         return jnp.sum(jnp.abs(noise.astype(jnp.float64)))
-
-    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
-        """Return (|rival|_1 - |residual|_1) / scale."""
-        return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / jnp.asarray(scale, residual.dtype)
 
     @override
     def integers(
@@ -132,14 +160,6 @@ class NoNoise(Mechanism):
         return jnp.zeros((), jnp.float64)
 
     @override
-    def log_ratio(self, residual: Answer, rival: Answer, scale: Scalar) -> Float[Array, ""]:
-        """Raise `PrivacyError`: without noise there are no densities to compare."""
-        raise PrivacyError(
-            "an answer without noise has an infinite or undefined likelihood ratio; "
-            "use Gaussian() or Laplace() with a scale above 0"
-        )
-
-    @override
     def event(self, multiplier: float) -> Event:
         return Exact()
 
@@ -152,49 +172,13 @@ _TAIL = 100.0
 _MOST = 1.0
 
 
-# scale over step: at least the first, and the second times z w, but for at least the third
+# scale over step, at least: what the test of the noise counts on (`taciturn.kernel.privacy.drawn`)
 LEAST_SCALE = 2.0**24
-_FINER = 2.0**22
-_MOST_SCALE = 2.0**38
 
 
 def lattice_width(values: int, norm: Norm) -> float:
     """Return the size of an answer of `values` entries, all 1: sqrt(d) or d."""
     return float(values) if norm == "l1" else math.sqrt(values)
-
-
-def step_exponents(
-    scale: Float[HostArray, "..."], multiplier: Float[HostArray, "..."], width: float
-) -> Int[HostArray, "..."]:
-    """Return the binary logarithms of the steps; 0 where the scale is 0."""
-    fineness = np.maximum(LEAST_SCALE, _FINER * multiplier * width)
-    target = scale / np.minimum(fineness, _MOST_SCALE)
-    _, exponent = np.frexp(target)
-    return np.where(scale > 0, exponent - 1, 0).astype(np.int32)
-
-
-def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
-    """Return what the lattice adds to a sensitivity of 1, at most."""
-    fineness = max(LEAST_SCALE, _FINER * multiplier * width)
-    return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
-
-
-def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple[float, float]:
-    """Return the epsilon and delta that are left for the curve of rounded noise.
-
-    Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
-    to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
-    gives. Raises `InputError` if the correction is larger than the budget.
-    """
-    once = _once(values, LEAST_SCALE, law)
-    left = epsilon - (once + _again(values, LEAST_SCALE, law, epsilon))
-    remaining = _remaining(delta, once)
-    if left <= 0 or once > _MOST or remaining <= 0:
-        raise InputError(
-            f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "
-            f"{delta:g}; ask for fewer rounds or give a larger budget"
-        )
-    return left, remaining
 
 
 def lattice_rate(
@@ -217,7 +201,7 @@ def lattice_rate(
     """
     if values == 0:
         return rate_of(false_positives)
-    once, again = _once(values, scale, "gaussian"), _again(values, scale, "gaussian", 0.0)
+    once, again = eta1(values, scale, "gaussian"), eta2(values, scale, "gaussian", 0.0)
     if scale < 1 or max(once, again) > _MOST:
         return 1.0
     allowed = math.exp(again) * (false_positives + refused) + math.exp(-_TAIL)
@@ -251,33 +235,36 @@ def lattice_epsilon(
     `scale`: s or t: the least noise scale of any of them, in steps of the lattice.
 
     **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
-    the noise costs at most (`taciturn.kernel.privacy.drawn`): for the Gaussian law at tau = 100 +
-    epsilon' with epsilon' = `epsilon_of(d)`, d = delta e^-eta1 - e^(eta1 + eta2 - 100); for the
-    Laplace law with the least k for which (e n u / k)^k <= e^-100, and d = (delta - e^-100)
-    e^-eta1.
+    the noise costs at most (`taciturn.kernel.privacy.drawn`): at e = `epsilon_of(d)` with d =
+    delta e^-eta1 - e^-99, which is at most delta e^-eta1 - e^-100 and (delta - e^-100) e^-eta1; of
+    several agents with tau that of the largest finite e, and a k for which (e n u / k)^k <= e^-100.
     """
     delta = checks.delta(delta)
     values = checks.at_least("values", values, 0)
     if values == 0:
         return epsilon_of(delta)
     scale = checks.positive("scale", scale)
-    once = _once(values, scale, law)
-    remaining = _remaining(delta, once)
-    if scale < 1 or once > _MOST or remaining <= 0:
+    once = eta1(values, scale, law)
+    remaining = delta_left(delta, once)
+    if scale < 1 or remaining <= 0:
         return epsilon_of(delta) + math.inf
     epsilon = epsilon_of(remaining)
     finite = np.asarray(epsilon)[np.isfinite(epsilon)]
-    both = once + _again(values, scale, law, float(np.max(finite, initial=0.0)))
+    both = once + eta2(values, scale, law, float(np.max(finite, initial=0.0)))
     return epsilon + (both if both <= _MOST else math.inf)
 
 
-def _remaining(delta: float, once: float) -> float:
-    """Return the delta that is left for rounded noise, after the test and the lattice are paid."""
-    tested = delta * (1 - SHARE)
-    return tested * math.exp(-min(once, _MOST)) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
+def delta_left(delta: float, once: float) -> float:
+    """Return the delta that is left for rounded noise, after the test and the lattice are paid.
+
+    `once`: eta1. Nothing is left where that is above 1.
+    """
+    if once > _MOST:
+        return 0.0
+    return delta * (1 - SHARE) * math.exp(-once) * (1 - 1e-15) - math.exp(_MOST - _TAIL)
 
 
-def _once(values: int, scale: float, law: Law) -> float:
+def eta1(values: int, scale: float, law: Law) -> float:
     """Return eta1."""
     if law == "gaussian":
         return values / (24 * scale**2)
@@ -287,7 +274,7 @@ def _once(values: int, scale: float, law: Law) -> float:
     return zeros / (4 * scale)
 
 
-def _again(values: int, scale: float, law: Law, epsilon: float) -> float:
+def eta2(values: int, scale: float, law: Law, epsilon: float) -> float:
     """Return eta2; for the Gaussian law with tau = 100 + epsilon."""
     if law == "laplace":
         return values / (8 * scale**2) * (1 + 1e-12)
@@ -298,27 +285,11 @@ def _again(values: int, scale: float, law: Law, epsilon: float) -> float:
     return (values * norm**2 / (24 * scale**2) + poisson) * (1 + 1e-12)
 
 
-_OF_CHOICE = 1e-12  # covers the rounding of either direction
-
-
 def mu_of_choice(rate: float, relation: Relation) -> float:
     """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
 
     Raises `InputError` if the rate is no finite number of at least 0.
     """
-    half = _width(relation) * checks.not_negative("rate", rate) / 2
-    return 2 * float(ndtri(expit(half))) * (1 + _OF_CHOICE)
-
-
-def rate_of_choice(mu: float, relation: Relation) -> float:
-    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
-
-    Raises `InputError` if mu is not above 0, or infinite.
-    """
-    half = checks.positive("mu", mu) / 2
-    logit = float(log_ndtr(half) - log_ndtr(-half))
-    return 2 * logit / _width(relation) * (1 - 4 * _OF_CHOICE)
-
-
-def _width(relation: Relation) -> float:
-    return 1.0 if isinstance(relation, ZeroOut) else 2.0
+    width = 1.0 if isinstance(relation, ZeroOut) else 2.0
+    half = width * checks.not_negative("rate", rate) / 2
+    return 2 * float(ndtri(expit(half))) * (1 + 1e-12)  # for rounding

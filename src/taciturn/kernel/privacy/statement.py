@@ -91,15 +91,11 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
     if isinstance(observer, Sum) and 1 < agents <= observer.colluders + 1:
         trust = alone_among(agents, observer.colluders)
     if isinstance(observer, Messages) and observer != terms.observer:
-        why = "this algorithm asks at private iterates"
+        trust = _not_credited("this algorithm asks at private iterates")
         if any(leg.ledger.sampled for leg in legs):
-            why = "its batches are sampled"
+            trust = _not_credited("its batches are sampled")
         elif any(leg.ledger.inside is not None for leg in legs):
-            why = "its noise stands inside an objective"
-        trust = (
-            f"none needed: {why}, so nothing is credited to summation; this is the value for an "
-            "observer of every message"
-        )
+            trust = _not_credited("its noise stands inside an objective")
     names = ", ".join(claims_of(legs))
     return f"{trust}; and the author of {names}, for the bound" if names else trust
 
@@ -110,9 +106,15 @@ def alone_among(agents: int, colluders: int) -> str:
     **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`), which
     for k >= A - 1 is an agent's own alone.
     """
+    return _not_credited(
+        f"if {colluders} may collude, an agent among {agents} may face nobody else"
+    )
+
+
+def _not_credited(why: str) -> str:
     return (
-        f"none needed: if {colluders} may collude, an agent among {agents} may face nobody else, "
-        "so nothing is credited to summation; this is the value for an observer of every message"
+        f"none needed: {why}, so nothing is credited to summation; this is the value for an "
+        "observer of every message"
     )
 
 
@@ -174,18 +176,3 @@ def _coarsest(ledger: Ledger) -> float:
 
 def _is_quiet(leg: Leg) -> bool:
     return isinstance(leg.ledger.mechanism, NoNoise)
-
-
-def delta_warning(delta: float, units: int, what: str = "records") -> tuple[str, ...]:
-    """Return a warning if delta exceeds 1 / (10 x units), else nothing.
-
-    `units`, `what`: how many records there are, or persons if a person is what is protected; their
-    name.
-    """
-    least = 1 / (10 * units)
-    if delta <= least:
-        return ()
-    return (
-        f"delta {delta:g} is above 1/(10 x {units} {what}) = {least:.2g}: such a mechanism "
-        f"may publish whole records; choose delta at most {least:.2g}",
-    )

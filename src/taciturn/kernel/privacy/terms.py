@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, final, get_args
+from typing import ClassVar, Literal, TypeAlias, final, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray
 
 Norm: TypeAlias = Literal["l1", "l2"]
@@ -125,17 +124,6 @@ class TargetChange(Relation):
         return f"{what}; features are public and not protected, and counts stay as they are."
 
 
-def relation_named(name: str) -> Relation:
-    """Return the relation called `name`: "replace_one" or "zero_out".
-
-    Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
-    beta: construct them directly.
-    """
-    more = " (or construct BoundedChange(beta) or TargetChange(beta))"
-    relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
-    return relation
-
-
 @dataclass(frozen=True)
 class Adjacency:
     r"""A relation together with the unit it speaks of.
@@ -206,15 +194,6 @@ class Adjacency:
         most = {"record": 1, "agent": np.inf, "person": self.rows_per_person}[self.unit]
         return np.minimum(sizes, np.float64(most))
 
-    def spread(self, agents: int, observer: Observer) -> float:
-        """Return what a unit at several agents costs over one at a single agent, at equal noise.
-
-        It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
-        `Messages` and M under `Sum`.
-        """
-        most = min(self.agents_per_person, agents)
-        return float(most) if isinstance(observer, Sum) else math.sqrt(most)
-
 
 @final
 @dataclass(frozen=True)
@@ -256,23 +235,6 @@ class Sum:
 
 
 Observer: TypeAlias = Messages | Sum
-
-
-def observer_named(name: str) -> Observer:
-    """Return the observer called `name`: "messages", or "sum" with one colluder.
-
-    Raises `InputError` if the name is another one.
-    """
-    observer: Observer = _named("observer", name, (Messages(), Sum()))
-    return observer
-
-
-def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
-    """Return the one of that name; an `InputError` lists the names."""
-    by_name = {one.name: one for one in known}
-    if name not in by_name:
-        raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}{more}")
-    return by_name[name]
 
 
 MOST_EPSILON = 1e6
@@ -338,64 +300,7 @@ class SensitivityBound:
             )
         if not bool(np.all(value >= 0)):
             raise InputError("a sensitivity bound is NaN or negative; give 0 or more, or infinity")
-        _check_norm(self.norm)
+        if self.norm not in get_args(Norm):
+            raise InputError(f"norm is {self.norm!r}; it must be 'l1' or 'l2'")
         value.setflags(write=False)
         object.__setattr__(self, "value", value)
-
-
-def mean_gradient_bound(
-    spec: Spec, adjacency: Adjacency, *, norm: Norm, rounds: int, questions: int
-) -> SensitivityBound:
-    """Return the sensitivity of the mean of an agent's record gradients at a public point.
-
-    Of shape (A, `rounds`, `questions`), in the units of the gradient.
-
-    With c = `spec.gradient_bound` and m_i records at agent i, the answer is
-    (1/m_i) sum_j g_j with |g_j|_2 <= c, and in Euclidean norm
-
-        Delta_i = 2c/m_i (replace_one, record),   c/m_i (zero_out, record),
-        Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent),
-        Delta_i = K times that of a record (person with K places, K <= m_i).
-
-    In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`. Raises `InputError` if
-    `norm` is unknown, or `rounds` or `questions` is not a whole number of at least 1.
-
-    **Guarantee.** Neighbouring data sets of one agent share all terms but one, so the mean moves
-    by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record is replaced, and by |g|_2/m <= c/m
-    when its contribution is set to zero. If every record may change, the triangle inequality over
-    all m terms gives m times that, and over the K places of a person K times; a place that is
-    filled or emptied is one whose contribution is set to zero, within the bound of a replaced one.
-    A bounded change of a record, or of its target, is a special
-    case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
-    would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz.
-    The bound holds at every query, so it holds for queries chosen after earlier answers.
-    """
-    _check_norm(norm)
-    tail = (checks.at_least("rounds", rounds, 1), checks.at_least("questions", questions, 1))
-    share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
-    factor = 1.0 if isinstance(adjacency.relation, ZeroOut) else 2.0
-    stretch = math.sqrt(spec.dimension) if norm == "l1" else 1.0
-    per_agent = factor * stretch * spec.gradient_bound * share
-    value = np.broadcast_to(per_agent[:, None, None], (spec.agents, *tail))
-    change, size = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c", "2c"
-    if isinstance(adjacency.relation, ZeroOut):
-        change, size = "one contribution of norm at most c is set to zero", "c"
-    if not isinstance(adjacency.relation, ZeroOut | ReplaceOne):
-        change += " (a bounded change is a special case of replacing)"
-    number = f"{size}{share_text(adjacency)}"
-    root = ", times sqrt(dimension) since |v|_1 <= sqrt(D) |v|_2" if norm == "l1" else ""
-    derivation = f"mean of m_i gradients of norm at most c; {change}: {number}{root}"
-    return SensitivityBound(value, norm, adjacency, derivation)
-
-
-def share_text(adjacency: Adjacency) -> str:
-    """Return which part of a mean one unit is, in words and formulas."""
-    if adjacency.unit == "person":
-        rows = adjacency.rows_per_person
-        return f" * {rows}/m_i (the {rows} places of a person together)"
-    return "/m_i" if adjacency.unit == "record" else " (all m_i terms of the mean)"
-
-
-def _check_norm(norm: str) -> None:
-    if norm not in get_args(Norm):
-        raise InputError(f"norm is {norm!r}; it must be 'l1' or 'l2'")

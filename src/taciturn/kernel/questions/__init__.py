@@ -46,8 +46,6 @@ from taciturn.kernel.questions.oracle import (
     Assumptions,
     AtStep,
     Centre,
-    NoisePlacement,
-    ObjectiveNoise,
     OnLattice,
     Oracle,
     Point,
@@ -66,9 +64,7 @@ from taciturn.kernel.questions.statistics import (
     ClippedErrors,
     Statistics,
     Tally,
-    packed,
     statistics_size,
-    unpacked,
 )
 from taciturn.kernel.questions.sums import margins, record_sum
 from taciturn.kernel.questions.targets import Residual, TargetGradient, TargetQuestion, Targets
@@ -85,12 +81,12 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
     "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Drawn", "FixedSizeBatches",
-    "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient", "NoisePlacement",
-    "ObjectiveNoise", "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point",
+    "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient",
+    "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point",
     "PoissonBatches", "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss",
     "Residual", "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
     "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
     "check_of_library", "clip_coefficient", "foreign_operation", "is_plain", "margins",
-    "name_of_class", "own_parts", "packed", "record_sum", "statistics_size", "unpacked",
+    "name_of_class", "own_parts", "record_sum", "statistics_size",
     "usable_centre",
 ]  # fmt: skip

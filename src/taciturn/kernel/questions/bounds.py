@@ -11,7 +11,6 @@ answer, stands with the question.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -24,11 +23,10 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     Adjacency,
     Norm,
+    ReplaceOne,
     SensitivityBound,
     TargetChange,
     ZeroOut,
-    mean_gradient_bound,
-    share_text,
 )
 from taciturn.kernel.questions.sampling import AllRecords, Sampling
 from taciturn.kernel.records import Spec
@@ -87,17 +85,41 @@ def bound_of(
 def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     """Return the bound of (1/m_i) sum_j x_j c_j', |x_j| <= R and |c_j| <= C.
 
-    **Guarantee.** |x_j| <= R (`row`) is enforced when shards are packed, |c_j| <= C (`coefficient`)
-    by the question, as a function of the record alone. So one record's term has norm at most
-    C R / m_i, whatever the query, and `mean_gradient_bound` derives from that
+    With c = C R, and g_j = x_j c_j' of norm at most c, in Euclidean norm
 
-        Delta_i = 2 C R k_i / m_i,   C R k_i / m_i for zero_out,   sqrt(D) times that in the 1-norm.
+        Delta_i = 2c/m_i (replace_one, record),   c/m_i (zero_out, record),
+        Delta_i = 2c     (replace_one, agent),    c     (zero_out, agent),
+        Delta_i = K times that of a record (person with K places, K <= m_i).
+
+    In the 1-norm each is sqrt(D) times as large, D = `spec.dimension`.
+
+    **Guarantee.** |x_j| <= R (`row`) is enforced when shards are packed, |c_j| <= C (`coefficient`)
+    by the question, as a function of the record alone. Neighbouring data sets of one agent share
+    all terms but one, so the mean moves by |g - g'|_2/m <= (|g|_2 + |g'|_2)/m <= 2c/m when a record
+    is replaced, and by |g|_2/m <= c/m when its contribution is set to zero. If every record may
+    change, the triangle inequality over all m terms gives m times that, and over the K places of a
+    person K times; a place that is filled or emptied is one whose contribution is set to zero,
+    within the bound of a replaced one. A bounded change of a record, or of its target, is a special
+    case of replacing it, so it has the same bound (loose when beta is small: a Lipschitz argument
+    would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz. The bound holds
+    at every query, so it holds for queries chosen after earlier answers.
 
     *Inside an objective* (kind `perturbed`). Noise stands beside the gradient, whose bound this is.
     """
-    term = dataclasses.replace(spec, gradient_bound=facts["row"] * facts["coefficient"])
-    found = mean_gradient_bound(term, adjacency, norm=norm, rounds=1, questions=1)
-    return found.value[:, 0, 0], found.derivation
+    factor, size = 2.0, "2c"
+    change = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c"
+    if isinstance(adjacency.relation, ZeroOut):
+        factor, size = 1.0, "c"
+        change = "one contribution of norm at most c is set to zero"
+    elif not isinstance(adjacency.relation, ReplaceOne):
+        change += " (a bounded change is a special case of replacing)"
+    stretch, root = 1.0, ""
+    if norm == "l1":
+        stretch = math.sqrt(spec.dimension)
+        root = ", times sqrt(dimension) since |v|_1 <= sqrt(D) |v|_2"
+    share, text = _share(spec, adjacency)
+    reason = f"mean of m_i gradients of norm at most c; {change}: {size}{text}{root}"
+    return factor * stretch * (facts["row"] * facts["coefficient"]) * share, reason
 
 
 def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
@@ -133,8 +155,17 @@ def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
         features = spec.shape[0]
         change *= math.sqrt(features * (features + 1) // 2 + features)
         reason += ", times the square root of the number of entries"
+    share, text = _share(spec, adjacency)
+    return change * share, reason + text
+
+
+def _share(spec: Spec, adjacency: Adjacency) -> Derived:
+    """Return which part of a mean one unit is, k_i / m_i; and that in words and formulas."""
     share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
-    return change * share, reason + share_text(adjacency)
+    rows = adjacency.rows_per_person
+    person = f" * {rows}/m_i (the {rows} places of a person together)"
+    texts = {"record": "/m_i", "agent": " (all m_i terms of the mean)", "person": person}
+    return share, texts[adjacency.unit]
 
 
 def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:

@@ -12,14 +12,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.questions.claims import coefficients
 from taciturn.kernel.questions.loss import Loss, clip_coefficient
-from taciturn.kernel.questions.oracle import (
-    Answer,
-    Assumptions,
-    Count,
-    Point,
-    Question,
-    check_form,
-)
+from taciturn.kernel.questions.oracle import Answer, Assumptions, Count, Point, Question, check_form
 from taciturn.kernel.questions.sampling import AllRecords, Sampling, batches
 from taciturn.kernel.questions.sums import margins, over_rows, record_sum
 from taciturn.kernel.records import Shard, Spec

@@ -106,8 +106,9 @@ class ProjectedStep(_Step):
 
     **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
     |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
-    is that of `Gradient`, derived in `mean_gradient_bound`. In the 1-norm a projection may expand,
-    but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first place.
+    is that of `Gradient`, a `mean` (`taciturn.kernel.questions.bounds`). In the 1-norm a projection
+    may expand, but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first
+    place.
 
     **Rounding.** A query with c |x| + |s| + c |P| beyond U = 2^43 c_1 / (m (d + 32)) - c_1, P =
     prox_{step r}(x - s / c), or beyond 1e7, or that is not a number, is answered with 0: a rule
@@ -177,8 +178,9 @@ class ProximalStep(_Step):
     at every centre and on all data: there is nothing to check while running.
 
     **Guarantee.** Let a record change, so that grad f_i moves by at most D_g at every point
-    (`mean_gradient_bound`), and let m be the strong convexity of r. The two runs start at the same
-    public point and their distance obeys d <- (d + s D_g) / (1 + s (rho + m)), so never exceeds
+    (`taciturn.kernel.questions.bounds.mean`), and let m be the strong convexity of r. The two runs
+    start at the same public point and their distance obeys d <- (d + s D_g) / (1 + s (rho + m)), so
+    never exceeds
 
         Delta_i = D_g / (rho + m),       e.g. 2 c_1 / (m_i (rho + m)) for replace_one,
 

@@ -82,8 +82,8 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     either data set; so if the one is (epsilon, delta)-private the other is (epsilon, delta + (1 +
     e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of which
     its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above is
-    below 1e-18 per answer, within what is set aside. Plans beyond that are refused
-    (`taciturn.engine.program.check_noise`).
+    below 1e-18 per answer, within what is set aside. Beyond that no certificate is
+    made (`taciturn.kernel.privacy.compose`).
     """
     draws = words >> jnp.uint64(1)
     if not poisson_slots(rate, rows):

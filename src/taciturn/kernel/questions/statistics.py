@@ -14,13 +14,7 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel.questions.loss import Squared, clip_coefficient
-from taciturn.kernel.questions.oracle import (
-    Assumptions,
-    Count,
-    Point,
-    Question,
-    check_form,
-)
+from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question, check_form
 from taciturn.kernel.questions.sums import margins, record_sum
 from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import DIGITS, cut, whole_log2
@@ -85,25 +79,6 @@ def packed(matrix: Float[Array, "D D"]) -> Float[Array, "P"]:
     rows, columns = np.triu_indices(matrix.shape[0])
     weight = np.where(rows == columns, 1.0, math.sqrt(2)).astype(matrix.dtype)
     return matrix[rows, columns] * weight
-
-
-def unpacked(
-    statistics: Float[Array, "S"], features: int
-) -> tuple[Float[Array, "D D"], Float[Array, "D"]]:
-    """Return the symmetric matrix and the vector that `Statistics` put into one vector.
-
-    Examples
-    --------
-    >>> matrix, vector = unpacked(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
-    >>> matrix.round(3).tolist(), vector.tolist()
-    ([[1.0, 1.414], [1.414, 3.0]], [4.0, 5.0])
-    """
-    rows, columns = np.triu_indices(features)
-    weight = np.where(rows == columns, 1.0, 1 / math.sqrt(2)).astype(statistics.dtype)
-    upper = statistics[: len(rows)] * weight
-    matrix = jnp.zeros((features, features), statistics.dtype)
-    matrix = matrix.at[rows, columns].set(upper).at[columns, rows].set(upper)
-    return matrix, statistics[len(rows) :]
 
 
 def _features(model_shape: tuple[int, ...]) -> int:

@@ -17,6 +17,7 @@ the targets, which nothing bounds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -37,6 +38,10 @@ class TargetQuestion(Question):
 
     sums_records: ClassVar[bool] = False
     protects_targets: ClassVar[bool] = True
+
+    @abstractmethod
+    def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
+        """Return the part with the targets, which noise is added to."""
 
     def exact(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return both parts."""
@@ -76,7 +81,29 @@ class TargetGradient(TargetQuestion):
         return {"kind": "target sums", "row": spec.record_norm, "target": self.target_bound}
 
 
-class Targets(TargetQuestion):
+class _OfEachTarget(TargetQuestion):
+    """One number for each target, 0 in padded places.
+
+    `records`: M, the padded number of records of an agent, or of those at one step.
+    """
+
+    records: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.at_least("records", self.records, 1)
+
+    @override
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return `(M,)`."""
+        return (self.records,)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return those of so many targets, all at one step."""
+        return {"kind": "targets", "steps": 1, "targets": self.records}
+
+
+class Targets(_OfEachTarget):
     """The targets themselves, 0 in padded places; to be asked once, or once for each step.
 
     With `steps` S a shard holds S blocks of M places, one block for each step, and the query is an
@@ -86,22 +113,14 @@ class Targets(TargetQuestion):
     **Guarantee.** One number per target: the bound is that of `targets`
     (`taciturn.kernel.questions.bounds.targets`).
 
-    - `records`: M, the padded number of records of an agent, or of those at one step.
     - `steps`: S, or None for a single block.
     """
 
-    records: int = eqx.field(static=True)
     steps: int | None = eqx.field(static=True, default=None)
     relative_multiplier: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
-        checks.at_least("records", self.records, 1)
         checks.at_least("steps", self.steps or 1, 1)
-
-    @override
-    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return `(M,)`."""
-        return (self.records,)
 
     @override
     def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
@@ -112,29 +131,17 @@ class Targets(TargetQuestion):
     @override
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return S and M."""
-        return {"kind": "targets", "steps": self.steps or 1, "targets": self.records}
+        return {**super().facts(spec), "steps": self.steps or 1}
 
 
-class Residual(TargetQuestion):
+class Residual(_OfEachTarget):
     """The residuals x_j'z - y_j of an agent's records at the query, 0 in padded places.
 
     **Guarantee.** As for `Targets`, whatever z: x_j'z is public, so every answer is an estimate of
     the same y_j.
-
-    `records`: M, the padded number of records of an agent.
     """
 
     assumptions: ClassVar[Assumptions] = Assumptions(Squared())
-
-    records: int = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        checks.at_least("records", self.records, 1)
-
-    @override
-    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return `(M,)`."""
-        return (self.records,)
 
     @override
     def private_part(self, shard: Shard, count: Count, query: Point) -> Answer:
@@ -144,8 +151,3 @@ class Residual(TargetQuestion):
     def public_part(self, shard: Shard, query: Point) -> Answer:
         """Return Xz."""
         return (shard.features @ query.x) * shard.mask
-
-    @override
-    def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of so many targets."""
-        return {"kind": "targets", "steps": 1, "targets": self.records}

@@ -21,7 +21,7 @@ from taciturn.kernel.records.division import (
     origin_of,
     random_partition,
 )
-from taciturn.kernel.records.memory import device_array, give_back, in_pieces, on_host, own_array
+from taciturn.kernel.records.memory import device_array, in_pieces, own_array
 from taciturn.kernel.records.shards import (
     PublicScale,
     Shard,
@@ -58,13 +58,11 @@ __all__ = [
     "device_array",
     "digest_of_all",
     "for_exact_sums",
-    "give_back",
     "held_out_counts",
     "held_out_share",
     "hold_out",
     "in_pieces",
     "numbered",
-    "on_host",
     "origin_at",
     "origin_of",
     "own_array",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import jax
@@ -45,12 +43,6 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
     start = -room.ctypes.data % _BYTES
     zeros: HostArray = room[start : start + size].view(dtype).reshape(shape)
     return zeros
-
-
-def give_back() -> None:
-    """Return free memory to the system, where glibc can: a compilation leaves some 60 MB."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:

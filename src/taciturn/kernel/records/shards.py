@@ -15,12 +15,7 @@ from jaxtyping import Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
-from taciturn.kernel.records.division import (
-    EMPTY,
-    Origin,
-    Persons,
-    origin_of,
-)
+from taciturn.kernel.records.division import EMPTY, Origin, Persons, origin_of
 from taciturn.kernel.records.grid import Grid, on_grid, row_digits
 from taciturn.kernel.records.memory import (
     aligned_zeros,

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from taciturn.kernel.privacy import mu_of
+from taciturn.calibration import mu_of
 from taciturn_papers.claims.huang2019_thm2 import exact_epsilon
 from taciturn_papers.reproductions.figure import Budget
 

@@ -25,9 +25,10 @@ from taciturn.algorithms import (
     NoisyGradient,
     Walkman,
 )
+from taciturn.calibration import mu_of
 from taciturn.datasets import Dataset, load, split
 from taciturn.engine import Network, Plan, plan, run
-from taciturn.kernel.privacy import epsilon_of, mu_of
+from taciturn.kernel.privacy import epsilon_of
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import Shard, Shards, random_partition
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk

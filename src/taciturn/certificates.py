@@ -1,7 +1,8 @@
 """Certificates as files: what they state, and what that follows from, as JSON-safe values.
 
 How figures follow from legs is specified in docs/reference/certificate.md, from which a verifier is
-written that shares no line with this library. Nothing is computed from what is written here.
+written that shares no line with this library. Nothing is computed from what is written here, and
+whoever reads a file computes all of its figures again (`taciturn verify`, `taciturn show`).
 """
 
 from __future__ import annotations
@@ -10,71 +11,53 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger, thin
-from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
-from taciturn.kernel.privacy.terms import BoundedChange, Sum, TargetChange
+from taciturn.kernel.privacy import (
+    NO_QUESTION,
+    BoundedChange,
+    Certificate,
+    ChoiceLeg,
+    Ledger,
+    Leg,
+    Sum,
+    TargetChange,
+)
 from taciturn.typing import HostArray
-
-if TYPE_CHECKING:
-    from taciturn.kernel.privacy.certificate import Certificate
 
 FORMAT = "taciturn certificate 1"
 # what an answer has, in the order of the columns below
 _FIELDS = ("question", "sensitivity", "scale", "step", "rate", "batch")
 _USUAL = {"step": 0.0, "rate": 1.0, "batch": 0.0}
-_FIGURES = ("epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr")
-_STATED = (
-    "epsilon", "delta", "mu", "relation", "unit", "observer", "trust", "record",
-    "per_agent_epsilon", "per_agent_mu", "reproduction", "conditions", "attacker_tpr",
-    "conditional", "arithmetic",
+_OF_PERSONS = ("rows_per_person", "agents_per_person")
+_CLAIMED = (
+    "epsilon", "mu", "per_agent_epsilon", "per_agent_mu", "attacker_tpr", "reproduction",
+    "conditional",
 )  # fmt: skip
 
 
-def stated_by(certificate: Certificate) -> dict[str, Any]:
-    """Return what a certificate states; infinite numbers become the text "infinity".
-
-    The fields of a person are there for that unit only.
-    """
-    values = {name: _json_safe(getattr(certificate, name)) for name in _STATED}
-    return values | _of_persons(certificate)
-
-
 def document_of(certificate: Certificate) -> dict[str, Any]:
-    """Return all that the figures of a certificate follow from, and the figures."""
-    relation = certificate.adjacency.relation
+    """Return all that the figures of a certificate follow from, and the figures.
+
+    As specified in docs/reference/certificate.md.
+    """
+    relation, stated = certificate.adjacency.relation, certificate.to_dict()
     moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
     terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
     return {
         "format": FORMAT,
         "terms": {
             **terms,
-            **_of_persons(certificate),
+            **{name: stated[name] for name in _OF_PERSONS if name in stated},
             "delta": certificate.delta,
             "dealt": certificate.dealt,
         },
         "observer": certificate.observer,
         "legs": [_leg(leg) for leg in certificate.legs],
-        "claim": {
-            **{name: _json_safe(getattr(certificate, name)) for name in _FIGURES},
-            "reproduction": certificate.reproduction,
-            "conditional": certificate.conditional,
-        },
+        "claim": {name: stated[name] for name in _CLAIMED},
     }
-
-
-def _of_persons(certificate: Certificate) -> dict[str, Any]:
-    names = ("rows_per_person", "agents_per_person") if certificate.unit == "person" else ()
-    return {name: getattr(certificate.adjacency, name) for name in names}
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_json_safe(entry) for entry in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value
 
 
 def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
@@ -105,7 +88,7 @@ def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
     known: dict[bytes, tuple[Any, ...]] = {}
     _, rounds, places = ledger.kind.shape
     # an axis along which nothing changes is looked at once
-    repeated = all(thin(column).shape[1] == 1 for column in columns)
+    repeated = all(column.strides[1] == 0 for column in columns)
     for turn in range(1 if repeated else rounds):
         for place in range(places):
             rows = np.stack([np.asarray(one[:, turn, place], np.float64) for one in columns], 1)
@@ -141,7 +124,10 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with the text "infinity" for an infinite one."""
-    return {name: _json_safe(value) for name, value in values.items()}
+    return {
+        name: "infinity" if isinstance(value, float) and math.isinf(value) else value
+        for name, value in values.items()
+    }
 
 
 def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:
