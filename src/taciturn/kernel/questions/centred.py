@@ -119,7 +119,7 @@ class Recentred(Question):
     Attributes
     ----------
     inner
-        The question; its noise must be added to the answer.
+        The question; its noise must be added to the answer, and it must not be about targets alone.
     record_norm, constant
         R, the norm of packed rows, and kappa.
     """
@@ -136,6 +136,12 @@ class Recentred(Question):
             raise InputError(
                 f"{type(self.inner).__name__} assumes rows of norm {assumed:g}, and around a "
                 f"centre they have the norm {self.row_norm:g}; build it for those"
+            )
+        if self.inner.protects_targets:
+            raise InputError(
+                f"{type(self.inner).__name__} protects targets beside features that are public, "
+                "and rows around a centre are answered as what is protected, in the precision of "
+                "the run; ask it of packed rows"
             )
         if not self.inner.noise.adds:
             raise InputError(
