@@ -325,6 +325,19 @@ def test_extreme_numbers_are_refused_without_an_error(value):
                 assert verify(change(document, (*path, field), value)).verdict == "does not follow"
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_claim_that_leaves_the_jacobian_out_is_refused(relation):
+    """Little curvature of its own beside that of a record: J is 4.6, and most of the cost."""
+    question = ("legs", 0, "questions", 0)
+    steep = change(makers.make_perturbed(relation), (*question, "smoothness"), 1000.0)
+    low, high = verify(steep).figures["epsilon"]
+    plain = verify(change(steep, (*question, "smoothness"), 0.0)).figures["epsilon"]
+    assert plain[1] < low / 2 < high / 2
+    assert verify(makers.claim(steep, high)).verdict == "follows"
+    for epsilon in (plain[1], 0.98 * low):
+        assert verify(makers.claim(steep, epsilon)).verdict == "does not follow"
+
+
 def test_mu_so_small_that_terms_cancel_is_computed():
     assert verify(makers.make_mean(scale=1e20)).verdict == "follows"
     assert verify(makers.make_mean(scale=1e-3)).verdict == "follows"
