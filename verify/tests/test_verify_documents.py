@@ -338,6 +338,22 @@ def test_a_claim_that_leaves_the_jacobian_out_is_refused(relation):
         assert verify(makers.claim(steep, epsilon)).verdict == "does not follow"
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_an_objective_whose_gradient_does_not_move_costs_what_its_curvature_reveals(relation):
+    """As on the page for a browser: the curve of J alone, three times."""
+    question = ("legs", 0, "questions", 0)
+    still = change(makers.make_perturbed(relation), (*question, "coefficient"), 0.0)
+    for path in answers(still):
+        still = change(still, (*path, "sensitivity"), 0.0)
+    leg = still["legs"][0]
+    curved = leg["questions"][0]["smoothness"] / leg["questions"][0]["rho"]
+    jump = 3 * math.log1p(curved / leg["records"][0][1])
+    low, high = verify(still).figures["epsilon"]
+    assert 0.97 * jump < low <= jump < 1.0102 * high
+    assert verify(makers.claim(still, high)).verdict == "follows"
+    assert verify(makers.claim(still, 0.0)).verdict == "does not follow"
+
+
 def test_mu_so_small_that_terms_cancel_is_computed():
     assert verify(makers.make_mean(scale=1e20)).verdict == "follows"
     assert verify(makers.make_mean(scale=1e-3)).verdict == "follows"
