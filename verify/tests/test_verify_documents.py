@@ -325,6 +325,9 @@ def test_extreme_numbers_are_refused_without_an_error(value):
                 assert verify(change(document, (*path, field), value)).verdict == "does not follow"
 
 
+MESSAGES = {"name": "messages"}
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_a_claim_that_leaves_the_jacobian_out_is_refused(relation):
     """Little curvature of its own beside that of a record: J is 4.6, and most of the cost."""
@@ -352,6 +355,19 @@ def test_an_objective_whose_gradient_does_not_move_costs_what_its_curvature_reve
     assert 0.97 * jump < low <= jump < 1.0102 * high
     assert verify(makers.claim(still, high)).verdict == "follows"
     assert verify(makers.claim(still, 0.0)).verdict == "does not follow"
+
+
+def test_answers_that_are_added_up_stand_on_one_lattice():
+    """Beside noise of 1 in steps of 1/8 an answer to 1e-9 is told whole, modulo 1/8."""
+    added = makers.make_sum(0)
+    paths = answers(added)
+    for steps, refused in (((2**-36, 1 / 8, 1 / 8), True), ((2**-30,) * 3, False)):
+        document = added
+        for path, step in zip(paths, steps, strict=True):
+            document = change(document, (*path, "step"), step)
+        assert ("one lattice" in verify(document).reason) is refused
+    apart = change(change(added, (*paths[0], "step"), 2**-36), ("legs", 0, "observer"), MESSAGES)
+    assert "one lattice" not in verify(apart).reason
 
 
 def test_mu_so_small_that_terms_cancel_is_computed():
