@@ -199,7 +199,7 @@ def test_protected_targets_in_single_precision_are_refused():
 def test_targets_are_not_asked_for_around_a_centre(question):
     """In single precision 2^24 + 0.9 and 2^24 + 1.1 lie 2 apart: 10 times as far as they moved."""
     assert np.diff(np.float32([2**24 + 0.9, 2**24 + 1.1])) == 2
-    with pytest.raises(InputError, match="protects targets"):
+    with pytest.raises(InputError, match="no target is protected"):
         Recentred(question, 1.0, 0.3)
 
 

@@ -137,12 +137,8 @@ class Recentred(Question):
                 f"{type(self.inner).__name__} assumes rows of norm {assumed:g}, and around a "
                 f"centre they have the norm {self.row_norm:g}; build it for those"
             )
-        if self.inner.protects_targets:
-            raise InputError(
-                f"{type(self.inner).__name__} protects targets beside features that are public, "
-                "and rows around a centre are answered as what is protected, in the precision of "
-                "the run; ask it of packed rows"
-            )
+        if self.inner.protects_targets:  # which a run around a centre would round
+            raise InputError("no target is protected around a centre; ask it of packed rows")
         if not self.inner.noise.adds:
             raise InputError(
                 f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
