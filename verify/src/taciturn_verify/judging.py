@@ -125,10 +125,9 @@ def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pri
 def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
     question, two = answer.question, terms.relation != "zero_out"
     ratio = find_ratio(bound_movement(leg, answer), answer.scale)
-    if question.kind == "perturbed":
+    if question.kind == "perturbed":  # where no gradient moves, curvature still tells
         jump = math.log1p(question.smoothness / (m * question.rho))
         again = 2 * m * question.residual / question.output_noise * ratio
-        # where no gradient moves a curvature still may; next to no ratio is the curve of J alone
         return [Event("inside", max(ratio, 1e-9), two=two, jump=jump), Event("gaussian", again)]
     if ratio == 0:
         return []
