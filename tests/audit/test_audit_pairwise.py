@@ -1,6 +1,7 @@
 """What one agent learns of another: reach and exact values against perturbed runs."""
 
 import dataclasses
+import itertools
 import math
 import sys
 from types import SimpleNamespace
@@ -34,6 +35,8 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
+from taciturn.proposal import DataFacts, Request, propose
+from taciturn.proposal.request import NetworkRequest
 from taciturn.report.results import between_agents
 from taciturn_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
 from taciturn_papers.methods import RWADMM
@@ -240,3 +243,31 @@ def test_what_is_not_known_to_be_affine_is_refused(linear):
     ):
         with pytest.raises(InputError, match=words):
             pairwise_mu_affine(subject, rows, released=False)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2, 5])
+def test_of_a_person_at_several_agents_all_of_them_tell(others):
+    """By brute force over where else the person has rows, in another order of the agents."""
+    settings = Request(
+        epsilon=2.0, delta=1e-5, rows_per_person=3, agents_per_person=others + 1, algorithm="nids",
+        rounds=3, network=NetworkRequest(network="path"),
+    )  # fmt: skip
+    data = DataFacts(
+        name="numbers", task="binary", classes=2, columns=3, record_norm=1.0, table=None
+    )
+    made = propose(data, [30, 60, 90, 300, 33], settings).plan()
+    alone = dataclasses.replace(
+        made,
+        terms=dataclasses.replace(
+            made.terms, adjacency=dataclasses.replace(made.terms.adjacency, agents_per_person=1)
+        ),
+    )
+    single, found = (pairwise_mu(one, released=False) for one in (alone, made))
+    apart = np.where(np.isfinite(single.mu), single.mu, 0.0)
+    for i, j in itertools.permutations(range(5), 2):
+        rest = [k for k in range(5) if k not in (i, j)]
+        places = itertools.combinations(rest, min(others, len(rest)))
+        most = max(math.hypot(apart[i, j], *(apart[k, j] for k in more)) for more in places)
+        assert found.mu[i, j] == pytest.approx(most, rel=1e-12)
+    assert np.max(found.all_links) == pytest.approx(made.certificate.mu, rel=1e-12)
+    assert np.all(found.mu[np.isfinite(found.mu)] <= made.certificate.mu * (1 + 1e-12))

@@ -186,8 +186,6 @@ def unseen(file, path):
     """
     cheaper = path[:2] == ("legs", 1) and path[-1] == "scale"
     small = path[-1] in LITTLE and file["claim"]["mu"] is None
-    if file["legs"][0]["questions"][0]["kind"] == "perturbed":
-        return path[0] != "terms"  # bounded loosely from below
     if {"records", "rate"} & {*path} and "batch" in file["legs"][0]["slots"][0]["answers"][0]:
         return True  # out of more records a batch costs no more, and its rate is rounded
     return cheaper or small

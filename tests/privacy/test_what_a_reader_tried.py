@@ -20,8 +20,11 @@ from taciturn.kernel.noise.stream import Use
 from taciturn.kernel.privacy import Gaussian, ReplaceOne, Sum, compose
 from taciturn.kernel.questions import (
     ProjectedStep,
+    Recentred,
+    Residual,
     Squared,
     Tally,
+    TargetGradient,
     Targets,
     own_parts,
 )
@@ -190,6 +193,14 @@ def test_protected_targets_in_single_precision_are_refused():
     shards = make_shards(precision="float32")
     with pytest.raises(PrivacyError, match="pack in float64"):
         opening.prepared((Targets(shards.counts[0]),), Gaussian(), shards)
+
+
+@pytest.mark.parametrize("question", [Targets(8), Residual(8), TargetGradient()])
+def test_targets_are_not_asked_for_around_a_centre(question):
+    """In single precision 2^24 + 0.9 and 2^24 + 1.1 lie 2 apart: 10 times as far as they moved."""
+    assert np.diff(np.float32([2**24 + 0.9, 2**24 + 1.1])) == 2
+    with pytest.raises(InputError, match="no target is protected"):
+        Recentred(question, 1.0, 0.3)
 
 
 def test_a_choice_looks_at_the_records_that_it_counts():

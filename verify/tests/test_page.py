@@ -783,12 +783,18 @@ def test_rules_that_would_cover_too_little_are_not_applied(verify):
     tally = make_file([tally], [1.0] * 3, None, 0.02)
     share = {"sensitivity": 2.4 / 20, "scale": 0.5, "rate": 0.01, "batch": 20}
     share = make_file([make_leg(answer=share)], [1.0] * 3, None, bound_rate(1.0, 1e-6))
-    outcomes = verify(follows, two, tally, share)
+    added = make_plain()
+    added["legs"][0]["observer"] = {"name": "sum", "colluders": 1}
+    (slot,) = added["legs"][0]["slots"]
+    (all_of_them,) = slot["answers"]
+    slot["answers"] = [
+        all_of_them | {"agents": [[i, i]], "step": 2.0 ** (i - 40)} for i in range(3)
+    ]
+    outcomes = verify(follows, two, tally, share, added)
     assert_follows(outcomes[:1])
     assert_refused(outcomes[1:])
-    for outcome, words in zip(
-        outcomes[1:], ("two parts", "not covered", "more records"), strict=True
-    ):
+    said = ("two parts", "not covered", "more records", "different steps")
+    for outcome, words in zip(outcomes[1:], said, strict=True):
         assert words in outcome["reason"]
 
 

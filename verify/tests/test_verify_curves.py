@@ -236,13 +236,12 @@ def test_the_curve_of_an_objective_is_the_smaller_of_its_integrals(zero_out):
 def test_one_objective_is_enclosed_by_its_curve(zero_out):
     curve = Event("inside", 0.4, two=not zero_out, jump=0.05).trace_inside(0.001, 1e-14)
     low, high = bound_epsilon(((Event("inside", 0.4, two=not zero_out, jump=0.05), 1),), curve[900])
-    assert low == bound_epsilon(((Event("gaussian", 0.4), 1),), curve[900])[0] > 0.5
-    assert 0.9 <= high <= 0.9 * 1.0102
+    assert low <= 0.9 <= high <= 1.0102 * low
 
 
 def test_many_objectives_cost_what_their_hull_costs():
     low, high = bound_epsilon(((Event("inside", 0.694, two=True, jump=0.05), 20),), 5.7e-3)
-    assert 11 < low < 14.93 < high < 15.01
+    assert 14.78 < low < 14.93 < high < 15.01
 
 
 def test_a_batch_grows_by_the_sum_that_defines_it():

@@ -325,6 +325,51 @@ def test_extreme_numbers_are_refused_without_an_error(value):
                 assert verify(change(document, (*path, field), value)).verdict == "does not follow"
 
 
+MESSAGES = {"name": "messages"}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_claim_that_leaves_the_jacobian_out_is_refused(relation):
+    """Little curvature of its own beside that of a record: J is 4.6, and most of the cost."""
+    question = ("legs", 0, "questions", 0)
+    steep = change(makers.make_perturbed(relation), (*question, "smoothness"), 1000.0)
+    low, high = verify(steep).figures["epsilon"]
+    plain = verify(change(steep, (*question, "smoothness"), 0.0)).figures["epsilon"]
+    assert plain[1] < low / 2 < high / 2
+    assert verify(makers.claim(steep, high)).verdict == "follows"
+    for epsilon in (plain[1], 0.98 * low):
+        assert verify(makers.claim(steep, epsilon)).verdict == "does not follow"
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_an_objective_whose_gradient_does_not_move_costs_what_its_curvature_reveals(relation):
+    """As on the page for a browser: the curve of J alone, three times."""
+    question = ("legs", 0, "questions", 0)
+    still = change(makers.make_perturbed(relation), (*question, "coefficient"), 0.0)
+    for path in answers(still):
+        still = change(still, (*path, "sensitivity"), 0.0)
+    leg = still["legs"][0]
+    curved = leg["questions"][0]["smoothness"] / leg["questions"][0]["rho"]
+    jump = 3 * math.log1p(curved / leg["records"][0][1])
+    low, high = verify(still).figures["epsilon"]
+    assert 0.97 * jump < low <= jump < 1.0102 * high
+    assert verify(makers.claim(still, high)).verdict == "follows"
+    assert verify(makers.claim(still, 0.0)).verdict == "does not follow"
+
+
+def test_answers_that_are_added_up_stand_on_one_lattice():
+    """Beside noise of 1 in steps of 1/8 an answer to 1e-9 is told whole, modulo 1/8."""
+    added = makers.make_sum(0)
+    paths = answers(added)
+    for steps, refused in (((2**-36, 1 / 8, 1 / 8), True), ((2**-30,) * 3, False)):
+        document = added
+        for path, step in zip(paths, steps, strict=True):
+            document = change(document, (*path, "step"), step)
+        assert ("one lattice" in verify(document).reason) is refused
+    apart = change(change(added, (*paths[0], "step"), 2**-36), ("legs", 0, "observer"), MESSAGES)
+    assert "one lattice" not in verify(apart).reason
+
+
 def test_mu_so_small_that_terms_cancel_is_computed():
     assert verify(makers.make_mean(scale=1e20)).verdict == "follows"
     assert verify(makers.make_mean(scale=1e-3)).verdict == "follows"

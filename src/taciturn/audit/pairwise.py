@@ -73,12 +73,24 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     hidden answer: already for quadratics the true mu exceeds that number, which is no bound. Where
     curvature is public, `taciturn_papers.exact_pairwise` accounts for it exactly.
     """
-    all_links = plan.ledger.mu_per_agent(Messages())
     squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
     before = np.concatenate([np.zeros_like(squares[:, :1]), np.cumsum(squares, axis=1)], axis=1)
-    mu = np.sqrt(np.take_along_axis(before, rounds_that_reach(plan, released=released), axis=1))
+    learned = np.take_along_axis(before, rounds_that_reach(plan, released=released), axis=1)
+    np.fill_diagonal(learned, 0.0)  # of its own rows j learns nothing
+    others = plan.terms.adjacency.agents_per_person - 1
+    every = plan.ledger.mu_per_agent(Messages())[:, None] ** 2
+    mu, all_links = (np.sqrt(_with_others(sums, others)) for sums in (learned, every))
     np.fill_diagonal(mu, np.inf)
-    return Pairwise(mu, all_links, ANY_QUESTION)
+    return Pairwise(mu, all_links[:, 0], ANY_QUESTION)
+
+
+def _with_others(sums: Float[HostArray, "A B"], others: int) -> Float[HostArray, "A B"]:
+    """Return every entry plus the largest so many of the other ones in its column."""
+    ordered = np.sort(sums, axis=0)[::-1]
+    # an entry that is one of the largest itself has the next one in its place
+    return np.minimum(
+        sums + np.sum(ordered[:others], axis=0), np.sum(ordered[: others + 1], axis=0)
+    )
 
 
 def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:

@@ -19,6 +19,9 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
     squares: list[list[float]] = [[] for _ in leg.agents]
     together, colluders = [], getattr(leg.observer, "colluders", len(leg.agents))
     for slot in leg.slots:
+        # what a sum says below the largest step is said of the others alone
+        alike = leg.observer.name != "sum" or len({answer.step for answer in slot.answers}) < 2
+        demand(alike, "answers that are added up must stand on one lattice")
         moves, variances = [0.0] * len(squares), [0.0] * len(squares)
         for answer in slot.answers:
             for agent in answer.agents:

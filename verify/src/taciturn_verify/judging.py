@@ -125,12 +125,12 @@ def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pri
 def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
     question, two = answer.question, terms.relation != "zero_out"
     ratio = find_ratio(bound_movement(leg, answer), answer.scale)
-    if ratio == 0:
-        return []
-    if question.kind == "perturbed":
+    if question.kind == "perturbed":  # where no gradient moves, curvature still tells
         jump = math.log1p(question.smoothness / (m * question.rho))
         again = 2 * m * question.residual / question.output_noise * ratio
-        return [Event("inside", ratio, two=two, jump=jump), Event("gaussian", again)]
+        return [Event("inside", max(ratio, 1e-9), two=two, jump=jump), Event("gaussian", again)]
+    if ratio == 0:
+        return []
     if answer.batch:
         n = round(answer.batch / answer.rate)
         return [Event("fixed" if answer.batch < n else "gaussian", ratio, answer.batch / n)]

@@ -200,9 +200,6 @@ def bound_epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> tuple[
     merged = rest + ([(Event("gaussian", math.sqrt(plain)), 1)] if plain > 0 else [])
     orders = {False, *(event.rate < 1 and not event.two for event, _ in rest)}
     low, high = map(max, zip(*(refine(merged, delta, order) for order in orders), strict=True))
-    if "inside" in kinds:  # at least the cost without the Jacobian
-        least = [(Event("gaussian", e.ratio) if e.kind == "inside" else e, n) for e, n in events]
-        low = bound_epsilon(tuple(least), delta)[0]
     if all(event.kind == "laplace" and event.rate == 1 for event, _ in events):
         high = min(high, math.fsum(event.ratio * n for event, n in events))
     return low, high

@@ -119,7 +119,7 @@ class Recentred(Question):
     Attributes
     ----------
     inner
-        The question; its noise must be added to the answer.
+        The question; its noise must be added to the answer, and it must not be about targets alone.
     record_norm, constant
         R, the norm of packed rows, and kappa.
     """
@@ -137,6 +137,8 @@ class Recentred(Question):
                 f"{type(self.inner).__name__} assumes rows of norm {assumed:g}, and around a "
                 f"centre they have the norm {self.row_norm:g}; build it for those"
             )
+        if self.inner.protects_targets:  # which a run around a centre would round
+            raise InputError("no target is protected around a centre; ask it of packed rows")
         if not self.inner.noise.adds:
             raise InputError(
                 f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
