@@ -9,16 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.attacks.subjects import AskOnce
 
 from conftest import make_plan, make_shards, make_terms
-from taciturn.engine import run
+from taciturn.engine import plan, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door import Agenda, Supply, check_arithmetic, choose, opening
 from taciturn.kernel.door.affine import has_no_effects
 from taciturn.kernel.noise import Label, Stream
 from taciturn.kernel.noise.stream import Use
-from taciturn.kernel.privacy import Gaussian, ReplaceOne, Sum, compose
+from taciturn.kernel.privacy import (
+    Adjacency,
+    Gaussian,
+    Messages,
+    ReplaceOne,
+    Sum,
+    TargetChange,
+    Terms,
+    compose,
+)
 from taciturn.kernel.questions import (
+    AtStep,
     ProjectedStep,
     Recentred,
     Residual,
@@ -28,8 +39,8 @@ from taciturn.kernel.questions import (
     Targets,
     own_parts,
 )
-from taciturn.kernel.records import Persons, check_origins, hold_out, pack
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace
+from taciturn.kernel.records import Draw, Persons, check_origins, hold_out, pack
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
 
 
 class Plain:
@@ -201,6 +212,25 @@ def test_targets_are_not_asked_for_around_a_centre(question):
     assert np.diff(np.float32([2**24 + 0.9, 2**24 + 1.1])) == 2
     with pytest.raises(InputError, match="no target is protected"):
         Recentred(question, 1.0, 0.3)
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+def test_targets_are_asked_step_by_step_only_where_they_lie_so(steps):
+    """In the places of persons all of one would stand in one block: sqrt(S) times the bound."""
+    rows, whose = np.ones((16, 1)), np.repeat(np.arange(4), 4)
+    persons, near = Persons(whose, 4, Draw.secret()), Adjacency(TargetChange(1.0), "person", 4)
+    shards = pack(rows, np.zeros(16), [np.arange(16)], record_norm=1.0, precision="float64",
+                  enforce="clip", persons=persons)  # fmt: skip
+    shards = dataclasses.replace(shards, origin=dataclasses.replace(shards.origin, steps=steps))
+    problem = Problem(Squared(), NoRegulariser(), WholeSpace())
+    facts = facts_from(problem, shards.counts, features=1, record_norm=1.0, clip=1.0)
+    method = AskOnce(problem, AtStep(jnp.asarray(0)), (4,))
+    terms = Terms(1.0, 1e-6, near, Messages())
+    made = plan(facts, method, (Targets(4, 4),), terms, rounds=1, precision="float64")
+    with pytest.raises(PrivacyError, match="no block for each step"):
+        run(made, shards, runtime="serial")
+    blocks = dataclasses.replace(shards, origin=dataclasses.replace(shards.origin, steps=4))
+    assert run(made, blocks, runtime="serial").certificate.epsilon <= 1
 
 
 def test_a_choice_looks_at_the_records_that_it_counts():

@@ -88,9 +88,10 @@ def _with_others(sums: Float[HostArray, "A B"], others: int) -> Float[HostArray,
     """Return every entry plus the largest so many of the other ones in its column."""
     ordered = np.sort(sums, axis=0)[::-1]
     # an entry that is one of the largest itself has the next one in its place
-    return np.minimum(
+    found: HostArray = np.minimum(
         sums + np.sum(ordered[:others], axis=0), np.sum(ordered[: others + 1], axis=0)
     )
+    return found
 
 
 def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:

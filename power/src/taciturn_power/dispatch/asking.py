@@ -105,7 +105,7 @@ def demand_shards(
         jnp.zeros((*rows, 1)), jnp.asarray(targets.reshape(rows)), jnp.asarray(mask.reshape(rows))
     )
     counts = tuple(steps * len(place) for place in places)
-    return Shards(shard, counts, 1.0, Origin(rows_per_person))
+    return Shards(shard, counts, 1.0, Origin(rows_per_person, steps=steps))
 
 
 def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the budget

@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import Mechanism, NoNoise, Terms
-from taciturn.kernel.questions import Loss, Oracle, own_parts
+from taciturn.kernel.questions import Loss, Oracle, Targets, own_parts
 from taciturn.kernel.records import (
     Origin,
     Shards,
@@ -119,7 +119,7 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
 ) -> Private:
     """Return records as a door for these questions and this noise takes them, once checked.
 
-    Raises as `check_facts`, `check_part`, `check_shards` and `check_targets`.
+    Raises as `check_facts`, `check_part`, `check_shards`, `check_targets` and `check_blocks`.
 
     - `spec`, `terms`, `precision`: Those of the plan.
     - `loss`: That of the method; None if it has none.
@@ -135,6 +135,7 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
     check_part(part, shards.origin, trained_on)
     check_shards(shards)
     check_targets(loss, shards)
+    check_blocks(oracles, shards.origin)
     return prepared(oracles, mechanism, padded_to(max(spec.counts), shards))
 
 
@@ -238,6 +239,20 @@ def check_part(part: Side, origin: Origin | None, trained_on: Origin | None) -> 
     elif origin is not None and origin.side == "held out":
         raise PrivacyError(
             "these records were held out, and would be trained on; pack those that are kept"
+        )
+
+
+def check_blocks(oracles: tuple[Oracle, ...], origin: Origin | None) -> None:
+    """Raise `PrivacyError` if targets are asked step by step that have no block for each step.
+
+    **Guarantee.** `taciturn.kernel.questions.bounds.targets` counts those of one block. `pack` puts
+    the rows of a person side by side, so that all of them would stand in a single one.
+    """
+    steps = {one.steps for one in oracles if isinstance(one, Targets) and (one.steps or 1) > 1}
+    if steps and (origin is None or steps != {origin.steps}):
+        raise PrivacyError(
+            "targets are asked step by step, and these records have no block for each step, so "
+            "that an answer could move further than its bound; lay them out step by step"
         )
 
 

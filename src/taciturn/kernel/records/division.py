@@ -129,6 +129,7 @@ class Origin:
     reproducible: bool = False
     side: Side | None = None  # of a division for an evaluation; None where nothing is held out
     agents_per_person: int = field(default=1, compare=False)  # the most at which one has rows
+    steps: int | None = field(default=None, compare=False)  # of whose targets each has its block
     # a random name of the table that rows are numbered in, and the row in every place of each
     # agent; -1 in empty places of persons
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
