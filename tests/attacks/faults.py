@@ -524,11 +524,6 @@ def same_as_planned(plan, shards=SHARDS):
     return np.array_equal(mine, its)
 
 
-def says_more(plan, epsilon):
-    """The certificate says that the run promises next to nothing."""
-    return released(plan).certificate.epsilon > epsilon
-
-
 def conditional(plan):
     """The certificate names whose word it rests on."""
     said = released(plan).certificate

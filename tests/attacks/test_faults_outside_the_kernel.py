@@ -75,7 +75,6 @@ from tests.attacks.faults import (
     repeated,
     restated,
     said_of,
-    says_more,
     sends,
     smaller_bound,
     spoiled,
@@ -175,6 +174,12 @@ REFUSED = {
         PLANNED, lambda: runs(ledger={"sensitivity": own("sensitivity") / 1e3}, restate=True),
     ),
     # scales and lattices
+    "a thousandth of the noise in program, ledger and certificate": (
+        "too coarse", lambda: released(less_noise(restate=True)),
+    ),
+    "steps as large as the noise in program, ledger and certificate": (
+        "too coarse", lambda: released(other_lattice(25, restate=True)),
+    ),
     "a thousandth of the noise in the ledger": (
         OBSERVED, lambda: released(less_noise(program=False, restate=True)),
     ),
@@ -440,12 +445,6 @@ def test_a_runtime_without_a_fault_is_run(patched):
 # what is planted, and a measurement that holds
 HARMLESS = {
     # the certificate says so
-    "a thousandth of the noise in program, ledger and certificate": lambda: says_more(
-        less_noise(restate=True), 1000
-    ),
-    "steps as large as the noise in program, ledger and certificate": lambda: says_more(
-        other_lattice(25, restate=True), 1e9
-    ),
     "fewer colluders in terms and certificate": lambda: (
         "at most 0 of them"
         in released(edited("summed", terms=make_terms(observer=Sum(0)), restate=True))

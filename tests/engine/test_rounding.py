@@ -151,16 +151,16 @@ def test_the_bound_of_a_step_is_that_of_real_numbers_and_what_it_rounds(name, no
     assert "for rounding" in found.derivation
 
 
-def test_a_plan_whose_bounds_leave_the_rounding_out_releases_nothing():
+def test_a_plan_whose_ledger_leaves_the_rounding_out_releases_nothing():
     shards = make_shards()
     made = plan(
         public_facts(RIDGE, shards, clip=1.0), ADMM(RIDGE, RHO, regulariser_at="server"),
         (QUESTIONS["proximal"],), make_terms(), rounds=2, precision="float64",
     )  # fmt: skip
     run(made, shards, runtime="simulate", seed=0)
-    bounds = tuple(dataclasses.replace(one, value=one.value / ROUNDED) for one in made.bounds)
+    ledger = dataclasses.replace(made.ledger, sensitivity=made.ledger.sensitivity / ROUNDED)
     with pytest.raises(PrivacyError, match="planned ones"):
-        run(dataclasses.replace(made, bounds=bounds), shards, runtime="simulate", seed=0)
+        run(dataclasses.replace(made, ledger=ledger), shards, runtime="simulate", seed=0)
 
 
 SIZES = [0.0, 1.0, 1e3, 1e6, 1e9, 1e12, 1e30, 1e300, math.inf, math.nan]

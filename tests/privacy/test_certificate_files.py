@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
+from taciturn.proposal import DataFacts, Request, propose
 from taciturn_verify import verify
 
 pytestmark = pytest.mark.slow  # plans of every method
@@ -115,9 +117,37 @@ def files():
     """The files of certificates of every kind, as they are read back, by what is special."""
     made = {name: of_proposal(one) for name, one in examples().items()}
     made |= {name: make() for name, make in PLANNED.items()}
-    texts = {name: json.dumps(document_of(one), allow_nan=False) for name, one in made.items()}
-    rest = {"conditions": [], "statement": []}
-    return {name: {**json.loads(text), **rest} for name, text in texts.items()}
+    return {name: file_of(one) for name, one in made.items()}
+
+
+def file_of(certificate):
+    text = json.dumps(document_of(certificate), allow_nan=False)
+    return {**json.loads(text), "conditions": [], "statement": []}
+
+
+@pytest.fixture(scope="module")
+def little():
+    """The files of batches of a fixed size at a small epsilon, where high orders decide."""
+    facts = DataFacts(
+        name="numbers", task="binary", classes=2, columns=5, record_norm=1.0, table=None
+    )
+    asked = Request(
+        epsilon=0.0666, delta=1e-7, algorithm="dp-sgd", rounds=1,
+        options={"sampling_rate": 0.001, "batches": "fixed"},
+    )  # fmt: skip
+    several = {f"fixed sizes, {n} rounds": replace(asked, rounds=n) for n in (1, 10)}
+    return {
+        name: file_of(of_proposal(propose(facts, [20_000], one))) for name, one in several.items()
+    }
+
+
+def test_batches_of_a_fixed_size_follow_at_a_small_epsilon(little):
+    for file in little.values():
+        found = verify(file)
+        assert found.verdict == "follows", found.reason
+        lowered = copy.deepcopy(file)
+        lowered["claim"]["epsilon"] *= 0.99
+        assert verify(lowered).verdict == "does not follow"
 
 
 def test_every_true_certificate_follows(files):
@@ -140,7 +170,8 @@ def test_the_epsilon_of_gaussian_certificates_is_the_verifiers_to_twelve_digits(
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-def test_the_page_for_a_browser_comes_to_the_same_verdicts(files, tmp_path):
+def test_the_page_for_a_browser_comes_to_the_same_verdicts(files, little, tmp_path):
+    files = files | little
     texts = json.dumps([json.dumps(file) for file in files.values()])
     page = tmp_path / "page.html"
     page.write_text(PAGE.read_text() + ASK % texts)

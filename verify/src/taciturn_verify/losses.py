@@ -219,35 +219,41 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 
 
-def grow_batches(u: float, gamma: float, limit: int) -> list[float]:
-    """Return log A(a), a = 0, ..., limit, of a batch that is the share gamma, at the ratio u."""
-    rho, logs, grown = u * u / 2, list[float](), [0.0, 0.0]
+# those at which divergences of batches of a fixed size are computed
+ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
+
+
+def grow_batches(u: float, gamma: float, limit: int) -> dict[int, float]:
+    """Return log A(a) at whole orders, of a batch that is the share gamma, at the ratio u."""
+    rho, logs, sharp = u * u / 2, list[float](), min(limit, 256)
     # differences cancel: B(l) ≥ (e^ρ(2) - 1)^(l/2), with terms up to 2^l e^((l-1)ρ(l))
-    bits = 100 + limit - int(limit / 2 * min(0.0, math.log2(math.expm1(u * u))))
-    with mp.workprec(bits + int(limit**2 * u * u / 1.3)):
-        row = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(limit + 3)]
+    bits = 100 + sharp - int(sharp / 2 * min(0.0, math.log2(math.expm1(u * u))))
+    with mp.workprec(bits + int(sharp**2 * u * u / 1.3)):
+        row = [mp.exp((i - 1) * i * mpf(u) ** 2 / 2) for i in range(sharp + 3)]
         while row:
             logs.append(float(mp.log(abs(row[0]))))  # log B(l)
             row = [a - b for a, b in pairwise(row)]
-    mixed = [math.log(4) + (logs[j - j % 2] + logs[j + j % 2]) / 2 for j in range(3, limit + 1)]
+    mixed = [math.log(4) + (logs[j - j % 2] + logs[j + j % 2]) / 2 for j in range(3, sharp + 1)]
     mixed = [math.log(4 * math.expm1(2 * rho)), *mixed]
-    least = [min(one, math.log(2) + (j - 1) * j * rho) for j, one in enumerate(mixed, 2)]
-    for a in range(2, limit + 1):
-        ways = (math.log(math.comb(a, j)) + j * math.log(gamma) for j in range(2, a + 1))
-        grown.append(add_logs([0.0, *map(add, ways, least)]))
+    plain = [math.log(2) + (j - 1) * j * rho for j in range(2, limit + 1)]
+    least = [*map(min, mixed, plain)]
+    grown = {1: 0.0}
+    for a in (a for a in ORDERS if a % 1 == 0 and a <= limit):
+        terms = least if a <= 256 else [least[0], *plain[1:]]
+        ways = (math.log(math.comb(int(a), j)) + j * math.log(gamma) for j in range(2, int(a) + 1))
+        grown[int(a)] = add_logs([0.0, *map(add, ways, terms)])
     return grown
 
 
 def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: float) -> float:
     """Return ε of batches (ratio, γ, times) and plain Gaussian events with Σ 1/z² = plain."""
     demand(all(1e-4 < u < 8 for u, _, _ in batches), "epsilon could not be decided: extreme noise")
-    for limit in (32, 128, 512, 1024):  # divergences grow with orders, and -log(δa)/(a-1) > -δ
-        grown = [[times * log for log in grow_batches(u, q, limit)] for u, q, times in batches]
-        total = [math.fsum(logs) for logs in zip(*grown, strict=True)]
-        chords = [(low, high - low) for low, high in pairwise([*total, total[-1]])]
-        steps = range(int(math.log(10 * limit - 10, 1.001)))
-        orders = [*range(2, limit + 1), *(1 + 0.1 * 1.001**i for i in steps)]
-        logs = {a: chords[int(a)][0] + a % 1 * chords[int(a)][1] for a in orders}
+    for limit in (32, 63, 128, 256, 1024):  # divergences grow with orders, and -log(δa)/(a-1) > -δ
+        grown = [(times, grow_batches(u, q, limit)) for u, q, times in batches]
+        total = {a: math.fsum(n * logs[a] for n, logs in grown) for a in grown[0][1]}
+        orders = [a for a in ORDERS if a <= limit]
+        chord = {a: (total[int(a)], total[int(a + 0.95)]) for a in orders}
+        logs = {a: low + a % 1 * (high - low) for a, (low, high) in chord.items()}
         rates = {a: log / (a - 1) + a * plain / 2 for a, log in logs.items()}
         costs = [rates[a] + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
         if rates[limit] + math.log1p(-1 / limit) - delta > min(costs):
