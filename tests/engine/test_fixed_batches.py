@@ -180,7 +180,7 @@ def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_rele
     edited = dataclasses.replace(made, program=program)
     certificate = compose((edited.leg,), made.terms).certificate()
     edited = dataclasses.replace(edited, certificate=certificate)
-    with pytest.raises(PrivacyError, match="in batches of 3"):
+    with pytest.raises(PrivacyError, match="not the planned ones"):
         run(edited, shards, runtime="simulate", seed=0)
 
 
