@@ -58,15 +58,19 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         return raw._replace(steps=raw.steps // 2)
 
     unseen = mock.patch("taciturn_federation.local.Answering._look")
+    unchecked = mock.patch.object(Supply, "check_used")
     with mock.patch.object(Supply, "block", halved), unseen:
-        assert improbable(long) < LEVEL
+        with pytest.raises(PrivacyError, match="other noise than was drawn"):
+            improbable(long)
+        with unchecked:
+            assert improbable(long) < LEVEL
     local = local_of(long, 0, None)
     drawn = local.answering(local.records(Draw.secret())).drawn(0)
-    with (
-        mock.patch("taciturn_federation.local.Answering.drawn", return_value=drawn),
-        pytest.raises(AssertionError),
-    ):
-        improbable(long)
+    with mock.patch("taciturn_federation.local.Answering.drawn", return_value=drawn):
+        with pytest.raises(PrivacyError, match="other noise than was drawn"):
+            improbable(long)
+        with unchecked, pytest.raises(AssertionError):
+            improbable(long)
     assert jax.tree.leaves(drawn)
 
 
