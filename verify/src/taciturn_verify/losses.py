@@ -23,6 +23,7 @@ from taciturn_verify.reading import RefusedError, demand
 Parts = Sequence[tuple[dict[int, float], int]]  # log masses at numbers of steps; how often
 LARGEST = 1 << 20  # the longest transform times the number of different events
 POWERS = [2.0**j for j in range(-3, 14)]
+ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
 
 
 class Event(NamedTuple):
@@ -219,13 +220,9 @@ def refine(events: Sequence[tuple[Event, int]], delta: float, turned: bool) -> t
     raise RefusedError(f"epsilon could not be decided: it is between {low:.6g} and {high:.6g}")
 
 
-# those at which divergences of batches of a fixed size are computed
-ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
-
-
 def grow_batches(u: float, gamma: float, limit: int) -> dict[int, float]:
-    """Return log A(a) at whole orders, of a batch that is the share gamma, at the ratio u."""
-    rho, logs, sharp = u * u / 2, list[float](), min(limit, 256)
+    """Return log A(a) at whole ORDERS, of a batch that is the share gamma, at the ratio u."""
+    rho, sharp, logs, grown = u * u / 2, min(limit, 256), list[float](), {1: 0.0}
     # differences cancel: B(l) ≥ (e^ρ(2) - 1)^(l/2), with terms up to 2^l e^((l-1)ρ(l))
     bits = 100 + sharp - int(sharp / 2 * min(0.0, math.log2(math.expm1(u * u))))
     with mp.workprec(bits + int(sharp**2 * u * u / 1.3)):
@@ -236,10 +233,8 @@ def grow_batches(u: float, gamma: float, limit: int) -> dict[int, float]:
     mixed = [math.log(4) + (logs[j - j % 2] + logs[j + j % 2]) / 2 for j in range(3, sharp + 1)]
     mixed = [math.log(4 * math.expm1(2 * rho)), *mixed]
     plain = [math.log(2) + (j - 1) * j * rho for j in range(2, limit + 1)]
-    least = [*map(min, mixed, plain)]
-    grown = {1: 0.0}
     for a in (a for a in ORDERS if a % 1 == 0 and a <= limit):
-        terms = least if a <= 256 else [least[0], *plain[1:]]
+        terms = [*map(min, mixed, plain)] if a <= 256 else [min(mixed[0], plain[0]), *plain[1:]]
         ways = (math.log(math.comb(int(a), j)) + j * math.log(gamma) for j in range(2, int(a) + 1))
         grown[int(a)] = add_logs([0.0, *map(add, ways, terms)])
     return grown
@@ -252,8 +247,7 @@ def convert(batches: Sequence[tuple[float, float, int]], plain: float, delta: fl
         grown = [(times, grow_batches(u, q, limit)) for u, q, times in batches]
         total = {a: math.fsum(n * logs[a] for n, logs in grown) for a in grown[0][1]}
         orders = [a for a in ORDERS if a <= limit]
-        chord = {a: (total[int(a)], total[int(a + 0.95)]) for a in orders}
-        logs = {a: low + a % 1 * (high - low) for a, (low, high) in chord.items()}
+        logs = {a: total[int(a)] + a % 1 * (total[int(a + 0.95)] - total[int(a)]) for a in orders}
         rates = {a: log / (a - 1) + a * plain / 2 for a, log in logs.items()}
         costs = [rates[a] + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a in orders]
         if rates[limit] + math.log1p(-1 / limit) - delta > min(costs):
