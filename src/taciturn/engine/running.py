@@ -29,9 +29,11 @@ from taciturn.kernel.door import (
     Private,
     Supply,
     check_arithmetic,
+    check_blocks,
     check_exact_noise,
     check_facts,
     check_ledger,
+    check_part,
     observed_ledger,
     opened,
     samples,
@@ -172,6 +174,8 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_bounds(plan)
     check_certificate(plan)
     check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
+    check_part(plan.part, shards.origin, trained_on)
+    check_blocks(program.oracles, shards.origin)
     check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")

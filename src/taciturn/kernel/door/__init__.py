@@ -18,8 +18,10 @@ from taciturn.kernel.door.door import (
 from taciturn.kernel.door.observed import observed_ledger, tested
 from taciturn.kernel.door.opening import (
     check_arithmetic,
+    check_blocks,
     check_exact_noise,
     check_facts,
+    check_part,
     opened,
 )
 from taciturn.kernel.door.pipe import answer_all, read_message, write_message
@@ -30,7 +32,7 @@ from taciturn.kernel.door.turn import Turn
 __all__ = [
     "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Private", "Raw",
     "Record", "Supply", "Turn", "answer_all", "apart", "at", "check_arithmetic",
-    "check_certificate", "check_exact_noise", "check_facts", "check_ledger", "choose",
-    "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened", "over_agents",
-    "planned_ledger", "read_message", "samples", "tested", "two_to", "write_message",
+    "check_blocks", "check_certificate", "check_exact_noise", "check_facts", "check_ledger",
+    "check_part", "choose", "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened",
+    "over_agents", "planned_ledger", "read_message", "samples", "tested", "two_to", "write_message",
 ]  # fmt: skip
