@@ -223,7 +223,7 @@ def check_of_a_site() -> dict[str, float]:
         (sites / "bench").mkdir(parents=True)
         study.sites[0].folder.rename(sites / "bench" / "site0")
         command = ["site", "check", str(file), "--name", "site0", "--sites", str(sites)]
-        found = [fresh_process([sys.executable, "-m", "taciturn.cli", *command]) for _ in range(3)]
+        found = [fresh_process([sys.executable, "-m", "taciturn", *command]) for _ in range(3)]
     return {
         "start and check, median s": statistics.median(seconds for _, seconds, _ in found),
         "peak memory, MiB": max(memory for _, _, memory in found),

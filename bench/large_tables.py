@@ -96,7 +96,7 @@ def _lines(thousandths: HostArray, ill: HostArray) -> bytes:
 
 def trained(table: Path, rounds: int) -> tuple[float, float]:
     """Return the seconds and the peak memory, in bytes, of a training on a table."""
-    command = [sys.executable, "-m", "taciturn.cli", "train", str(table), "--target", "ill"]
+    command = [sys.executable, "-m", "taciturn", "train", str(table), "--target", "ill"]
     command += ["--bounds", str(table.with_name("bounds.toml")), "--epsilon", "1"]
     command += ["--delta", "1e-9", "--agents", "10", "--rounds", str(rounds)]
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2)"

@@ -100,7 +100,7 @@ class Run:
         """Start a command as a process whose output goes to a file."""
         with (self.folder / f"{name}.out").open("ab") as out:
             one = subprocess.Popen(
-                [sys.executable, "-m", "taciturn.cli", *words],
+                [sys.executable, "-m", "taciturn", *words],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder,
                 env=self.environment,
             )  # fmt: skip

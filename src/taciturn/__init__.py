@@ -32,11 +32,15 @@ if TYPE_CHECKING:
     from taciturn.algorithms import RECAL as RECAL
     from taciturn.algorithms import LinearisedADMM as LinearisedADMM
     from taciturn.algorithms import NoisyGradient as NoisyGradient
+    from taciturn.algorithms import ServerMethod as ServerMethod
+    from taciturn.audit import check as check
     from taciturn.engine import Plan as Plan
     from taciturn.engine import Run as Run
-    from taciturn.engine import plan as plan
     from taciturn.engine import run as run
     from taciturn.engine import sweep as sweep
+    from taciturn.engine.methods import compare as compare
+    from taciturn.engine.methods import plan as plan
+    from taciturn.estimators import deal as deal
     from taciturn.kernel.privacy import Adjacency as Adjacency
     from taciturn.kernel.privacy import Messages as Messages
     from taciturn.kernel.privacy import ReplaceOne as ReplaceOne
@@ -64,8 +68,13 @@ if TYPE_CHECKING:
     from taciturn.proposal import propose as propose
 
 _ROOMS = {
-    "algorithms": ("ADMM", "DPADMM", "NIDS", "RECAL", "LinearisedADMM", "NoisyGradient"),
-    "engine": ("Plan", "Run", "plan", "run", "sweep"),
+    "algorithms": (
+        "ADMM", "DPADMM", "NIDS", "RECAL", "LinearisedADMM", "NoisyGradient", "ServerMethod",
+    ),
+    "engine": ("Plan", "Run", "run", "sweep"),
+    "audit": ("check",),
+    "engine.methods": ("compare", "plan"),
+    "estimators": ("deal",),
     "kernel.questions": ("Gradient", "MinibatchGradient", "ProximalStep"),
     "kernel.privacy": ("Adjacency", "Messages", "ReplaceOne", "Sum", "Terms", "ZeroOut"),
     "kernel.records": ("pack",),

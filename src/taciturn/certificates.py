@@ -37,26 +37,48 @@ _CLAIMED = (
     "conditional",
 )  # fmt: skip
 
+_STATED = (
+    "epsilon", "delta", "mu", "relation", "unit", "observer", "trust", "record",
+    "per_agent_epsilon", "per_agent_mu", "reproduction", "conditions", "attacker_tpr",
+    "conditional", "arithmetic",
+)  # fmt: skip
+
+
+def stated(certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate states as JSON-safe values; infinite numbers become "infinity".
+
+    The fields of a person are there for that unit only.
+    """
+    persons = _OF_PERSONS if certificate.unit == "person" else ()
+    values = {name: _safe(getattr(certificate, name)) for name in _STATED}
+    return values | {name: getattr(certificate.adjacency, name) for name in persons}
+
+
+def _safe(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_safe(entry) for entry in value]
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+
 
 def document_of(certificate: Certificate) -> dict[str, Any]:
     """Return all that the figures of a certificate follow from, and the figures.
 
     As specified in docs/reference/certificate.md.
     """
-    relation, stated = certificate.adjacency.relation, certificate.to_dict()
+    relation, values = certificate.adjacency.relation, stated(certificate)
     moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
     terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
     return {
         "format": FORMAT,
         "terms": {
             **terms,
-            **{name: stated[name] for name in _OF_PERSONS if name in stated},
+            **{name: values[name] for name in _OF_PERSONS if name in values},
             "delta": certificate.delta,
             "dealt": certificate.dealt,
         },
         "observer": certificate.observer,
         "legs": [_leg(leg) for leg in certificate.legs],
-        "claim": {name: stated[name] for name in _CLAIMED},
+        "claim": {name: values[name] for name in _CLAIMED},
     }
 
 

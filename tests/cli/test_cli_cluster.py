@@ -20,7 +20,7 @@ import pytest
 from taciturn.budget import Account
 from taciturn.cli.main import main
 
-COMMAND = [sys.executable, "-m", "taciturn.cli"]
+COMMAND = [sys.executable, "-m", "taciturn"]
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
 BOUNDS = """source = "public"
 [target]

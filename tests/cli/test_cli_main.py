@@ -334,7 +334,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
 def test_a_standard_output_that_is_full_is_told_in_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "taciturn.cli", "--help"],
+            [sys.executable, "-m", "taciturn", "--help"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 2
@@ -470,7 +470,7 @@ def test_help_names_the_commands(taciturn_, arguments):
 
 
 def test_the_command_line_runs_as_a_module():
-    command = [sys.executable, "-m", "taciturn.cli", "--version"]
+    command = [sys.executable, "-m", "taciturn", "--version"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     assert done.stdout == f"taciturn {taciturn.__version__}\n"
 

@@ -61,7 +61,7 @@ class Processes:
         self.words.setdefault(name, words)
         with (self.folder / f"{name}.out").open("ab") as out:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "taciturn.cli", *self.words[name]],
+                [sys.executable, "-m", "taciturn", *self.words[name]],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder,
                 env=environment(self.folder),
             )  # fmt: skip

@@ -16,7 +16,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 186, "exact": 80, "all other files": 4690}
+MOST = {"minimisers": 186, "exact": 80, "all other files": 4679}
 
 
 def code_lines(text):

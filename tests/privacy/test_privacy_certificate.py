@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from tests.privacy.certified import certify
 
+from taciturn.certificates import stated
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     Adjacency,
@@ -99,7 +100,7 @@ def test_an_answer_without_noise_gives_infinity_and_no_privacy(mechanism):
         assert found.epsilon == math.inf
         assert found.attacker_tpr == 1
         assert any("no privacy" in line for line in found.lines())
-        assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["epsilon"] == "infinity"
+        assert json.loads(json.dumps(stated(found), allow_nan=False))["epsilon"] == "infinity"
 
 
 def test_a_ledger_without_questions_costs_nothing():
@@ -112,7 +113,7 @@ def test_a_reproduction_is_stamped_as_not_private():
     found = issue(ledger([0.1])).stamped()
     assert found.lines()[0].startswith("reproduction, not private")
     assert found.attacker_tpr == 1
-    assert found.to_dict()["reproduction"] is True
+    assert stated(found)["reproduction"] is True
 
 
 def test_the_sentences_hold_everything_needed_to_read_the_promise():
@@ -135,7 +136,7 @@ def test_a_conditional_certificate_begins_with_the_word():
     assert firm.lines()[0].startswith("epsilon = ")
     assert found.lines()[0].startswith("Conditional")
     assert "epsilon = " in found.lines()[0]
-    assert found.to_dict()["conditional"] is True
+    assert stated(found)["conditional"] is True
     seeded = dataclasses.replace(found, reproduction=True)
     assert seeded.lines()[0].startswith("reproduction, not private")
     assert seeded.lines()[1].startswith("Conditional")
@@ -151,8 +152,8 @@ def test_every_certificate_says_that_it_is_of_one_run_alone():
 
 def test_the_record_of_a_certificate_is_plain_json():
     found = issue(ledger([0.1, 0.2])).under(["x"], conditional=False)
-    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert again == found.to_dict()
+    again = json.loads(json.dumps(stated(found), allow_nan=False))
+    assert again == stated(found)
     assert again["per_agent_epsilon"] == list(found.per_agent_epsilon)
     assert again["conditions"] == ["x"]
 

@@ -56,6 +56,8 @@ def _numbers(term: dict[str, Any]) -> list[float]:
 
 def fit(name: str) -> dict[str, Any]:
     """Return certificate and coefficients of an estimator's fit."""
+    from taciturn.certificates import stated
+
     kind, data, settings, agents = FITS[name]
     x, y, bounds = records_of(data)
     facts = (
@@ -65,7 +67,7 @@ def fit(name: str) -> dict[str, Any]:
     )
     model = _estimators(kind)(**settings, **facts, bounds=bounds).fit(x, y, agents=agents)
     return {
-        "certificate": model.certificate_.to_dict(),
+        "certificate": stated(model.certificate_),
         "multiplier": model.plan_.multiplier,
         "coef": np.ravel(model.coef_).tolist(),
         "intercept": np.ravel(model.intercept_).tolist(),

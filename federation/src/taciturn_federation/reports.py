@@ -12,6 +12,7 @@ import numpy as np
 import taciturn
 from taciturn.algorithms import Method
 from taciturn.budget import Account, check_fits, total_of
+from taciturn.certificates import stated
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
@@ -76,7 +77,7 @@ class Check:
             "answers": int(local.plan.ledger.asked[agent].sum()), "rounds": self.rounds,
             "message_bytes": self.message_bytes,
             "own_epsilon": local.certificate.per_agent_epsilon[agent],
-            "certificate": local.certificate.to_dict(),
+            "certificate": stated(local.certificate),
             "account": None if self.account is None else dict(self.account),
             "warnings": warnings_of(signed.proposal),
         })  # fmt: skip

@@ -23,8 +23,9 @@ from typing_extensions import override
 
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
+from taciturn.kernel.questions import Gradient, Oracle, Point
 from taciturn.kernel.records import Spec
-from taciturn.problems import Loss
+from taciturn.problems import Loss, Problem
 from taciturn.typing import Array, HostArray, Model, PyTree
 
 
@@ -83,6 +84,18 @@ class Algorithm(eqx.Module):
     def step_rho(self) -> float | None:
         """The curvature of the proximal steps that are asked for; None for other questions."""
         return None
+
+    def oracles(self, clip: float) -> tuple[Oracle, ...]:
+        """Return the questions in the order of their numbers: here the gradient on all records.
+
+        `clip` is the public bound on the norm of a record's coefficient.
+        """
+        if self.loss is None:
+            raise InputError(
+                f"{type(self).__name__} has no problem, and so no gradient to ask for; define "
+                "oracles(clip), which returns its questions"
+            )
+        return (Gradient(self.loss, clip),)
 
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
         """Return this algorithm with the constants that it takes from the network; here unchanged.
@@ -162,6 +175,36 @@ class AnswerMessages(StarAlgorithm):
     @override
     def send(self, state: Array, inbox: PyTree, turn: Turn) -> tuple[Array, Array]:
         return state, state
+
+
+class ServerMethod(AnswerMessages):
+    """A star method that steps along the mean of all agents' noised gradients at a public model.
+
+    One of your own is made of the problem alone and defines `step`; a `schedule` if it needs one.
+
+    Examples
+    --------
+    >>> class Plain(ServerMethod):
+    ...     def step(self, model, gradient, turn):
+    ...         return self.problem.prox(model - 4.0 * gradient, 4.0)
+    """
+
+    problem: Problem
+
+    @abstractmethod
+    def step(self, model: Model, gradient: Model, turn: Turn) -> Model:
+        """Return the next public model, from the mean of the gradients of all agents at this one.
+
+        `turn.values` has this round's value of every schedule.
+        """
+
+    @override
+    def ask(self, state: Array, inbox: Model, turn: Turn) -> Point:
+        return Point(inbox)
+
+    @override
+    def combine(self, public: Model, mean_message: Model, turn: Turn) -> Model:
+        return self.step(public, mean_message, turn)
 
 
 class GossipAlgorithm(Algorithm):

@@ -7,6 +7,7 @@ batches. A new one is a file and an entry in `METHODS`.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from taciturn import checks
 from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
-from taciturn.algorithms.algorithm import Algorithm, Noise
+from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
 from taciturn.algorithms.noisy_gradient import NoisyGradient
@@ -37,7 +38,7 @@ from taciturn.errors import InputError
 from taciturn.kernel import questions
 from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
-from taciturn.problems import Identity, Problem, structured_from
+from taciturn.problems import Identity, Loss, Problem, default_clip, structured_from
 
 Value = float | int | str
 LEAST, MOST = 1e-30, 1e30
@@ -238,6 +239,38 @@ class Method:
     inside: bool = False
     epoch: Callable[[float], int] = lambda _: 1
     elsewhere: Callable[[Any], Composition] | None = None
+
+    @classmethod
+    def of(cls, target: Callable[[Problem], Any]) -> Method:
+        """Return the method of somebody's own class, or of a function of the problem.
+
+        It makes an `Algorithm`, which states its questions, or a `Composition`.
+        """
+        written = inspect.unwrap(target)
+        # of a function it is stated, for its result is not known yet
+        stated = getattr(written, "network", None)
+        kind: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
+        if isinstance(written, type) and issubclass(written, RelayAlgorithm):
+            kind = "relay"
+        elif isinstance(written, type) and issubclass(written, GossipAlgorithm):
+            kind = "gossip"
+
+        def build(setting: Setting) -> Composition:
+            result = target(setting.problem)
+            if isinstance(result, Composition):
+                return result
+            return Composition(result, result.oracles(setting.clip))
+
+        return cls(build=build, summary="a method of your own", network=kind)
+
+    def clip_for(self, loss: Loss, epsilon: float) -> float:
+        """Return the bound on a record's coefficient where none is given.
+
+        `taciturn.problems.default_clip`; infinite without privacy, and where the method answers
+        with minimisers of a loss of several margins.
+        """
+        unclipped = self.minimises and loss.outputs is not None
+        return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""

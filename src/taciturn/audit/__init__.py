@@ -1,7 +1,7 @@
 """Attacks on runs, for the data custodian: results are not a release."""
 
 from taciturn.audit.auditing import AuditReport, audit
-from taciturn.audit.conformance import Conformance, Law, check_method, check_oracle
+from taciturn.audit.conformance import Conformance, Law, check, check_method, check_oracle
 from taciturn.audit.epsilon import (
     EpsilonBound,
     LowerBound,
@@ -31,6 +31,7 @@ __all__ = [
     "audit_perturbed",
     "audit_sampled",
     "canary",
+    "check",
     "check_method",
     "check_oracle",
     "epsilon_lower_bound",

@@ -1,8 +1,8 @@
 """The conformance kit: the laws that every method and every oracle must pass, as one call.
 
-    print(check_method(Mine))                    # a function from a problem to an algorithm
-    print(check_method("noisy-gradient"))        # or the name of a method
-    print(check_oracle(MyQuestion(loss, 1.0)))
+    print(check(Mine))                           # a function from a problem to an algorithm
+    print(check("noisy-gradient"))               # or the name of a method
+    print(check(MyQuestion(loss, 1.0)))
 
 A check goes with a planted fault where one applies: a fault that it does not see counts as a
 violation, since the check then proves nothing.
@@ -98,6 +98,13 @@ class Conformance:
         rows = (f"  {law.name:<{name}}  {law.outcome:<{outcome}}  {law.seen}" for law in self.laws)
         verdict = "fails" if self.violated else "passes" if self.passes else "undecided"
         return "\n".join([f"{self.subject}: {verdict}", *rows])
+
+
+def check(subject: str | Maker | Oracle, **settings: Any) -> Conformance:
+    """Return what becomes of the laws under a method, or under a question (`check_oracle`)."""
+    if isinstance(subject, Oracle):
+        return check_oracle(subject, **settings)
+    return check_method(subject, **settings)
 
 
 def check_method(

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-from taciturn import algorithms, checks, proposal
-from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Setting, Value
+from taciturn import checks, proposal
+from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Value
 from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
 from taciturn.kernel.privacy import Observer, Sum
-from taciturn.kernel.questions import Gradient
 from taciturn.names import observer_named
 from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
 from taciturn.proposal import Named, Request, StructureRequest
@@ -224,23 +223,7 @@ def methods_with(name: str) -> Mapping[str, Method]:
     """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
         return METHODS
-    target, factory = _imported(name), factory_named(name)
-    # of a function it is stated, for its result is not known yet
-    stated = getattr(target, "network", None)
-    network: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
-    if isinstance(target, type) and issubclass(target, algorithms.RelayAlgorithm):
-        network = "relay"
-    elif isinstance(target, type) and issubclass(target, algorithms.GossipAlgorithm):
-        network = "gossip"
-
-    def build(setting: Setting) -> Composition:
-        result = factory(setting.problem)
-        if isinstance(result, Composition):
-            return result
-        return Composition(result, (Gradient(setting.problem.loss, setting.clip),))
-
-    method = Method(build=build, summary="a method of your own", network=network)
-    return MappingProxyType({**METHODS, name: method})
+    return MappingProxyType({**METHODS, name: Method.of(factory_named(name))})
 
 
 def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:

@@ -1,7 +1,11 @@
 """Published data sets, verified against pinned digests, scaled by public constants."""
 
-from taciturn.datasets.dataset import Dataset, Split, split
+from taciturn.datasets.dataset import Dataset, Split, divided, split
+from taciturn.datasets.owners import Owners, RecordFacts
 from taciturn.datasets.pictures import CAT, DOG
 from taciturn.datasets.registry import FACTS, PublicFacts, load, names
 
-__all__ = ["CAT", "DOG", "FACTS", "Dataset", "PublicFacts", "Split", "load", "names", "split"]
+__all__ = [
+    "CAT", "DOG", "FACTS", "Dataset", "Owners", "PublicFacts", "RecordFacts", "Split", "divided",
+    "load", "names", "split",
+]  # fmt: skip

@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from taciturn import checks
+from taciturn.datasets.owners import Owners
 from taciturn.errors import InputError
+from taciturn.kernel.records import Draw, Parts, origin_of, random_partition
 from taciturn.typing import HostArray, Interval, Task
 
 
@@ -47,6 +49,43 @@ class Dataset:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, as of a `Table`."""
         return self.feature_names
+
+    @property
+    def draws_test(self) -> bool:
+        """Whether test records are drawn in secret: nobody published which are trained on.
+
+        By a public seed on row numbers, one replaced record could move others from one part to the
+        other.
+        """
+        return self.owners is None and not (self.public or self.fixed_test)
+
+    def deal(self, agents: int | None = None, *, seed: int | None = None) -> Owners:
+        """Return training records dealt to so many agents by a secret draw, and the test records.
+
+        `agents` is None for records that have owners. Published data are split by the public seed
+        0. With a `seed` it is the public draw of a reproduction, whose certificate says so.
+        """
+        if (agents is None) == (self.owners is None):
+            found = "have no owners" if self.owners is None else f"have {len(self.owners)} owners"
+            advice = "give agents" if self.owners is None else "leave agents out"
+            raise InputError(f"the records of {self.name} {found}; {advice}")
+        draw = Draw.given(None, seed)
+        part = divided(self, self.features, seed or 0, draw)
+        if self.owners is not None:
+            parts = Parts(self.owners, origin_of(self.owners))
+        else:
+            assert agents is not None
+            parts = random_partition(len(part.train_targets), agents, draw=draw)
+        if self.draws_test and not draw.is_secret:
+            parts = Parts(parts, replace(origin_of(parts), reproducible=True))
+        return Owners(
+            part.train_features,
+            part.train_targets,
+            parts,
+            self.record_norm,
+            part.test_features,
+            part.test_targets,
+        )
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -108,6 +147,23 @@ class Split(NamedTuple):
     train_targets: Num[HostArray, "N"]
     test_features: Float[HostArray, "K D"]
     test_targets: Num[HostArray, "K"]
+
+
+def divided(dataset: Dataset, rows: HostArray, seed: int, draw: Draw) -> Split:
+    """Return training and test part, `rows` standing for the features of the records.
+
+    Records that have owners are divided already. Published data are split by the public seed.
+
+    **Guarantee.** Which records of private data are for testing alone is up to the draw
+    (`Dataset.draws_test`); the seed stands in its place in a reproduction.
+    """
+    x, y, cut = rows, dataset.targets, dataset.train_rows
+    if dataset.owners is None:
+        if not dataset.draws_test or not draw.is_secret:
+            return split(dataset, seed=seed, rows=x)
+        order = draw.permutation(len(y), "test")
+        x, y = x[order], y[order]
+    return Split(x[:cut], y[:cut], x[cut:], y[cut:])
 
 
 def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Split:

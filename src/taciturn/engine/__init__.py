@@ -9,6 +9,7 @@ from taciturn.engine.charging import (
     reserve,
     returned_on_error,
 )
+from taciturn.engine.methods import MethodPlan
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.processes import versions
 from taciturn.engine.program import Program, cast, shapes_of, stack, traffic_of
@@ -20,6 +21,7 @@ from taciturn.network import Network
 __all__ = [
     "Charged",
     "ChargedTo",
+    "MethodPlan",
     "Network",
     "Plan",
     "Program",

@@ -30,6 +30,7 @@ from taciturn.calibration import (
     multiplier_for_all,
     spread_of,
 )
+from taciturn.certificates import stated
 from taciturn.engine.credit import check_traces, credits_summation, leg_of
 from taciturn.engine.program import (
     Design,
@@ -238,7 +239,7 @@ class Plan:
             "scales": compact(self.ledger.scale),
             "steps": compact(self.ledger.step),
             "sensitivity": [bound.derivation for bound in self.bounds],
-            "certificate": self.certificate.to_dict(),
+            "certificate": stated(self.certificate),
         }
 
     @property

@@ -1,5 +1,6 @@
 """Private linear models with the interface of scikit-learn."""
 
+from taciturn.estimators.dealing import deal
 from taciturn.estimators.models import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -16,4 +17,5 @@ __all__ = [
     "PrivateStructuredClassifier",
     "PublicBounds",
     "check_pipeline",
+    "deal",
 ]

@@ -78,7 +78,7 @@ class Model:
     # are then per feature
     features: str | None = None
     centre: tuple[float, ...] | None = None  # that rows were moved to, as the run released it
-    certificate: dict[str, Any]  # `Certificate.to_dict()` of the run, or what a file says
+    certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or what a file says
     statement: tuple[str, ...]  # the certificate in sentences
     assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
     private_score: dict[str, Any] | None = None  # `taciturn.evaluation.PrivateScore` of others

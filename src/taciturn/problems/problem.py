@@ -15,8 +15,8 @@ from jaxtyping import Float, Shaped
 from taciturn.checks import at_least, positive
 from taciturn.kernel.questions import Loss
 from taciturn.kernel.records import Shard, Shards, Spec
-from taciturn.problems.regularisers import Regulariser
-from taciturn.problems.sets import ConvexSet
+from taciturn.problems.regularisers import NoRegulariser, Regulariser
+from taciturn.problems.sets import ConvexSet, WholeSpace
 from taciturn.typing import Array, HostArray
 
 
@@ -28,8 +28,8 @@ class Problem(eqx.Module):
     """
 
     loss: Loss
-    regulariser: Regulariser
-    constraint: ConvexSet
+    regulariser: Regulariser = NoRegulariser()
+    constraint: ConvexSet = WholeSpace()
 
     @property
     def closed_form(self) -> bool:

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn import algorithms, checks, network, problems
+from taciturn import algorithms, checks, network
 from taciturn.algorithms import METHODS, Method, Value
 from taciturn.engine.planning import Plan, check_size
 from taciturn.errors import InputError
@@ -222,14 +222,12 @@ class Request:
     def clip_for(self, loss: Loss) -> float:
         """Return the public bound on the coefficient of a record.
 
-        The default is `taciturn.problems.default_clip`. By default nothing is clipped without
-        privacy, or where a method answers with minimisers of a loss of several margins. For
-        one-question the bound is on the targets.
+        The default is `taciturn.algorithms.Method.clip_for`. For one-question the bound is on the
+        targets.
         """
         if self.clip is not None:
             return float(self.clip)
-        unclipped = self.method.minimises and loss.outputs is not None
-        return math.inf if math.isinf(self.epsilon) or unclipped else problems.default_clip(loss)
+        return self.method.clip_for(loss, self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)

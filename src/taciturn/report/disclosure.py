@@ -8,6 +8,7 @@ the model, and never invented: docs/reference/disclosure.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,7 +121,7 @@ def nist_page(document: Mapping[str, Any]) -> str:
 def _certified(document: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
     """Return what a certificate says, in pieces that both forms share."""
     stated = {line.split(": ")[0]: line for line in map(str, document["statement"])}
-    infinite = certificate.to_dict()["epsilon"] == "infinity"
+    infinite = math.isinf(certificate.epsilon)
     void = certificate.reproduction or infinite
     legs = document["legs"]
     noise = sorted({leg["noise"] for leg in legs if "noise" in leg})

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.budget import private_opener
+from taciturn.certificates import stated
 from taciturn.errors import InputError
 from taciturn.models import model_text
 from taciturn.report.results import (
@@ -115,7 +116,7 @@ def _plan(training: Training) -> dict[str, Any]:
     if training.evaluation is not None:
         plan["evaluation"] = plan_values(training.evaluation.plan)
     if training.choice is not None:
-        plan["choice"] = {"certificate": training.choice.to_dict()}
+        plan["choice"] = {"certificate": stated(training.choice)}
     return plan
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from taciturn import checks
-from taciturn.datasets import Dataset, Split, split
+from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
 from taciturn.kernel.records import (
@@ -323,34 +323,16 @@ def divide_records(
         # only features of published records are kept on disk
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
-    parts = _parts_of(dataset, x, division.split_seed, draw)
+    if isinstance(dataset, Table):
+        y, cut = dataset.targets, dataset.train_rows
+        parts = Split(x[:cut], y[:cut], x[cut:], y[cut:])
+    else:
+        parts = divided(dataset, x, division.split_seed, draw)
     numbers = dataset.persons if isinstance(dataset, Table) else None
     owners, held, persons = division.rows(dataset.owners, numbers, len(parts.train_targets), draw)
-    if _has_drawn_test(dataset) and not draw.is_secret:
+    if isinstance(dataset, Dataset) and dataset.draws_test and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
     return DividedData(dataset, parts, owners, feature_map, name, held, persons)
-
-
-def _parts_of(dataset: Dataset | Table, x: HostArray, split_seed: int, draw: Draw) -> Split:
-    """Return training and test rows, as they are learned from.
-
-    **Guarantee.** Which records of a private data set are for testing alone is up to the draw: by a
-    public seed on row numbers, one replaced record could move others from one part to the other.
-    """
-    y, cut = dataset.targets, dataset.train_rows
-    if isinstance(dataset, Dataset) and dataset.owners is None:
-        if not _has_drawn_test(dataset) or not draw.is_secret:
-            return split(dataset, seed=split_seed, rows=x)
-        order = draw.permutation(len(y), "test")
-        x, y = x[order], y[order]
-    return Split(x[:cut], y[:cut], x[cut:], y[cut:])
-
-
-def _has_drawn_test(dataset: Dataset | Table) -> bool:
-    """Whether private records are drawn for testing, where nobody said which are trained on."""
-    if isinstance(dataset, Table) or dataset.owners is not None:
-        return False
-    return not (dataset.public or dataset.fixed_test)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:

@@ -23,7 +23,7 @@ import taciturn
 from taciturn import engine, evaluation, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
-from taciturn.certificates import document_of
+from taciturn.certificates import document_of, stated
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, run
 from taciturn.engine.running import check_devices, summary_lines
@@ -249,7 +249,7 @@ def model_of(
         features=proposal.data.features,
         centre=centre,
         terms=terms,
-        certificate={**certificate.to_dict(), "terms": document["terms"], "legs": document["legs"]},
+        certificate={**stated(certificate), "terms": document["terms"], "legs": document["legs"]},
         statement=tuple(certificate.lines()),
         taciturn_version=taciturn.__version__,
         **measured,

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
 from taciturn.kernel.privacy.statement import lines_of
 from taciturn.kernel.privacy.terms import Adjacency, Unit
-
-_STATED = (
-    "epsilon", "delta", "mu", "relation", "unit", "observer", "trust", "record",
-    "per_agent_epsilon", "per_agent_mu", "reproduction", "conditions", "attacker_tpr",
-    "conditional", "arithmetic",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,21 +74,9 @@ class Certificate:
             return self
         return dataclasses.replace(self, reproduction=True, attacker_tpr=1.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is stated as JSON-safe values; infinite numbers become "infinity".
-
-        The fields of a person are there for that unit only.
-        """
-        persons = ("rows_per_person", "agents_per_person") if self.unit == "person" else ()
-        values = {name: _json_safe(getattr(self, name)) for name in _STATED}
-        return values | {name: getattr(self.adjacency, name) for name in persons}
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """Return the certificate as sentences for people, the most important first."""
         return lines_of(self)
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_json_safe(entry) for entry in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value

@@ -247,15 +247,16 @@ class Terms:
 
     `epsilon`, `delta`: the budget of the whole run. `epsilon` may be infinite: the run is then
     without noise, and its certificate says "no privacy". `adjacency`: which data sets are
-    neighbours. `observer`: what is observed. Raises `InputError` if epsilon is not above 0 or so
-    large that it protects nothing, delta is not between 0 and 1, or adjacency or observer is
+    neighbours. `observer`: what is observed. Both default to what protects most: one record is
+    replaced by any other, and every message is read. Raises `InputError` if epsilon is not above 0
+    or so large that it protects nothing, delta is not between 0 and 1, or adjacency or observer is
     something else, for example its name.
     """
 
     epsilon: float
     delta: float
-    adjacency: Adjacency
-    observer: Observer
+    adjacency: Adjacency = Adjacency(ReplaceOne(), "record")
+    observer: Observer = Messages()
 
     def __post_init__(self) -> None:
         checks.positive("epsilon", self.epsilon, allow_infinity=True)

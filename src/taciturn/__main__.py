@@ -1,4 +1,4 @@
-"""`python -m taciturn.cli`: the same as `taciturn`."""
+"""`python -m taciturn`: the same as `taciturn`."""
 
 from taciturn.cli.main import main
 

@@ -1,0 +1,175 @@
+"""Methods on a problem, each in one call: a plan, and the curves of several for a study.
+
+What is not given follows from public facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from taciturn import algorithms
+from taciturn.algorithms import Method, Setting, Value
+from taciturn.datasets import Owners, RecordFacts
+from taciturn.engine import planning
+from taciturn.engine.charging import ChargedTo
+from taciturn.engine.planning import Plan
+from taciturn.engine.running import Run, behind_the_door, run
+from taciturn.engine.runtimes import sweep
+from taciturn.kernel.privacy import Adjacency, Observer, Relation, Terms
+from taciturn.names import observer_named, relation_named
+from taciturn.network import Network
+from taciturn.problems import Problem, facts_from, minimise
+from taciturn.typing import Array, Precision
+
+
+@dataclass(frozen=True)
+class MethodPlan(Plan):
+    """A plan that meets the records of their owners."""
+
+    def run(
+        self, owners: Owners, *, seed: int | None = None, account: ChargedTo | None = None
+    ) -> Run:
+        """Return the released model with its certificate; see `taciturn.engine.run`.
+
+        With a `seed` the noise can be drawn again, and the certificate says "reproduction".
+        """
+        shards = owners.shards(self.precision)
+        keep = frozenset({"models"})
+        return run(self, shards, runtime="simulate", seed=seed, keep=keep, account=account)
+
+
+def plan(  # noqa: PLR0913 - what is run, on what terms, and how
+    problem: Problem,
+    facts: RecordFacts,
+    *,
+    epsilon: float,
+    delta: float,
+    method: str | Callable[[Problem], Any] = "noisy-gradient",
+    rounds: int | None = None,
+    clip: float | None = None,
+    relation: str | Relation = "replace_one",
+    observer: str | Observer = "messages",
+    network: Network = None,
+    precision: Precision = "float32",
+    **options: Value,
+) -> MethodPlan:
+    """Return the plan of a method that solves the problem within a total budget; no record is read.
+
+    - `facts`: Those of the records, as of `Owners.facts`.
+    - `epsilon`, `delta`: The budget of the whole run, for one record of one agent.
+    - `method`: A name of `taciturn.algorithms.METHODS`, or a class or function of your own that
+      makes an `Algorithm`, or a `Composition`, of a problem.
+    - `rounds`: None for the method's default.
+    - `clip`: The bound on a record's coefficient; None for `Method.clip_for`.
+    - `relation`, `observer`: By name, or objects of `taciturn.kernel.privacy`. The defaults protect
+      most: a record is replaced by any other, and every message is read.
+    - `network`: As for `taciturn.engine.plan`; None for an aggregator.
+    - `options`: Those of the method, by name, as in `rho=0.1`.
+
+    Raises as `taciturn.engine.plan`, and `InputError` for a method or an option that is unknown.
+
+    **Guarantee.** That of `taciturn.engine.plan`.
+    """
+    name = method if isinstance(method, str) else "a method of your own"
+    chosen = algorithms.method_named(name) if isinstance(method, str) else Method.of(method)
+    given = algorithms.checked_options(name, chosen, options)
+    terms = Terms(
+        epsilon,
+        delta,
+        Adjacency(relation_named(relation) if isinstance(relation, str) else relation, "record"),
+        observer_named(observer) if isinstance(observer, str) else observer,
+    )
+    bound = chosen.clip_for(problem.loss, terms.epsilon) if clip is None else clip
+    spec = facts_from(
+        problem,
+        facts.counts,
+        features=facts.features,
+        record_norm=facts.record_norm,
+        clip=bound,
+        dealt=facts.dealt,
+    )
+    if rounds is None:
+        rounds = algorithms.rounds_by_default(chosen, spec.agents, given)
+    setting = Setting(
+        problem=problem, facts=spec, clip=bound, terms=terms, rounds=rounds, options={}
+    )
+    settled = algorithms.settled(chosen, setting, given)
+    algorithm, oracles = chosen.build(dataclasses.replace(setting, options=settled))
+    made = planning.plan(
+        spec, algorithm, oracles, terms, rounds=rounds, precision=precision, network=network
+    )
+    return MethodPlan(**{part.name: getattr(made, part.name) for part in dataclasses.fields(made)})
+
+
+def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
+    problem: Problem,
+    owners: Owners,
+    methods: Sequence[str | Callable[[Problem], Any]],
+    *,
+    epsilons: Sequence[float],
+    delta: float,
+    rounds: int,
+    seeds: Sequence[int],
+    precision: Precision = "float64",
+    **settings: Any,
+) -> pd.DataFrame:
+    """Return the curves of methods at several budgets and seeds, for a study on known records.
+
+    One row for each method, epsilon, seed and round, with `gap`, F(w_t) - F(w*) at the model that
+    could be released after round t, and `test_error`, the mean of `Loss.error` over the test
+    records, if there are any. w* is the optimum without privacy (`taciturn.problems.minimise`).
+
+    - `methods`: Names, or classes of your own, as for `plan`; `settings` are passed on to it.
+    - `seeds`: Of the noise. Every run is a reproduction.
+
+    **Guarantee.** None: gaps and errors are computed from records without noise.
+    """
+    shards = owners.shards(precision)
+    least = minimise(problem, shards).value
+    rows, targets = jnp.asarray(owners.test_features), jnp.asarray(owners.test_targets)
+
+    @jax.jit
+    @jax.vmap
+    @jax.vmap
+    def measured(model: Array) -> tuple[Array, Array]:
+        error = problem.loss.error(rows @ model, targets)
+        return problem.objective(model, shards) - least, jnp.mean(error)
+
+    tables = []
+    for method in methods:
+        for epsilon in epsilons:
+            made = plan(
+                problem,
+                owners.facts,
+                epsilon=epsilon,
+                delta=delta,
+                rounds=rounds,
+                method=method,
+                precision=precision,
+                **settings,
+            )
+            door = behind_the_door(made, shards)
+            trace = sweep([made.program], door, seeds=seeds, keep=frozenset({"models"}))[1]
+            gaps, errors = map(np.asarray, measured(trace.models[0]))
+            index = pd.MultiIndex.from_product(
+                [
+                    [method if isinstance(method, str) else method.__name__],
+                    [epsilon],
+                    seeds,
+                    range(1, rounds + 1),
+                ],
+                names=["method", "epsilon", "seed", "round"],
+            )
+            columns = {"gap": gaps.ravel()} | (
+                {"test_error": errors.ravel()} if len(targets) else {}
+            )
+            tables.append(pd.DataFrame(columns, index=index))
+    return pd.concat(tables).reset_index()
