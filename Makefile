@@ -26,14 +26,15 @@ federation: $(READY)      ## five sites on this machine train together over TLS;
 TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 # A file is run by one worker, so that its fixtures, programs and claims are computed once.
 PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile
-# What the arithmetic of a machine may do depends on the compiler: these also run as users run them.
+# What the arithmetic of a machine may do depends on the compiler: of these the quick tests run either
+# way, the slow ones as users run them.
 COMPUTED := tests/attacks/test_attacks.py tests/privacy/test_what_is_computed.py tests/engine/test_rounding.py
 
 test: $(READY)            ## the quick suite, minutes: every law with its planted fault, on all cores
 	$(PYTEST) --doctest-modules -m "not slow" --durations=10
 
 test-slow: $(READY)       ## the slow tests alone: claims, reproductions, power flow, images, wheels
-	$(PYTEST) -m slow --durations=10
+	$(PYTEST) -m slow --durations=10 $(COMPUTED:%=--ignore=%)
 	$(BIN)/python -m pytest --numprocesses auto $(COMPUTED)
 
 test-all: test test-slow  ## everything

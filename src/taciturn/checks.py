@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from taciturn.errors import InputError
 
 T = TypeVar("T")
+NO_DELTA = 1e-9  # stands in certificates that promise nothing
 
 
 def readable(file: Path, what: str) -> None:
@@ -65,6 +66,11 @@ def delta(value: Any) -> float:
     if not 0 < number < 1:
         raise InputError(f"delta is {number:g}; it must be above 0 and below 1, for example 1e-5")
     return number
+
+
+def delta_for(epsilon: float, value: Any) -> float:
+    """Return `delta(value)`; where epsilon is infinite it promises nothing and may be None."""
+    return NO_DELTA if value is None and math.isinf(epsilon) else delta(value)
 
 
 def fraction(name: str, value: Any) -> float:

@@ -45,7 +45,7 @@ def resolves(name):
         module = importlib.import_module(parent)
     except ModuleNotFoundError:
         return False
-    if last in vars(module):
+    if hasattr(module, last):  # names of the package itself are imported when they are used
         return True
     try:
         importlib.import_module(name)

@@ -9,10 +9,11 @@ import pytest
 import taciturn
 from taciturn import engine
 from taciturn.algorithms import METHODS, Composition, NoisyGradient, ServerMethod
+from taciturn.audit.subject import PROBLEM, composition_of
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms, ZeroOut
-from taciturn.kernel.questions import Gradient
+from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import ring, spanning_tree
 from taciturn.problems import L2, Logistic, Problem, Squared, minimise, public_facts
 from taciturn.problems.losses import MarginLoss
@@ -91,6 +92,13 @@ def test_relations_and_observers_are_named_or_given(problem, owners):
 def test_a_budget_has_no_default(problem, owners):
     with pytest.raises(TypeError, match="epsilon"):
         taciturn.plan(problem, owners.facts, delta=1e-4)
+
+
+def test_without_privacy_no_delta_is_needed(problem, owners):
+    quiet = taciturn.plan(problem, owners.facts, epsilon=np.inf, rounds=2)
+    assert quiet.certificate.epsilon == np.inf
+    with pytest.raises(InputError, match="delta"):
+        taciturn.plan(problem, owners.facts, epsilon=1.0, rounds=2)
 
 
 def test_planning_reads_no_record(problem, owners):
@@ -213,3 +221,24 @@ def test_compare_measures_what_single_runs_are(problem, owners):
     row = table.query("method == 'noisy-gradient' and epsilon == 1 and seed == 7 and round == 5")
     np.testing.assert_allclose(row[["gap", "test_error"]].to_numpy(), [[gap, error]], atol=1e-10)
     assert set(table["method"]) == {"noisy-gradient", "Plain"}
+
+
+def test_compare_names_every_curve(problem, owners):
+    given = {"epsilons": [4.0], "delta": 1e-4, "rounds": 2, "seeds": [0]}
+    curves = {str(rho): {"method": "dp-admm", "rho": rho} for rho in (0.1, 1.0)}
+    table = taciturn.compare(problem, owners, curves, **given)
+    assert table["method"].tolist() == ["0.1", "0.1", "1.0", "1.0"]
+    assert table["gap"][1] != table["gap"][3]
+    for wrong in ("dp-admm", [Plain, Plain]):
+        with pytest.raises(InputError, match=r"list|mapping"):
+            taciturn.compare(problem, owners, wrong, **given)
+
+
+def test_checks_ask_the_questions_that_a_method_states():
+    class OnBatches(Plain):
+        def oracles(self, clip):
+            return (MinibatchGradient(self.problem.loss, clip, 0.5),)
+
+    algorithm, oracles = composition_of(OnBatches)
+    assert isinstance(algorithm, OnBatches)
+    assert oracles == (MinibatchGradient(PROBLEM.loss, 1.0, 0.5),)

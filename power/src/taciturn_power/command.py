@@ -172,7 +172,8 @@ def grid(  # noqa: PLR0913 - one parameter per option
 def _check(given: dict[str, Any]) -> None:
     """Raise unless every option that can be checked without the case is valid."""
     for name in ("beta", "epsilon", "delta"):
-        if given[name] is None:
+        needless = name == "delta" and given["epsilon"] == math.inf
+        if given[name] is None and not needless:
             raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which says it")
     for option, known in _CHOICES.items():
         if given[option] is not None:
@@ -180,7 +181,7 @@ def _check(given: dict[str, Any]) -> None:
     # the base does not matter to whether it can be read
     asking.read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
-    checks.delta(given["delta"])
+    checks.delta_for(given["epsilon"], given["delta"])
     for name in ("rounds", "local-updates"):
         if given[name] is not None:
             checks.at_least(name, given[name], 1)
@@ -271,7 +272,7 @@ def proposed(
         eta=eta,
         beta=asking.read_beta(given["beta"], base_mva=case.base_mva, largest=largest),
         epsilon=given["epsilon"],
-        delta=given["delta"],
+        delta=checks.delta_for(given["epsilon"], given["delta"]),
     )
     if largest is not None:
         bound = asking.read_beta(largest, base_mva=case.base_mva, option="largest-demand")
@@ -338,7 +339,8 @@ def _balanced(
         settings = power.Settings(question, given["rounds"], given["local-updates"] or 1)
         largest = given["largest-demand"]
         beta = asking.read_beta(given["beta"], base_mva=case.base_mva, largest=largest)
-        budget = {name: given[name] for name in ("epsilon", "delta")}
+        budget = {"epsilon": given["epsilon"]}
+        budget["delta"] = checks.delta_for(given["epsilon"], given["delta"])
         proposal = GridProposal.of(prepared, settings, beta=beta, **budget)
     else:
         proposal = GridProposal.from_json(text)

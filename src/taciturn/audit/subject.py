@@ -112,7 +112,7 @@ def method_of(subject: str | Maker) -> Method | None:
 
 
 def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
-    """Return the algorithm with its oracles: the library's gradient where none is named."""
+    """Return the algorithm with its oracles: those that it states, where it brings none."""
     if isinstance(subject, str):
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
     if centre:
@@ -128,7 +128,7 @@ def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = Fa
             f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
             "Algorithm, or a Composition of an algorithm and its oracles"
         )
-    return Composition(result, (Gradient(PROBLEM.loss, clip),))
+    return Composition(result, result.oracles(clip))
 
 
 def planned(subject: str | Maker, setup: Setup) -> Plan:

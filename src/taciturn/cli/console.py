@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -172,7 +173,7 @@ def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | 
 
     Nothing of it stays on the terminal.
     """
-    if not shown:
+    if not (shown and sys.stderr.isatty()):
         yield None
         return
     with _progress("{task.completed:,} rows", "counting", None, transient=True) as update:
@@ -186,12 +187,16 @@ def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | 
 
 @contextmanager
 def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield a function of the number of finished rounds; None if no bar is shown.
+    """Yield a function of the number of finished rounds; None if nothing is to be shown.
 
-    The calls may come in any order and from any thread, and after the bar is gone.
+    On a terminal it moves a bar; elsewhere it prints a line now and then. The calls may
+    come in any order and from any thread, and after the bar is gone.
     """
     if not shown:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _Lines(rounds)
         return
     counted, most = f"{{task.completed:{len(str(rounds))}}}/{rounds} rounds", 0
     with _progress(counted, "preparing", rounds, transient=False) as update:
@@ -202,6 +207,24 @@ def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
             update(completed=most, description="training" if most < rounds else "measuring")
 
         yield report
+
+
+LINE_SECONDS = 30.0
+
+
+class _Lines:
+    """A report of finished rounds in lines, one every `LINE_SECONDS` at most."""
+
+    by_block = True
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds, self.last = rounds, time.monotonic()
+
+    def __call__(self, finished: Any) -> None:
+        now = time.monotonic()
+        if now - self.last >= LINE_SECONDS:
+            self.last = now
+            error_line(f"round {finished} of {self.rounds}", kind="")
 
 
 F = TypeVar("F", bound=Callable[..., Any])

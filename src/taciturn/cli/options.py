@@ -43,7 +43,7 @@ def _methods_help() -> str:
 
 _RUN: Mapping[str, tuple[Any, str]] = {
     "epsilon": (float, "Total budget; inf for a run without noise."),
-    "delta": (float, "Total budget; at most 1/(10 x records)."),
+    "delta": (float, "Total budget; at most 1/(10 x records). None with --epsilon inf."),
     "agents": (int, f"Number of agents. [default: {DEFAULT_AGENTS}; 1 with --structure]"),
     "features": (str, f"Public feature map: {feature_usage()}. [default: the columns]"),
     "centre": (bool, "Learn a private centre of the rows first. [default: where that pays]"),
@@ -134,7 +134,7 @@ def all_options() -> dict[str, tuple[Any, str]]:
 
 
 _AS_GIVEN = (
-    "epsilon", "delta", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
+    "epsilon", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
     "agents_per_person",
 )  # fmt: skip
 
@@ -160,7 +160,8 @@ def run_options(
     `methods_of`: the table of methods with one of that name; `methods_with` if none is given.
     """
     for name in ("epsilon", "delta"):
-        if given[name] is None:
+        needless = name == "delta" and given["epsilon"] == math.inf
+        if given[name] is None and not needless:
             raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods, weights = (methods_of or methods_with)(algorithm), given["regulariser"]
@@ -183,6 +184,7 @@ def run_options(
         ),
         methods=methods,
         observer=_observer(given["observer"], given["colluders"]),
+        delta=checks.delta_for(given["epsilon"], given["delta"]),
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +88,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
-    shown = sys.stderr.isatty() and not (json or quiet) and processes.first
+    shown = not (json or quiet) and processes.first
     with console.reading_bar(shown=shown and is_table(data)) as reading:
         output = replace(output, reading=reading)
         asked = _Asked(data, tables, given, output, proposal, seed, processes, vault)

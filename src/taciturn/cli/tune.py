@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -145,7 +144,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     if out is not None:
         check_out(out, force=force)
     options = candidates_in(candidates)
-    shown = sys.stderr.isatty() and not (json or quiet)
+    shown = not (json or quiet)
     prepared = console.interruptible(
         lambda: _prepared(data, tables, given, options, output, account)
     )

@@ -6,7 +6,7 @@ What is not given follows from public facts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from taciturn import algorithms
+from taciturn import algorithms, checks
 from taciturn.algorithms import Method, Setting, Value
 from taciturn.datasets import Owners, RecordFacts
 from taciturn.engine import planning
@@ -23,6 +23,7 @@ from taciturn.engine.charging import ChargedTo
 from taciturn.engine.planning import Plan
 from taciturn.engine.running import Run, behind_the_door, run
 from taciturn.engine.runtimes import sweep
+from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Observer, Relation, Terms
 from taciturn.names import observer_named, relation_named
 from taciturn.network import Network
@@ -51,7 +52,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     facts: RecordFacts,
     *,
     epsilon: float,
-    delta: float,
+    delta: float | None = None,
     method: str | Callable[[Problem], Any] = "noisy-gradient",
     rounds: int | None = None,
     clip: float | None = None,
@@ -64,7 +65,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """Return the plan of a method that solves the problem within a total budget; no record is read.
 
     - `facts`: Those of the records, as of `Owners.facts`.
-    - `epsilon`, `delta`: The budget of the whole run, for one record of one agent.
+    - `epsilon`, `delta`: The budget of the whole run, for one record of one agent. Neither has a
+      default; where epsilon is infinite, delta may be left out.
     - `method`: A name of `taciturn.algorithms.METHODS`, or a class or function of your own that
       makes an `Algorithm`, or a `Composition`, of a problem.
     - `rounds`: None for the method's default.
@@ -83,7 +85,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     given = algorithms.checked_options(name, chosen, options)
     terms = Terms(
         epsilon,
-        delta,
+        checks.delta_for(epsilon, delta),
         Adjacency(relation_named(relation) if isinstance(relation, str) else relation, "record"),
         observer_named(observer) if isinstance(observer, str) else observer,
     )
@@ -112,10 +114,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
     problem: Problem,
     owners: Owners,
-    methods: Sequence[str | Callable[[Problem], Any]],
+    methods: Sequence[str | Callable[[Problem], Any]] | Mapping[str, Mapping[str, Any]],
     *,
     epsilons: Sequence[float],
-    delta: float,
+    delta: float | None = None,
     rounds: int,
     seeds: Sequence[int],
     precision: Precision = "float64",
@@ -127,7 +129,9 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
     could be released after round t, and `test_error`, the mean of `Loss.error` over the test
     records, if there are any. w* is the optimum without privacy (`taciturn.problems.minimise`).
 
-    - `methods`: Names, or classes of your own, as for `plan`; `settings` are passed on to it.
+    - `methods`: Names, or classes of your own; or, by the name of each curve, what is passed on to
+      `plan`, as in {"large rho": {"method": "dp-admm", "rho": 10.0}}.
+    - `settings`: Passed on to `plan` for all of them.
     - `seeds`: Of the noise. Every run is a reproduction.
 
     **Guarantee.** None: gaps and errors are computed from records without noise.
@@ -143,8 +147,18 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
         error = problem.loss.error(rows @ model, targets)
         return problem.objective(model, shards) - least, jnp.mean(error)
 
+    if isinstance(methods, str):
+        raise InputError(f"methods is {methods!r}; give several in a list, as in [{methods!r}]")
+    if not isinstance(methods, Mapping):
+        named = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in methods]
+        if "" in named or len(set(named)) < len(named):
+            raise InputError(
+                "two methods have one name, or one has none; give a mapping from the name of each "
+                'curve to its settings, as in {"large rho": {"method": "dp-admm", "rho": 10.0}}'
+            )
+        methods = {name: {"method": one} for name, one in zip(named, methods, strict=True)}
     tables = []
-    for method in methods:
+    for name, chosen in methods.items():
         for epsilon in epsilons:
             made = plan(
                 problem,
@@ -152,20 +166,14 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
                 epsilon=epsilon,
                 delta=delta,
                 rounds=rounds,
-                method=method,
                 precision=precision,
-                **settings,
+                **{**settings, **chosen},
             )
             door = behind_the_door(made, shards)
             trace = sweep([made.program], door, seeds=seeds, keep=frozenset({"models"}))[1]
             gaps, errors = map(np.asarray, measured(trace.models[0]))
             index = pd.MultiIndex.from_product(
-                [
-                    [method if isinstance(method, str) else method.__name__],
-                    [epsilon],
-                    seeds,
-                    range(1, rounds + 1),
-                ],
+                [[name], [epsilon], seeds, range(1, rounds + 1)],
                 names=["method", "epsilon", "seed", "round"],
             )
             columns = {"gap": gaps.ravel()} | (

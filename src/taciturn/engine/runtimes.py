@@ -115,12 +115,15 @@ def simulate(
 
     A block is drawn while the program compiles, or while the one before is computed, so that two
     are in memory at most. `report` is called on the host with the number of finished rounds, in no
-    certain order. With `devices` all of them compute, `supply` draws for this process's own agents,
-    and `report` is called when a block is done.
+    certain order; a program that calls it cannot be kept on disk, so that one with the attribute
+    `by_block` is called when a block is done. With `devices` all of them compute, `supply` draws
+    for this process's own agents, and `report` is called when a block is done.
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
+    by_block = devices is not None or getattr(report, "by_block", False)
+    inside = None if by_block else report
     if devices is None:  # one program, which is kept, in place of one for each operation
-        step = partial(_rounds, keep=keep, report=report)
+        step = partial(_rounds, keep=keep, report=inside)
         turns = Turns(supply.agenda.turns, _server_turns(program))
     else:
         turns = Turns(agent_turns(program), server_turns(program))
@@ -140,14 +143,14 @@ def simulate(
             given = (program, door, carry, at(turns, slice(start, stop)))
             if devices is None:  # while the numbers are drawn; the call below finds it compiled
                 shapes = supply.shapes(stop - start)
-                _rounds.lower(*given, shapes, keep=keep, report=report).compile()
+                _rounds.lower(*given, shapes, keep=keep, report=inside).compile()
             raw = following.result()
             if stop < total:
                 following = pool.submit(drawn, stop)
             carry, trace = step(*given, raw)
             traces.append(trace)
             jax.tree.leaves(carry)[0].block_until_ready()
-            if devices is not None and report is not None:
+            if by_block and report is not None:
                 report(stop)
     trace = jax.tree.map(lambda *parts: jnp.concatenate(parts), *traces)
     return end(program, carry), _spread(program, trace)

@@ -224,7 +224,7 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
             values = "" if name == "record counts" else f" ({has}, not {needs})"
             raise InputError(
                 f"the shards have other {name} than the plan{values}; pack them as it says, or "
-                "plan again with their own facts (public_facts)"
+                "plan again with their own facts"
             )
 
 
