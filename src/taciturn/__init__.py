@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from taciturn.problems import WholeSpace as WholeSpace
     from taciturn.problems import minimise as minimise
     from taciturn.problems import public_facts as public_facts
+    from taciturn.problems import register as register
     from taciturn.proposal import Proposal as Proposal
     from taciturn.proposal import Request as Request
     from taciturn.proposal import propose as propose
@@ -80,7 +81,7 @@ _ROOMS = {
     "kernel.records": ("pack",),
     "problems": (
         "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
-        "Squared", "WholeSpace", "minimise", "public_facts",
+        "Squared", "WholeSpace", "minimise", "public_facts", "register",
     ),
     "proposal": ("Proposal", "Request", "propose"),
 }  # fmt: skip

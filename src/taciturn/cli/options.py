@@ -24,7 +24,7 @@ from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.names import observer_named
-from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, usage
+from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, register, usage
 from taciturn.proposal import Named, Request, StructureRequest
 from taciturn.training import DEFAULT_AGENTS, Division
 
@@ -170,7 +170,8 @@ def run_options(
         weights=None if weights is None else Named.parse("regulariser", weights),
         graph=None if given["graph"] is None else str(given["graph"]),
     )
-    names = ("loss", "regulariser", "constraint")
+    import_own_parts(given)
+    names = _PARTS
     parts: dict[str, Any] = {k: Named.parse(k, given[k]) for k in names if given[k] is not None}
     request = Request(
         algorithm=algorithm,
@@ -221,6 +222,21 @@ def _by_label(option: str, given: list[str] | None) -> dict[str, float] | None:
     return numbers
 
 
+_PARTS = ("loss", "regulariser", "constraint")
+
+
+def import_own_parts(given: Mapping[str, Any]) -> None:
+    """Import the loss, regulariser and constraint that are named `module:Class`."""
+    for what in _PARTS:
+        text = given.get(what)
+        if text is not None and Named.is_own(text):
+            name = Named.parse(what, text).name
+            found = _imported(name, what)
+            if not isinstance(found, type):
+                raise InputError(f"{what} {name!r} is no class; name a class")
+            register(found)
+
+
 def methods_with(name: str) -> Mapping[str, Method]:
     """Return the table of methods, with that of `name` added if it is a `module:Class`."""
     if ":" not in name:
@@ -255,29 +271,29 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     return factory
 
 
-def _imported(name: str) -> Callable[[Problem], Any]:
+def _imported(name: str, what: str = "algorithm") -> Callable[..., Any]:
     """Return what `module:name` names; modules of the working folder count, as for python -m."""
     module, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
-        raise InputError(f"algorithm {name!r}: {module!r} is no name of a module")
+        raise InputError(f"{what} {name!r}: {module!r} is no name of a module")
     try:
         target = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise InputError(
-            f"algorithm {name!r}: there is no module {error.name!r}; run where it can be imported"
+            f"{what} {name!r}: there is no module {error.name!r}; run where it can be imported"
         ) from error
     except Exception as error:  # of the module, whatever it is
         raise InputError(
-            f"algorithm {name!r}: importing {module} failed ({in_a_line(error)}); mend the module"
+            f"{what} {name!r}: importing {module} failed ({in_a_line(error)}); mend the module"
         ) from error
     if not callable(target):
         raise InputError(
-            f"algorithm {name!r}: {module} has no class or function {attribute!r}; name one that "
-            "makes an algorithm of a problem"
+            f"{what} {name!r}: {module} has no class or function {attribute!r}; name one that is "
+            f"there, of which {'an' if what == 'algorithm' else 'a'} {what} can be made"
         )
-    found: Callable[[Problem], Any] = target
+    found: Callable[..., Any] = target
     return found
 
 

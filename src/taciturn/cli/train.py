@@ -15,7 +15,13 @@ from taciturn.budget import Account, Reservation
 from taciturn.cli import cluster, console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
 from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
-from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
+from taciturn.cli.options import (
+    all_options,
+    import_own_parts,
+    methods_with,
+    rounds_help,
+    run_options,
+)
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import check_output, is_table, loaded, source_of
 from taciturn.cli.vault import methods_elsewhere
@@ -24,7 +30,7 @@ from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
-from taciturn.proposal import Proposal, check_seed
+from taciturn.proposal import Named, Proposal, check_seed
 from taciturn.report import check_out
 from taciturn.tables import read_files
 from taciturn.training import DividedData, Division, Training
@@ -152,6 +158,7 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
     if output.out is not None and processes.first:  # which writes it
         check_out(output.out, force=output.force)
     proposal = options = None
+    import_own_parts(given)  # which a proposal may name
     if asked.proposal is None:
         options = run_options(given, rounds=given["rounds"], methods_of=asked.methods_of)
         methods = options.request.methods
@@ -194,7 +201,7 @@ def _prepared(asked: _Asked, account: Account | None) -> Prepared:
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
-    """Raise if an option contradicts a proposal; `--algorithm` may name the code that it needs.
+    """Raise if an option contradicts a proposal; options may name the code that it needs.
 
     **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
     the user names the same one.
@@ -206,6 +213,9 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
             "and runs that code, so add it if you trust it"
         )
     said = {**given, "target": tables["target"], "bounds": tables["bounds"]}
+    for what in ("loss", "regulariser", "constraint"):
+        if said[what] == str(getattr(proposal, what)) and Named.is_own(said[what]):
+            del said[what]
     if ":" in name:
         del said["algorithm"]
     also = console.first_given(said)

@@ -20,6 +20,7 @@ from scipy.special import expit, softmax
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, feature_map_named
+from taciturn.kernel.questions import Squared
 from taciturn.problems import ClippedLoss, is_second, loss_named
 from taciturn.proposal import Named, weighted
 from taciturn.tables import (
@@ -127,6 +128,8 @@ class Model:
     def clipped_loss(self) -> ClippedLoss:
         """The loss as it was minimised: its name, and whether scores are log-odds."""
         named = Named.parse("loss", self.loss)
+        if Named.is_own(self.loss):  # a class of somebody's: the file has its name alone
+            return ClippedLoss(self.loss, Squared(), self.clip)
         classes = None if self.labels is None else len(self.labels)
         loss = loss_named(named.name, named.numbers, self.task, classes)
         return ClippedLoss(self.loss, weighted(loss, self.class_weights), self.clip)

@@ -18,6 +18,7 @@ from taciturn.problems.named import (
     constraint_named,
     default_loss,
     loss_named,
+    register,
     regulariser_named,
     usage,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "minimise",
     "partition_by",
     "public_facts",
+    "register",
     "regulariser_named",
     "smoothed_share",
     "soft_threshold",

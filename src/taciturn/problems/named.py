@@ -1,11 +1,13 @@
 """Losses, regularisers and constraint sets by name.
 
 An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
-them. A new loss, regulariser or set is a class and an entry here.
+them. A new loss, regulariser or set of the library is a class and an entry here; one of a user is
+a class that is registered (`register`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Loss, Squared
-from taciturn.problems.losses import HuberHinge, Logistic, MultinomialLogistic
+from taciturn.kernel.questions import Loss, Squared, name_of_class
+from taciturn.problems.losses import HuberHinge, Logistic, MarginLoss, MultinomialLogistic
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from taciturn.typing import Task
@@ -33,30 +35,61 @@ class Entry(Generic[T]):
     by_classes: bool = False  # whether the number of classes follows the numbers
 
 
-LOSSES: Mapping[str, Entry[Loss]] = MappingProxyType(
-    {
-        "logistic": Entry(Logistic, task="binary"),
-        "hinge": Entry(HuberHinge, ("H",), task="binary"),
-        "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
-        "squared": Entry(Squared, task="regression"),
-    }
-)
-REGULARISERS: Mapping[str, Entry[Regulariser]] = MappingProxyType(
-    {
-        "none": Entry(NoRegulariser),
-        "l1": Entry(L1, ("W",)),
-        "l2": Entry(L2, ("W",)),
-        "elastic": Entry(ElasticNet, ("W1", "W2")),
-    }
-)
-CONSTRAINTS: Mapping[str, Entry[ConvexSet]] = MappingProxyType(
-    {
-        "none": Entry(WholeSpace),
-        "box": Entry(lambda bound: Box(-bound, bound), ("B",)),
-        "ball": Entry(Ball, ("R",)),
-        "simplex": Entry(lambda: Simplex(1.0)),
-    }
-)
+_LOSSES: dict[str, Entry[Loss]] = {
+    "logistic": Entry(Logistic, task="binary"),
+    "hinge": Entry(HuberHinge, ("H",), task="binary"),
+    "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
+    "squared": Entry(Squared, task="regression"),
+}
+_REGULARISERS: dict[str, Entry[Regulariser]] = {
+    "none": Entry(NoRegulariser),
+    "l1": Entry(L1, ("W",)),
+    "l2": Entry(L2, ("W",)),
+    "elastic": Entry(ElasticNet, ("W1", "W2")),
+}
+_CONSTRAINTS: dict[str, Entry[ConvexSet]] = {
+    "none": Entry(WholeSpace),
+    "box": Entry(lambda bound: Box(-bound, bound), ("B",)),
+    "ball": Entry(Ball, ("R",)),
+    "simplex": Entry(lambda: Simplex(1.0)),
+}
+LOSSES: Mapping[str, Entry[Loss]] = MappingProxyType(_LOSSES)
+REGULARISERS: Mapping[str, Entry[Regulariser]] = MappingProxyType(_REGULARISERS)
+CONSTRAINTS: Mapping[str, Entry[ConvexSet]] = MappingProxyType(_CONSTRAINTS)
+_TABLES: tuple[tuple[type, dict[str, Any]], ...] = (
+    (Loss, _LOSSES), (Regulariser, _REGULARISERS), (ConvexSet, _CONSTRAINTS),
+)  # fmt: skip
+_CLASSES = "classes"
+
+
+def register(kind: type[T]) -> type[T]:
+    """Let a loss, regulariser or set of your own be named `module:Class`; a decorator.
+
+    The numbers that follow the name, as in `module:Class:0.5`, are its fields without a default;
+    of a loss of several classes a field `classes`, the last one, is their number. A loss is for two
+    classes, several or numbers as it is a `MarginLoss`, has `outputs`, or neither.
+
+    **Guarantee.** A class is found by its name in this process alone, after its user imported it:
+    no module is imported because a proposal names it. Certificates name the class (`own_parts`).
+    """
+    table = next((table for base, table in _TABLES if issubclass(kind, base)), None)
+    if table is None:
+        raise InputError(
+            f"{name_of_class(kind)} is no Loss, Regulariser or ConvexSet; derive it from one"
+        )
+    fields = [
+        one.name
+        for one in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if one.init and one.default is one.default_factory is dataclasses.MISSING
+    ]
+    several = _CLASSES in fields
+    task: Task = "regression"
+    if issubclass(kind, Loss):
+        two = issubclass(kind, MarginLoss)
+        task = "multiclass" if several else "binary" if two else "regression"
+    numbers = tuple(name for name in fields if name != _CLASSES)
+    table[name_of_class(kind)] = Entry(kind, numbers, task, by_classes=several)
+    return kind
 
 
 def default_loss(task: Task) -> str:
@@ -101,6 +134,12 @@ def _named(
 ) -> T:
     """Return an object of a table; raise `InputError` if there is none or a number is refused."""
     entry = entries.get(name)
+    if entry is None and ":" in name:
+        raise InputError(
+            f"{what} {name!r} is a class of someone's own that was not imported here; --{what} "
+            f"{name} imports and runs that code, so add it if you trust it (in Python: import its "
+            "module, and register the class)"
+        )
     if entry is None or len(numbers) != len(entry.numbers):
         given = f"{name}:{','.join(f'{n:g}' for n in numbers)}" if numbers else name
         raise InputError(f"{what} is {given!r}; choose from {usage(entries)}{where}")

@@ -30,8 +30,11 @@ class Named(Part):
 
     @classmethod
     def parse(cls, what: str, text: str) -> Named:
-        """Return what a text such as `l2:1e-6` says."""
+        """Return what a text such as `l2:1e-6`, or `module:Class:0.5`, says."""
         name, colon, rest = text.partition(":")
+        if cls.is_own(text):
+            attribute, colon, rest = rest.partition(":")
+            name = f"{name}:{attribute}"
         try:
             numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
         except ValueError as error:
@@ -41,6 +44,12 @@ class Named(Part):
         if not all(math.isfinite(number) for number in numbers):
             raise InputError(f"{what} is {text!r}; its numbers must be finite")
         return cls(name=name, numbers=numbers)
+
+    @staticmethod
+    def is_own(text: str) -> bool:
+        """Whether a text names a class of somebody's own, `module:Class`."""
+        attribute = text.partition(":")[2].partition(":")[0]
+        return attribute.isidentifier() and attribute.lower() not in ("inf", "infinity", "nan")
 
     def __str__(self) -> str:
         numbers = ",".join(repr(number).removesuffix(".0") for number in self.numbers)
