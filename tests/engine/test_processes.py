@@ -61,6 +61,9 @@ class ByPlace(Supply):
         agents = self._turns.agent - self._turns.agent.min()
         self._turns = self._turns._replace(agent=agents)
 
+    def check_used(self, drawn):
+        """Nothing: a run refuses such noise, and here an adversary is to find it."""
+
 
 def drawn(fault):
     """Answers of some runs over their noise scale, `(R, T, A, D)`; nothing else is in them."""
