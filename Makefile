@@ -12,7 +12,7 @@ PARTS := federation power papers verify
 $(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints-federation.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]' $(PARTS:%=--editable %)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev,docs]' $(PARTS:%=--editable %)
 	touch $(READY)
 
 demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
@@ -43,7 +43,7 @@ test-all: test test-slow  ## everything
 LOWEST := .venv-lowest
 $(LOWEST)/.ready: pyproject.toml $(PARTS:%=%/pyproject.toml) constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable . $(PARTS:%=--editable %) beartype hypothesis opendp pytest pytest-xdist
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints-lowest.txt --editable . $(PARTS:%=--editable %) beartype hypothesis opendp pytest pytest-xdist
 	touch $@
 
 test-lowest: $(LOWEST)/.ready   ## tables, noise and a training on the lowest versions, minutes

@@ -47,7 +47,13 @@ class Environment:
 
     def install(self, *wheels):
         done = self.run(
-            "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", *wheels
+            "pip",
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--constraint",
+            ROOT / "constraints.txt",
+            *wheels,
         )
         assert done.returncode == 0, done.stderr
 
