@@ -24,8 +24,10 @@ federation: $(READY)      ## five sites on this machine train together over TLS;
 # Tests compile many programs and run each for a moment: XLA need not optimise or fuse them.
 # `make test TEST_XLA_FLAGS=` tests the programs as users run them.
 TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
-# A file is run by one worker, so that its fixtures, programs and claims are computed once.
-PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# A file is run by one worker, so that its fixtures, programs and claims are computed once. A test
+# that does not end is a failure after twenty minutes, and the others go on.
+PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
+	-o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # What the arithmetic of a machine may do depends on the compiler: of these the quick tests run either
 # way, the slow ones as users run them.
 COMPUTED := tests/attacks/test_attacks.py tests/privacy/test_what_is_computed.py tests/engine/test_rounding.py

@@ -16,7 +16,9 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 186, "exact": 80, "all other files": 4679}
+MOST = {"minimisers": 258, "exact": 80, "all other files": 4607}
+# files with an argument of their own: steps that minimise, and what noise inside them costs
+GROUP = {"minimisers": "minimisers", "objective": "minimisers", "exact": "exact"}
 
 
 def code_lines(text):
@@ -37,7 +39,7 @@ def files():
 def test_what_must_be_right_does_not_grow():
     found = dict.fromkeys(MOST, 0)
     for path in files():
-        found[path.stem if path.stem in MOST else "all other files"] += code_lines(path.read_text())
+        found[GROUP.get(path.stem, "all other files")] += code_lines(path.read_text())
     assert {name: lines <= MOST[name] for name, lines in found.items()} == dict.fromkeys(MOST, True)
 
 
