@@ -18,7 +18,7 @@ from taciturn.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
 # the conformance kit, three times; sixty runs
-LONG = {ROOT / "CONTRIBUTING.md"}
+LONG = {ROOT / "docs" / "how-to" / "add-a-part.md"}
 SEARCHED = tuple(ROOT / part / "src" for part in (".", "federation", "power", "papers"))
 DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")
 
