@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.privacy.certified import certify
 
+from taciturn.certificates import stated
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
     Adjacency,
@@ -66,7 +67,7 @@ def test_a_person_at_several_agents_is_charged_for_all_of_them():
 
 def test_the_certificate_knows_the_person():
     made = certify(ledger(), delta=1e-6, adjacency=person(5, 2), observer=Messages())
-    assert (made.unit, made.to_dict()["agents_per_person"]) == ("person", 2)
+    assert (made.unit, stated(made)["agents_per_person"]) == ("person", 2)
     assert made.mu == pytest.approx(1.0)
     assert made.epsilon == pytest.approx(epsilon_of(1e-6, 1.0))
     assert made.epsilon > max(made.per_agent_epsilon)
@@ -74,7 +75,7 @@ def test_the_certificate_knows_the_person():
     assert "unit person" in said
     assert "5 places at each of up to 2 agents" in said
     assert "k times" not in said
-    assert made.to_dict()["rows_per_person"] == 5
+    assert stated(made)["rows_per_person"] == 5
 
 
 def test_without_persons_the_certificate_says_what_several_rows_cost():
@@ -83,7 +84,7 @@ def test_without_persons_the_certificate_says_what_several_rows_cost():
         book = ledger(mechanism=mechanism)
         made = certify(book, delta=1e-6, adjacency=adjacency, observer=Messages())
         assert f"Persons: a person with k rows is protected at {said}" in "\n".join(made.lines())
-        assert "rows_per_person" not in made.to_dict()
+        assert "rows_per_person" not in stated(made)
 
 
 def test_k_times_mu_is_what_k_rows_cost():

@@ -188,10 +188,10 @@ def uses(tree):
     return found
 
 
-def test_one_function_of_the_library_turns_a_name_into_an_algorithm():
+def test_a_name_becomes_an_algorithm_for_a_document_and_for_a_problem_in_one_function_each():
     trees = source_trees("")
     builders = {(file, name) for file, tree in trees.items() for _, name in uses(tree)}
-    assert builders == {("proposal/proposal.py", "composition")}
+    assert builders == {("proposal/proposal.py", "composition"), ("engine/methods.py", "plan")}
 
 
 def test_plans_for_named_methods_are_made_by_proposals_alone():
