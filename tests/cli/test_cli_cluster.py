@@ -307,7 +307,11 @@ def test_a_place_where_something_else_listens_is_refused_in_one_line(table):
 def test_no_process_listens_beyond_loopback_where_that_is_the_place(table):
     processes = start([arguments(table, "--seed", "1", "--rounds", "200000")] * 2, table)
     try:
-        time.sleep(12)
+        patient = time.monotonic() + 120
+        while not all(any(listening(one.pid)) for one in processes):
+            assert time.monotonic() < patient
+            time.sleep(0.5)
+        time.sleep(3)  # and what comes after the first
         found = [place for one in processes for place in listening(one.pid)]
     finally:
         for one in processes:

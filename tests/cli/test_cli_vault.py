@@ -4,17 +4,21 @@ import gc
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
+from taciturn.engine import elsewhere
 from taciturn.engine.coded import coded, decoded
 from taciturn.errors import InputError
-from taciturn.kernel.door import read_message, write_message
+from taciturn.kernel.door import pipe, read_message, write_message
 from taciturn.kernel.questions import (
     Around,
     CentredGradient,
@@ -30,6 +34,7 @@ METHODS = '''
 import gc
 import os
 import signal
+import time
 
 import jax
 import numpy as np
@@ -130,6 +135,20 @@ class Misshapes(Peeks):
         return Point(np.zeros((len(inbox), 152)))
 
 
+class Sleeps(Peeks):
+    """Starts a process of its own, notes both, and does not come back."""
+
+    def ask(self, state, inbox, turn):
+        child = os.fork()
+        if not child:
+            time.sleep(600)
+        with open("noting", "w") as file:
+            file.write(f"{os.getpid()} {child}")
+        os.rename("noting", "noted")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+
+
 def asks_its_own(problem):
     return Composition(Peeks(problem), (Own(problem.loss, 0.5),))
 '''
@@ -205,6 +224,57 @@ def test_a_method_that_stays_is_ended_and_what_it_prints_is_shown_as_its_own(fol
     assert all(line.startswith("the method: ") and "\x1b" not in line for line in shown)
 
 
+def gone(numbers):
+    """Whether processes are gone within some seconds; a zombie is."""
+    patient = time.monotonic() + 10
+    while time.monotonic() < patient:
+        try:
+            texts = [Path(f"/proc/{number}/stat").read_text() for number in numbers]
+            states = [text.rpartition(")")[2].split()[0] for text in texts]
+        except (FileNotFoundError, ProcessLookupError):
+            numbers = [n for n in numbers if Path(f"/proc/{n}").exists()]
+            states = ["there"] * len(numbers)
+        if all(state == "Z" for state in states):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_of_a_method_is_left_however_the_command_ends(folder, number):
+    words = ["train", "breast_cancer", "--epsilon", "4", "--delta", "1e-4", "--rounds", "5"]
+    words += ["--agents", "3", "--no-centre", "--algorithm", "spies:Sleeps", "--vault"]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "taciturn", *words], stdout=subprocess.DEVNULL, cwd=folder
+    )
+    patient = time.monotonic() + 120
+    while not (folder / "noted").exists() and time.monotonic() < patient:
+        time.sleep(0.1)
+    numbers = list(map(int, (folder / "noted").read_text().split()))
+    command.send_signal(number)
+    command.wait(60)
+    assert gone(numbers)
+
+
+def test_a_method_that_takes_too_long_is_ended_in_one_line(folder, capsys, monkeypatch):
+    monkeypatch.setattr(elsewhere, "PATIENCE", 12.0)
+    began = time.monotonic()
+    assert train("Sleeps", "--no-centre", "--vault") == 2
+    assert time.monotonic() - began < 100
+    assert "took longer than 12 seconds for a message" in capsys.readouterr().err
+    assert not os.path.exists("out/model.json")
+    gc.collect()
+    assert gone(list(map(int, (folder / "noted").read_text().split())))
+
+
+def test_what_a_method_prints_without_end_is_shown_in_pieces(capsys):
+    elsewhere._shown(io.BytesIO(b"x" * 10_000))
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= len("the method: ") + 500
+    assert sum(line.count("x") for line in lines) == 10_000
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
@@ -272,14 +342,14 @@ def test_no_text_makes_anything_but_a_class_of_the_library(text):
 
 
 def test_a_message_arrives_as_it_was_sent():
-    pipe = io.BytesIO()
+    through = io.BytesIO()
     sent = {
         "query": Around(Point(np.arange(6.0).reshape(2, 3)), np.zeros(3, np.float32)),
         "no": None,
     }
-    write_message(pipe, "ask", sent)
-    pipe.seek(0)
-    kind, found = read_message(pipe)
+    write_message(through, "ask", sent)
+    through.seek(0)
+    kind, found = read_message(through)
     assert kind == "ask"
     assert isinstance(found["query"], Around)
     np.testing.assert_array_equal(found["query"].inner.x, sent["query"].inner.x)
@@ -302,3 +372,19 @@ def test_what_is_no_message_is_refused(head):
     data = head.encode()
     with pytest.raises(InputError, match=r"message|ended"):
         read_message(io.BytesIO(len(data).to_bytes(8, "little") + data))
+
+
+def test_a_message_is_bounded_as_a_whole(monkeypatch):
+    head = b"[" * (pipe.MOST_HEAD + 1)
+    with pytest.raises(InputError, match="no message"):
+        read_message(io.BytesIO(len(head).to_bytes(8, "little") + head))
+    monkeypatch.setattr(pipe, "_MOST_BYTES", 100)
+    for arrays, fits in ((1, True), (2, False)):
+        sent = io.BytesIO()
+        write_message(sent, "ask", [np.zeros(10)] * arrays)
+        sent.seek(0)
+        if fits:
+            assert len(read_message(sent).values) == arrays
+        else:
+            with pytest.raises(InputError, match="no message"):
+                read_message(sent)

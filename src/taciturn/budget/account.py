@@ -348,8 +348,9 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
         )
     if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
         raise AccountError(
-            "a cap would become smaller, and runs were chosen while it was larger; give a larger "
-            "epsilon, or change the share of the curves by less"
+            "a cap would become smaller, and runs were chosen while it was larger: that on numbers "
+            "falls as epsilon grows beyond some 20, and rises with delta; give a larger delta too, "
+            "another epsilon, or change the share of the curves by less"
         )
 
 

@@ -423,6 +423,9 @@ def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[St
 
 
 _NOTHING_FITS = "no run like it fits; taciturn budget raise gives the account a larger guarantee"
+_NO_NUMBERS = (
+    "no run like it fits; taciturn budget raise with a larger delta lets it release more numbers"
+)
 
 
 def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
@@ -471,7 +474,7 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     )
     rounds = left.values * purpose.rounds // values
     if rounds < 1:
-        return "; ".join([*parts, _NOTHING_FITS])
+        return "; ".join([*parts, _NO_NUMBERS])
     # how much noise they have is another matter
     parts.append(f"at most {rounds} of its {purpose.rounds} rounds release no more")
     if cost.squares <= left.squares and cost.divergence <= left.divergence:

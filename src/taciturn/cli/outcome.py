@@ -66,8 +66,13 @@ class Keeper:
         except Exception as error:  # it was paid for, whatever it is
             warned(f"{reason(error)}. What was released goes into another folder")
             with suppress(Exception):
-                self.elsewhere = Path(tempfile.mkdtemp(prefix="taciturn-"))
+                self.elsewhere = folder = Path(tempfile.mkdtemp(prefix="taciturn-"))
                 self.keep(training)
+            if self.elsewhere is not None and self.certificate is None:
+                warned("no folder takes what was released; its certificate is printed here alone")
+                self.elsewhere = None
+                with suppress(OSError):
+                    folder.rmdir()  # if it is empty
 
 
 def warned(text: str) -> None:

@@ -19,6 +19,8 @@ from taciturn.errors import InputError
 from taciturn.kernel.door import read_message, write_message
 from taciturn.proposal import Proposal
 
+MOST_REQUEST = 2**28  # bytes of a request, which may be a long proposal
+
 
 def methods_elsewhere(name: str) -> Mapping[str, Method]:
     """Return the table of methods, with that of `name`, whose code a process of its own imports.
@@ -68,7 +70,7 @@ def main() -> None:
     served = _Served()
     while True:
         try:
-            kind, values = read_message(pipes[0])
+            kind, values = read_message(pipes[0], MOST_REQUEST)
         except InputError:  # nobody is left to answer
             return
         try:

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase
@@ -60,28 +62,57 @@ _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
 
 
+_MOST_LINE = 500
 # beginnings of the names of variables that the process of a method inherits
 _INHERITED = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "JAX_", "XLA_", "TMPDIR", "VIRTUAL_ENV")
+
+
+# The process of a method, and what it starts, end with the process that holds the records, also if
+# that is killed: a guard beside them waits on a pipe whose other end that process alone holds open.
+_GUARDED = """
+import os, signal, sys
+leash, method = int(sys.argv[1]), os.getpid()
+if os.fork():
+    os.close(leash)
+    os.execv(sys.argv[2], sys.argv[2:])
+for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(one, signal.SIG_IGN)
+for stream in range(3):
+    os.close(stream)
+os.read(leash, 1)
+os.killpg(method, signal.SIGKILL)
+"""
+PATIENCE = 600.0  # seconds that a method may take for one message
 
 
 class Peer:
     """The process of a method, which `module` answers for: `python -m module`.
 
-    It ends when nobody holds this object, and when its pipe does.
+    It ends, with all that it started and that stayed in its group, when nobody holds this object,
+    when this process ends in whatever way, and when it takes longer than `PATIENCE` for a message.
     """
 
     def __init__(self, module: str) -> None:
+        waits, self._leash = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-ISc", _GUARDED, str(waits), sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={name: text for name, text in os.environ.items() if name.startswith(_INHERITED)},
+            pass_fds=(waits,),
+            start_new_session=True,  # a group, and Ctrl-C is for this process
         )
+        os.close(waits)
         self._out = cast(BufferedIOBase, self._process.stdin)
         self._in = cast(BufferedIOBase, self._process.stdout)
-        weakref.finalize(self, _end, self._process)
-        threading.Thread(target=_shown, args=(self._process.stderr,), daemon=True).start()
+        self._clock = _Clock()
+        weakref.finalize(self, _end, self._process, self._leash, self._clock)
+        for work in (
+            partial(_shown, cast(BufferedIOBase, self._process.stderr)),
+            partial(_watch, self._clock, self._process),
+        ):
+            threading.Thread(target=work, daemon=True).start()
 
     def request(self, kind: str, values: Any) -> Any:
         """Return the reply to a request; `InputError` with its line if it is refused."""
@@ -91,17 +122,20 @@ class Peer:
     def write(self, kind: str, values: Any) -> None:
         """Write a message; `InputError` if nobody is there to read it."""
         try:
-            write_message(self._out, kind, values)
+            with self._clock.running():
+                write_message(self._out, kind, values)
         except OSError as error:
-            raise InputError(
-                "the process of the method has ended; its last lines say why"
-            ) from error
+            raise InputError(self._ended()) from error
 
     def read(self, kind: str) -> Any:
         """Return the values of the next message; `InputError` unless it is of this kind."""
-        message = read_message(self._in)
+        try:
+            with self._clock.running():
+                message = read_message(self._in)
+        except InputError as error:
+            raise InputError(self._ended()) from error
         if message.kind == "error" and isinstance(message.values, str):
-            raise InputError(_one_line(message.values))
+            raise InputError(f"the method: {_one_line(message.values)}")
         if message.kind != kind:
             raise InputError(
                 f"the process of the method sent {_one_line(message.kind)!r} where {kind!r} was "
@@ -109,30 +143,78 @@ class Peer:
             )
         return message.values
 
+    def _ended(self) -> str:
+        """Return what to say of a process that sends no message."""
+        if self._clock.expired:
+            return (
+                f"the process of the method took longer than {PATIENCE:g} seconds for a message, "
+                "and was ended; let the method compute less at once"
+            )
+        return (
+            "the process of the method has ended, or sent what is no message; what it printed, if "
+            "anything, stands above: mend the method, and try it on a published data set"
+        )
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+
+class _Clock:
+    """How long a message has been waited for; `since` is None while none is."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.expired, self.over = False, threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time of a message."""
+        self.since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.since = None
+
+
+def _watch(clock: _Clock, process: subprocess.Popen[bytes]) -> None:
+    """End a process that takes too long for a message."""
+    while not clock.over.wait(1.0):
+        since = clock.since
+        if since is not None and time.monotonic() - since > PATIENCE:
+            clock.expired = True
+            _kill(process)
+            return
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody has waited for, so that its number is its own, and its group."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes], leash: int, clock: _Clock) -> None:
+    clock.over.set()
     for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
             cast(BufferedIOBase, pipe).close()
-    process.terminate()
-    try:
-        process.wait(timeout=2)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    patient = time.monotonic() + 2
+    while time.monotonic() < patient and not os.waitid(
+        os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+    ):
+        time.sleep(0.01)
+    _kill(process)
+    os.close(leash)
+    process.wait()
 
 
 def _shown(errors: BufferedIOBase) -> None:
     """Show what a method prints, as what it is."""
     with errors:
-        for line in errors:
+        for line in iter(partial(errors.readline, _MOST_LINE), b""):
             text = _one_line(line.decode(errors="replace").rstrip())
             print(f"the method: {text}", file=sys.stderr, flush=True)
 
 
 def _one_line(text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text)
-    return printable[:500]
+    return printable[:_MOST_LINE]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,8 @@ from taciturn.kernel.questions import QUERIES
 from taciturn.typing import Array, PyTree
 
 _KINDS = ("bool", "float32", "float64", "int32", "int64")
-_MOST_HEAD, _MOST_BYTES = 2**26, 2**31
+# bytes of a head, which as objects takes some fifty times as much, and of all arrays of a message
+MOST_HEAD, _MOST_BYTES = 2**20, 2**31
 
 
 class Message(NamedTuple):
@@ -59,11 +60,13 @@ def write_message(pipe: BufferedIOBase, kind: str, values: Any = None) -> None:
     pipe.flush()
 
 
-def read_message(pipe: BufferedIOBase) -> Message:
+def read_message(pipe: BufferedIOBase, most_head: int = MOST_HEAD) -> Message:
     """Return the next message; `InputError` if there is none, or it is not one."""
-    text = _read(pipe, int.from_bytes(_read(pipe, 8), "little"), _MOST_HEAD)
+    text = _read(pipe, int.from_bytes(_read(pipe, 8), "little"), most_head)
+    room = _MOST_BYTES
 
     def value(plain: Any) -> Any:
+        nonlocal room
         if isinstance(plain, list):
             return [value(part) for part in plain]
         if not isinstance(plain, dict):
@@ -77,7 +80,8 @@ def read_message(pipe: BufferedIOBase) -> Message:
             tuple(map(int, plain["shape"])),
         )
         size = kind.itemsize * math.prod(shape)
-        return np.frombuffer(_read(pipe, size, _MOST_BYTES), kind).reshape(shape)
+        found, room = _read(pipe, size, room), room - size
+        return np.frombuffer(found, kind).reshape(shape)
 
     try:
         kind, plain = json.loads(text)
