@@ -27,6 +27,7 @@ from taciturn.typing import Array, PyTree
 _KINDS = ("bool", "float32", "float64", "int32", "int64")
 # bytes of a head, which as objects takes some fifty times as much, and of all arrays of a message
 MOST_HEAD, _MOST_BYTES = 2**20, 2**31
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Message(NamedTuple):
@@ -86,14 +87,7 @@ def read_message(pipe: BufferedIOBase, most_head: int = MOST_HEAD) -> Message:
     try:
         kind, plain = json.loads(text)
         return Message(str(kind), value(plain))
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _MALFORMED as error:
         raise InputError("what the other process sent is no message") from error
 
 
