@@ -7,7 +7,6 @@ batches. A new one is a file and an entry in `METHODS`.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -246,10 +245,12 @@ class Method:
 
         It makes an `Algorithm`, which states its questions, or a `Composition`.
         """
-        written = inspect.unwrap(target)
-        # of a function it is stated, for its result is not known yet
-        stated = getattr(written, "network", None)
-        kind: Literal["relay", "gossip"] | None = stated if stated in ("relay", "gossip") else None
+        # of a function it is stated, on it or on one that it wraps: its result is not known yet
+        written: Any = target
+        kind = _network_of(written)
+        while hasattr(written, "__wrapped__"):
+            written = written.__wrapped__
+            kind = kind or _network_of(written)
         if isinstance(written, type) and issubclass(written, RelayAlgorithm):
             kind = "relay"
         elif isinstance(written, type) and issubclass(written, GossipAlgorithm):
@@ -280,6 +281,12 @@ class Method:
     def sampled(self) -> bool:
         """Whether its questions are asked on batches."""
         return self.has(SAMPLING_RATE.name)
+
+
+def _network_of(function: Any) -> Literal["relay", "gossip"] | None:
+    """Return what a function states of the network that its method runs on."""
+    stated = getattr(function, "network", None)
+    return stated if stated in ("relay", "gossip") else None
 
 
 def _on_gradients(algorithm: Callable[[Problem], Algorithm], setting: Setting) -> Composition:
