@@ -101,7 +101,7 @@ def lived(account, entries, *, seed):
             one.close(released=True, answered=ended if draw.random() < 0.3 else None)
 
 
-@pytest.mark.parametrize("entries", [15, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("entries", [15, pytest.param(400, marks=pytest.mark.slow)])
 def test_running_sums_are_those_of_an_independent_replay(account, entries):
     lived(account, entries, seed=entries)
     state = account.state()
