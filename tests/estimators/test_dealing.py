@@ -41,7 +41,9 @@ def test_rows_are_dealt_in_secret_unless_a_seed_or_owners_are_given():
     assert not owned.facts.dealt
     problem = taciturn.Problem(taciturn.Logistic())
     plan = taciturn.plan(problem, one.facts, epsilon=1, delta=1e-4, rounds=2)
-    assert not plan.run(two).certificate.reproduction
+    certificate = plan.run(two).certificate
+    assert not certificate.reproduction
+    assert any("bounds of the columns are public" in one for one in certificate.conditions)
     seeded = taciturn.deal(x, y, agents=4, bounds=BOUNDS, seed=5)
     assert plan.run(seeded).certificate.reproduction
 

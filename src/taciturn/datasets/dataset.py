@@ -85,6 +85,7 @@ class Dataset:
             self.record_norm,
             part.test_features,
             part.test_targets,
+            self.conditions,
         )
 
     def __post_init__(self) -> None:

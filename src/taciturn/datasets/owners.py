@@ -37,6 +37,7 @@ class Owners:
     - `record_norm`: The norm that every row is cut to when agents pack their rows.
     - `test_features`, `test_targets`: (K, D) and (K,); K may be 0. No certificate covers what is
       computed from them.
+    - `conditions`: What is taken as public of the records; a certificate of a run holds under it.
     """
 
     features: Float[HostArray, "N D"]
@@ -45,6 +46,7 @@ class Owners:
     record_norm: float
     test_features: Float[HostArray, "K D"]
     test_targets: Num[HostArray, "K"]
+    conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         widths = {np.shape(rows)[1:] for rows in (self.features, self.test_features)}

@@ -40,11 +40,14 @@ class MethodPlan(Plan):
     ) -> Run:
         """Return the released model with its certificate; see `taciturn.engine.run`.
 
-        With a `seed` the noise can be drawn again, and the certificate says "reproduction".
+        With a `seed` the noise can be drawn again, and the certificate says "reproduction". The
+        certificate is under the conditions of the records.
         """
         shards = owners.shards(self.precision)
         keep = frozenset({"models"})
-        return run(self, shards, runtime="simulate", seed=seed, keep=keep, account=account)
+        done = run(self, shards, runtime="simulate", seed=seed, keep=keep, account=account)
+        certificate = done.certificate.under(owners.conditions, conditional=False)
+        return dataclasses.replace(done, certificate=certificate)
 
 
 def plan(  # noqa: PLR0913 - what is run, on what terms, and how

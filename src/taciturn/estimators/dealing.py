@@ -52,7 +52,13 @@ def deal(
     no_test = (np.zeros((0, rows.shape[1])), np.zeros(0, targets.dtype))
     held, answers = no_test if test is None else (_encoded(scaler, test[0]), _numbers(test[1]))
     return Owners(
-        rows, targets, Parts(owned, origin_of(owned)), math.sqrt(rows.shape[1]), held, answers
+        rows,
+        targets,
+        Parts(owned, origin_of(owned)),
+        math.sqrt(rows.shape[1]),
+        held,
+        answers,
+        ("the bounds of the columns are public, as the caller declares (bounds=)",),
     )
 
 
