@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from taciturn.datasets import load
-from taciturn.proposal import Request
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 ARMS = (
     ("noisy-gradient", "messages", 0.75),

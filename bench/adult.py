@@ -13,7 +13,7 @@ from taciturn.engine.planning import Plan
 from taciturn.kernel.door import Private
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, contiguous_partition
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 from taciturn.typing import Precision
 
 AGENTS, ROUNDS, CLIP = 100, 100, 0.5

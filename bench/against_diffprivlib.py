@@ -39,8 +39,7 @@ import numpy as np
 
 from taciturn.datasets import load, split
 from taciturn.kernel.records import within_norm
-from taciturn.proposal import Request
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 NAMES = ("breast_cancer", "digits")
 EPSILONS = (1.0, 5.0)

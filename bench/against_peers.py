@@ -37,7 +37,7 @@ from taciturn.datasets import load, split
 from taciturn.engine import behind_the_door, reproduction, simulate
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import contiguous_partition
-from taciturn.proposal import DataFacts, NetworkRequest, Request, propose
+from taciturn.training import DataFacts, NetworkRequest, Request, propose
 
 AGENTS, ROUNDS, NEAR = 10, 100, 0.1
 SIDES = Path(__file__).with_name("peers")

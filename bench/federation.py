@@ -25,8 +25,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.clock import fresh_process
-from taciturn.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
 from taciturn.tables import read_bounds
+from taciturn.training import DataFacts, NetworkRequest, Request, TableFacts, propose
 from taciturn_federation import (
     Coordinator,
     Journal,

@@ -21,12 +21,19 @@ from taciturn.engine import Plan, Run, reserve, run
 from taciturn.engine.charging import charge_of
 from taciturn.kernel.door import observed_ledger
 from taciturn.kernel.privacy import compose
-from taciturn.proposal import Proposal, Request, StructureRequest
-from taciturn.proposal.request import NetworkRequest
 from taciturn.report.results import json_text, results, strict
 from taciturn.report.training import training_page
-from taciturn.training import DividedData, Training, divide, proposal_for
+from taciturn.training import (
+    DividedData,
+    Proposal,
+    Request,
+    StructureRequest,
+    Training,
+    divide,
+    proposal_for,
+)
 from taciturn.training.assessment import curves_on_test, measure
+from taciturn.training.request import NetworkRequest
 
 TESTS = 1_000
 # seconds of a run whose rounds are measured by twenty times as many more, or once alone

@@ -23,8 +23,7 @@ def work(data: str, address: str, count: int, index: int) -> None:
     from taciturn.engine import run  # noqa: PLC0415
     from taciturn.engine.processes import connect  # noqa: PLC0415
     from taciturn.kernel.records import Devices  # noqa: PLC0415
-    from taciturn.proposal import Request, StructureRequest  # noqa: PLC0415
-    from taciturn.training import divide, local_part, proposal_for  # noqa: PLC0415
+    from taciturn.training import Request, StructureRequest, divide, local_part, proposal_for  # noqa: PLC0415  # noqa: PLC0415
 
     if count > 1:
         connect(address, count, index)

@@ -20,7 +20,7 @@ from taciturn.engine.planning import Plan
 from taciturn.kernel.privacy import Messages, Observer, Sum
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import L2, Problem, Squared, WholeSpace, minimise
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 
 AGENTS, RECORDS, DRAWS, NOISES = 10, 400, 4, 10
 DIMENSIONS = (3, 10, 30)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from taciturn.proposal import Proposal
-from taciturn.proposal.document import Document
-from taciturn.tuning import TuneProposal
+from taciturn.documents import Document
+from taciturn.training import Proposal
+from taciturn.training.tuning import TuneProposal
 from taciturn_federation.agreement import SignedProposal
 from taciturn_power.dispatch.study import DayProposal, OpfProposal
 from taciturn_power.state.study import GridProposal

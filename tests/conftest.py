@@ -30,8 +30,7 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
-from taciturn.proposal import Request, StructureRequest
-from taciturn.training import divide, proposal_for, train
+from taciturn.training import Request, StructureRequest, divide, proposal_for, train
 
 PAPERS = Path(__file__).parents[1] / "papers" / "taciturn_papers_tests"
 QUICK_OF_THE_PAPERS = {"test_commands.py"}

@@ -7,7 +7,7 @@ float32 stays in float32.
 
 The names below are what most programs need; they are imported when they are first used. All others
 stand in the rooms: `taciturn.problems`, `taciturn.kernel.privacy`, `taciturn.network`,
-`taciturn.kernel.questions`, `taciturn.algorithms`, `taciturn.engine`, `taciturn.proposal`,
+`taciturn.kernel.questions`, `taciturn.algorithms`, `taciturn.engine`, `taciturn.training`,
 `taciturn.audit`, `taciturn.estimators`.
 """
 
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from taciturn.problems import minimise as minimise
     from taciturn.problems import public_facts as public_facts
     from taciturn.problems import register as register
-    from taciturn.proposal import Proposal as Proposal
-    from taciturn.proposal import Request as Request
-    from taciturn.proposal import propose as propose
+    from taciturn.training import Proposal as Proposal
+    from taciturn.training import Request as Request
+    from taciturn.training import propose as propose
 
 _ROOMS = {
     "algorithms": (
@@ -83,7 +83,7 @@ _ROOMS = {
         "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
         "Squared", "WholeSpace", "minimise", "public_facts", "register",
     ),
-    "proposal": ("Proposal", "Request", "propose"),
+    "training": ("Proposal", "Request", "propose"),
 }  # fmt: skip
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

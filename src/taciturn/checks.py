@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,3 +121,8 @@ def instance(name: str, value: object, kind: type[T], fix: str) -> T:
         given = repr(value) if word else f"a {type(value).__name__}"
         raise InputError(f"{name} is {given} and not a {kind.__name__}; {fix}")
     return value
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]

@@ -91,7 +91,6 @@ from tests.evaluation.test_evaluation import made as records_of
 from tests.evaluation.test_evaluation import trained
 
 from conftest import make_shards, make_terms
-from taciturn import evaluation
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.certificates import document_of
 from taciturn.engine import behind_the_door, network, reserve, run
@@ -116,6 +115,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.network import metropolis, ring
 from taciturn.problems import Logistic, public_facts
+from taciturn.training import evaluation
 from taciturn_verify import verify
 
 PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "ledger amounts to"

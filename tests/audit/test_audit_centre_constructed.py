@@ -10,7 +10,7 @@ import pytest
 from taciturn.engine import behind_the_door
 from taciturn.kernel.questions import Around, Centre, Point, ProximalStep, Recentred
 from taciturn.kernel.records import pack
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 
 NORM, COLUMNS, COUNTS = 1.7, 5, (4, 1, 9)
 FACTS = DataFacts(name="m", task="binary", classes=2, columns=COLUMNS, record_norm=NORM, table=None)

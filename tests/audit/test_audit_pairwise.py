@@ -35,9 +35,9 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
-from taciturn.proposal import DataFacts, Request, propose
-from taciturn.proposal.request import NetworkRequest
 from taciturn.report.results import between_agents
+from taciturn.training import DataFacts, Request, propose
+from taciturn.training.request import NetworkRequest
 from taciturn_papers.exact_pairwise import pairwise_mu_affine, row_space, unit_answers
 from taciturn_papers.methods import RWADMM
 

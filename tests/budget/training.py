@@ -13,8 +13,7 @@ from tests.budget.crashing import answer, forked
 
 from taciturn.budget import Account
 from taciturn.datasets import load
-from taciturn.proposal import Request, StructureRequest
-from taciturn.training import divide, proposal_for, reserved, train
+from taciturn.training import Request, StructureRequest, divide, proposal_for, reserved, train
 
 REQUEST = Request(epsilon=0.01, delta=1e-6, rounds=12)
 

@@ -11,8 +11,7 @@ import pytest
 import taciturn
 from taciturn.cli.main import main
 from taciturn.errors import InputError
-from taciturn.problems import LOSSES, REGULARISERS, loss_named, named, register
-from taciturn.proposal import Named
+from taciturn.problems import LOSSES, REGULARISERS, Named, loss_named, named, register
 
 SOURCE = """
 import equinox as eqx

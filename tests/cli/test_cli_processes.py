@@ -15,9 +15,8 @@ from taciturn.cli.outcome import Output
 from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
-from taciturn.proposal import Request, StructureRequest
 from taciturn.tables import Source, read_files
-from taciturn.training import Division, proposal_of_files
+from taciturn.training import Division, Request, StructureRequest, proposal_of_files
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 

@@ -35,20 +35,14 @@ from taciturn.kernel.records import Spec, pack, random_partition
 from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
+    Named,
     NoRegulariser,
     Problem,
     Squared,
     WholeSpace,
     public_facts,
 )
-from taciturn.proposal import (
-    DataFacts,
-    Named,
-    Request,
-    centre_warning,
-    noise_of_centre,
-    propose,
-)
+from taciturn.training import DataFacts, Request, centre_warning, noise_of_centre, propose
 
 KAPPA, NORM, CLIP = 0.3, 2.0, 0.8
 PROBLEMS = {

@@ -10,7 +10,6 @@ from tests.problems.test_row_order import private_records
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.evaluation import evaluation_plan, with_evaluation
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.records import (
     Draw,
@@ -21,8 +20,17 @@ from taciturn.kernel.records import (
     pack,
     random_partition,
 )
-from taciturn.proposal import DataFacts, Named, Request, StructureRequest, propose
-from taciturn.training import divide, proposal_for, train
+from taciturn.problems import Named
+from taciturn.training import (
+    DataFacts,
+    Request,
+    StructureRequest,
+    divide,
+    proposal_for,
+    propose,
+    train,
+)
+from taciturn.training.evaluation import evaluation_plan, with_evaluation
 
 ROWS = 60
 

@@ -17,7 +17,7 @@ from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import ring, spanning_tree
 from taciturn.problems import L2, Logistic, Problem, Squared, minimise, public_facts
 from taciturn.problems.losses import MarginLoss
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 
 ON_A_STAR = [name for name, one in METHODS.items() if one.network is None and not one.structure]
 

@@ -30,7 +30,7 @@ from taciturn.kernel.questions.sampling import _UNIT, distinct, gaps, survival
 from taciturn.kernel.records import pack
 from taciturn.kernel.records.grid import gathering_slack
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 REPLACED = Adjacency(ReplaceOne(), "record")

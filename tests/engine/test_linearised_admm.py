@@ -28,7 +28,7 @@ from taciturn.problems import (
     minimise,
     public_facts,
 )
-from taciturn.proposal import Request
+from taciturn.training import Request
 
 ARMS = ["objective", "output", "projected-output"]
 ZOO = {

@@ -29,7 +29,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import pack, random_partition
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 
 KAPPA, NORM, CLIP, RHO, COLUMNS = 0.3, 2.0, 0.8, 0.7, 6
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())

@@ -16,15 +16,23 @@ from taciturn.datasets import Dataset
 from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError, UtilityWarning
 from taciturn.estimators import PrivateLinearRegression
-from taciturn.evaluation import check_covered, evaluation_plan
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
 from taciturn.kernel.questions.statistics import cuts_of_scores
 from taciturn.kernel.records import check_held_out, hold_out
-from taciturn.proposal import NetworkRequest, Proposal, Request, StructureRequest
 from taciturn.report import results
 from taciturn.report.training import training_page
-from taciturn.training import divide, proposal_for, released, train
+from taciturn.training import (
+    NetworkRequest,
+    Proposal,
+    Request,
+    StructureRequest,
+    divide,
+    proposal_for,
+    released,
+    train,
+)
+from taciturn.training.evaluation import check_covered, evaluation_plan
 
 
 class TwoIndicators(Tally):
@@ -266,7 +274,7 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
     def fails(*_, **__):
         raise KeyError("cell 'smoker' of row 7")
 
-    monkeypatch.setattr(f"taciturn.evaluation.{step}", fails)
+    monkeypatch.setattr(f"taciturn.training.evaluation.{step}", fails)
     x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     model = PrivateLinearRegression(
         epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2

@@ -12,7 +12,6 @@ from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
-from taciturn.evaluation import Scale, score_of_labels
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
 from taciturn.kernel.records import (
@@ -28,6 +27,7 @@ from taciturn.problems import Squared, facts_from
 from taciturn.problems.problem import Problem
 from taciturn.problems.regularisers import NoRegulariser
 from taciturn.problems.sets import WholeSpace
+from taciturn.training.evaluation import Scale, score_of_labels
 
 K, PERSONS = 3, 2
 

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from taciturn.evaluation import (
+from taciturn.kernel.questions import Tally
+from taciturn.training.evaluation import (
     Counts,
     Scale,
     _auc,
@@ -14,7 +15,6 @@ from taciturn.evaluation import (
     score_of_labels,
     score_of_numbers,
 )
-from taciturn.kernel.questions import Tally
 
 SCALE = Scale(("no", "yes"), True, 1.0)
 REPETITIONS = 1000

@@ -11,10 +11,18 @@ from taciturn.cli.main import main
 from taciturn.datasets import FACTS, load
 from taciturn.errors import InputError
 from taciturn.models import load_model, predict
-from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest
 from taciturn.tables import read_bounds
-from taciturn.training import check_data, divide, proposal_for, train_on
-from taciturn.training.data import inputs_for
+from taciturn.training import (
+    DataFacts,
+    Proposal,
+    Request,
+    StructureRequest,
+    check_data,
+    divide,
+    proposal_for,
+    train_on,
+)
+from taciturn.training.records import inputs_for
 
 BOUNDS = bounds_of_ill(age="min = 0\nmax = 100", town='values = ["a", "b"]')
 

@@ -8,8 +8,8 @@ import pytest
 from tests.federation.studies import BOUNDS, write_records
 
 from taciturn.models import write_text
-from taciturn.proposal import DataFacts, NetworkRequest, Request, TableFacts, propose
 from taciturn.tables import read_bounds
+from taciturn.training import DataFacts, NetworkRequest, Request, TableFacts, propose
 from taciturn_federation import (
     Link,
     Outcome,

@@ -7,9 +7,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.kernel.records import Draw
-from taciturn.proposal import NetworkRequest, Request, StructureRequest
 from taciturn.tables import Source, load_table
-from taciturn.training import divide, proposal_for
+from taciturn.training import NetworkRequest, Request, StructureRequest, divide, proposal_for
 from taciturn_federation.agreement import Member, Participant, sign
 from taciturn_federation.keys import Nkey, certify_nkey, public_text
 

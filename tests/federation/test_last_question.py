@@ -12,10 +12,9 @@ from tests.federation.wire import KilledError, envelopes, local_of, meet
 
 from taciturn.engine import charge_of
 from taciturn.errors import InputError, PrivacyError
-from taciturn.evaluation import ask_held_out, score_of_totals, score_units
 from taciturn.kernel.records import Draw
-from taciturn.proposal import labels_of
-from taciturn.training import train
+from taciturn.training import labels_of, train
+from taciturn.training.evaluation import ask_held_out, score_of_totals, score_units
 from taciturn_federation.envelope import Kind
 from taciturn_federation.interface import Packet, Released
 from taciturn_federation.journal import Journal

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.federation.hubs import Told, admitted_study, free_port, proposed, running, served
 
-from taciturn.proposal import Proposal
 from taciturn.tables import Source, load_table
-from taciturn.training import divide, train
+from taciturn.training import Proposal, divide, train
 from taciturn_federation import Coordinator, Journal, Site, derive
 from taciturn_federation.keys import public_key
 

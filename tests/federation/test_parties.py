@@ -12,7 +12,7 @@ from tests.federation.wire import KilledError, answers_seen, envelopes, meet
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
 from taciturn.errors import InputError
-from taciturn.proposal import StructureRequest
+from taciturn.training import StructureRequest
 from taciturn_federation.envelope import Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Local, charge_for

@@ -28,17 +28,15 @@ ENGINE = {
     for module in ("charging", "credit", "network", "program", "protocol", "running")
 }
 LAYERS = [
-    ("typing", "checks", "errors"),
+    ("typing", "checks", "errors", "documents"),
     ("kernel",),
     ("problems", "network", "features", "calibration", "certificates", "names"),
     ("datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),
-    ("proposal",),
-    ("audit", "models", "evaluation"),
-    ("estimators", "training"),
-    ("tuning",),
-    ("report",),
+    ("models",),
+    ("training",),
+    ("audit", "estimators", "report"),
     ("cli",),
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

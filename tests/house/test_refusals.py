@@ -12,7 +12,6 @@ from taciturn.errors import InputError, TaciturnError, told_anew
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
 from taciturn.kernel.records import pack
 from taciturn.problems import MultinomialLogistic
-from taciturn.proposal import Request
 from taciturn.tables import (
     Bounds,
     Categories,
@@ -24,7 +23,7 @@ from taciturn.tables import (
     load_table,
     read_table,
 )
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 SECRET, NUMBER = "HIV+8731", 8731.25
 BUDGET = {"epsilon": 1.0, "delta": 1e-3, "rounds": 2, "bounds": (0, 1)}

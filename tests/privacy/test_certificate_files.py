@@ -16,7 +16,6 @@ from tests.proposal.proposals import examples
 
 from taciturn.certificates import document_of
 from taciturn.engine.planning import plan
-from taciturn.evaluation import evaluation_plan, with_evaluation
 from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
@@ -36,7 +35,8 @@ from taciturn.problems import (
     WholeSpace,
     public_facts,
 )
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
+from taciturn.training.evaluation import evaluation_plan, with_evaluation
 from taciturn_verify import verify
 
 pytestmark = pytest.mark.slow  # plans of every method

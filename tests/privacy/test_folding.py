@@ -61,7 +61,7 @@ def test_a_ledger_of_views_is_that_of_full_arrays(data):
 
 
 PLANNED = """
-from taciturn.proposal import DataFacts, Request, propose
+from taciturn.training import DataFacts, Request, propose
 facts = DataFacts(
     name="mine", task="binary", classes=2, columns=100, record_norm=1.0, table=None
 )

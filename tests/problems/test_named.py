@@ -18,13 +18,13 @@ from taciturn.problems import (
     HuberHinge,
     Logistic,
     MultinomialLogistic,
+    Named,
     NoRegulariser,
     Simplex,
     Squared,
     WholeSpace,
     named,
 )
-from taciturn.proposal import Named
 
 
 def regulariser_named(text):

@@ -5,16 +5,16 @@ from functools import cache
 import numpy as np
 
 from taciturn.algorithms import METHODS
-from taciturn.proposal import (
+from taciturn.problems import Named
+from taciturn.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
+from taciturn.training import (
     DataFacts,
-    Named,
     NetworkRequest,
     Request,
     StructureRequest,
     TableFacts,
     propose,
 )
-from taciturn.tables import Bounds, Categories, Numeric, encoded_names, encoded_norm
 
 COLUMNS = 4
 CLASSES = {"binary": 2, "multiclass": 3, "regression": None}
@@ -57,7 +57,7 @@ def _of_method(name):
 
 
 def _rows_of_a():
-    from taciturn.proposal import Structure
+    from taciturn.training import Structure
 
     rows = tuple(map(tuple, np.eye(COLUMNS).tolist()))
     return Structure(

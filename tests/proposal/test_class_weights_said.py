@@ -13,7 +13,7 @@ from taciturn.cli.main import main
 from taciturn.errors import InputError
 from taciturn.estimators import PrivateLogisticRegression, PrivateSVC
 from taciturn.models import load_model
-from taciturn.proposal import Proposal, weights_by_label
+from taciturn.training import Proposal, weights_by_label
 
 PRIOR = {"no": 0.95, "yes": 0.05}
 

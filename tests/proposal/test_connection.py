@@ -9,17 +9,19 @@ from conftest import trained_on
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.network import Mixing, closed_route, grid, metropolis, spanning_tree, uniform_walk
-from taciturn.proposal import (
+from taciturn.report.sections import settings
+from taciturn.training import (
     DataFacts,
     NetworkRequest,
     Proposal,
     Request,
     StructureRequest,
+    divide,
     network_values,
+    proposal_for,
     propose,
+    train,
 )
-from taciturn.report.sections import settings
-from taciturn.training import divide, proposal_for, train
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)

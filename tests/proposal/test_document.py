@@ -24,7 +24,8 @@ from taciturn.estimators import (
     PrivateStructuredClassifier,
     PrivateSVC,
 )
-from taciturn.proposal import Named, Proposal
+from taciturn.problems import Named
+from taciturn.training import Proposal
 
 # the accountants of batches and of noise inside an objective take seconds for each plan
 QUICK = sorted(
@@ -169,7 +170,7 @@ def test_the_proposal_of_an_estimator_reads_back_as_itself(estimator, settings, 
         (PLAIN.replace('"version":4', '"version":5'), "version is 5"),
         (PLAIN.replace('"version":4', '"version":4.0'), "version is 4.0"),
         (PLAIN.replace('"version":4', '"version":true'), "version is True"),
-        (PLAIN.replace('"taciturn.proposal"', '"taciturn.plan"'), "format is 'taciturn.plan'"),
+        (PLAIN.replace('"taciturn.training"', '"taciturn.plan"'), "format is 'taciturn.plan'"),
         (PLAIN.replace('"name":"mine"', '"name":"\\ud800"'), "cannot be read as JSON"),
     ],
 )  # fmt: skip
@@ -248,7 +249,7 @@ def test_a_file_that_is_no_proposal_is_one_line(content, tmp_path, capsys):
 
 OTHER_PROCESS = """
 import sys
-from taciturn.proposal import Proposal
+from taciturn.training import Proposal
 for text in sys.stdin.read().splitlines():
     proposal = Proposal.from_json(text)
     print(proposal.digest, proposal.plan().digest)

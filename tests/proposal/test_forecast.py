@@ -16,7 +16,9 @@ from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import pack
 from taciturn.problems import (
+    NONE,
     Logistic,
+    Named,
     NoRegulariser,
     Problem,
     Squared,
@@ -25,8 +27,9 @@ from taciturn.problems import (
     minimise,
     public_facts,
 )
-from taciturn.proposal import NONE, DataFacts, Named, Request, propose
-from taciturn.proposal.forecast import (
+from taciturn.tables import Bounds, Numeric
+from taciturn.training import DataFacts, Request, propose
+from taciturn.training.forecast import (
     batch_variance,
     floor,
     forecast,
@@ -40,7 +43,6 @@ from taciturn.proposal.forecast import (
     statistics_risk,
     worse_than_zero,
 )
-from taciturn.tables import Bounds, Numeric
 
 LOGISTIC = Problem(Logistic(), NoRegulariser(), WholeSpace())
 LINEAR = Problem(Squared(), NoRegulariser(), WholeSpace())

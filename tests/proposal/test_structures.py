@@ -10,16 +10,9 @@ from taciturn.algorithms import METHODS
 from taciturn.cli.main import main
 from taciturn.datasets import load
 from taciturn.errors import InputError
-from taciturn.problems import Logistic
-from taciturn.proposal import (
-    DataFacts,
-    Named,
-    Request,
-    Structure,
-    StructureRequest,
-    propose,
-)
-from taciturn.proposal.request import read_edges, read_matrix
+from taciturn.problems import Logistic, Named
+from taciturn.training import DataFacts, Request, Structure, StructureRequest, propose
+from taciturn.training.request import read_edges, read_matrix
 
 NAMES = ("a", "b", "c")
 FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=1.0, table=None)

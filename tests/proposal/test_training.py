@@ -14,8 +14,15 @@ from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.privacy.statement import DEALT
 from taciturn.kernel.records import Draw
-from taciturn.proposal import Request, StructureRequest, delta_warning
-from taciturn.training import DividedData, divide, proposal_for, train
+from taciturn.training import (
+    DividedData,
+    Request,
+    StructureRequest,
+    delta_warning,
+    divide,
+    proposal_for,
+    train,
+)
 
 REQUEST = {"agents": 100, "epsilon": 0.75, "delta": 1e-5}
 

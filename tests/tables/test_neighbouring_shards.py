@@ -8,7 +8,7 @@ import pytest
 from taciturn.kernel.records import Draw, for_exact_sums
 from taciturn.tables import Source, load_table
 from taciturn.tables.bounds import bounds_from_dict
-from taciturn.training.data import divide
+from taciturn.training.records import divide
 
 KNOWN = bounds_from_dict(
     {

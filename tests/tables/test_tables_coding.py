@@ -16,7 +16,6 @@ from conftest import bounds_of_ill
 from taciturn.errors import InputError
 from taciturn.features import feature_map_named
 from taciturn.models import Model, load_model, predict, save_model, table_terms
-from taciturn.proposal import DataFacts
 from taciturn.tables import (
     Bounds,
     Categories,
@@ -29,6 +28,7 @@ from taciturn.tables import (
     read_bounds,
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
+from taciturn.training import DataFacts
 
 module = import_module("taciturn.tables.encode")
 LABELS = Categories(("no", "yes"))

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from conftest import bounds_of_ill
 from taciturn.errors import InputError
 from taciturn.models import Model, predict, table_terms
-from taciturn.proposal import DataFacts
 from taciturn.tables import (
     Bounds,
     Categories,
@@ -28,6 +27,7 @@ from taciturn.tables import (
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
 from taciturn.tables.columns import USUAL_MISSING
+from taciturn.training import DataFacts
 
 module = import_module("taciturn.tables.encode")
 DATES = 'date = "%d.%m.%Y"\nmin = 2020-01-01\nmax = 2020-12-31\n'

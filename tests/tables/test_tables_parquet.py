@@ -10,11 +10,10 @@ import pytest
 from pyarrow import parquet
 
 from taciturn.errors import InputError
-from taciturn.proposal import Request
 from taciturn.tables import Source, encoded_norm, load_table
 from taciturn.tables.pieces import stored_pieces
 from taciturn.tables.read import read_table
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 pytestmark = pytest.mark.slow
 

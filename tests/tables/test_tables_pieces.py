@@ -9,7 +9,6 @@ import pytest
 
 from taciturn.errors import InputError
 from taciturn.kernel.records import pack
-from taciturn.proposal import Request
 from taciturn.tables import (
     Source,
     count_table,
@@ -21,7 +20,7 @@ from taciturn.tables import (
     read_table,
     table_of,
 )
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 BOUNDS = """source = "public"
 [target]
@@ -157,7 +156,7 @@ def test_rows_are_packed_once_for_a_run_and_for_what_is_measured_of_it(source_of
         packed.append(len(rows))
         return pack(rows, *given, **how)
 
-    monkeypatch.setattr("taciturn.training.data.pack", counted)
+    monkeypatch.setattr("taciturn.training.records.pack", counted)
     train_on(load_table(source_of(ROWS * 3)), Request(epsilon=1.0, delta=1e-3, rounds=3), agents=2)
     assert packed == [21]
 

@@ -11,8 +11,8 @@ import sys
 
 from tests.budget.crashing import answer, forked
 
-from taciturn import tuning
 from taciturn.cli.main import main as command
+from taciturn.training import tuning
 
 
 def watched(log):

@@ -19,9 +19,9 @@ from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import mu_of_choice
 from taciturn.kernel.questions import ClippedErrors, Tally
 from taciturn.kernel.records import Draw, Shard, Shards
-from taciturn.proposal import Named, Proposal, Request, StructureRequest
-from taciturn.training import data_facts, divide, train
-from taciturn.tuning import (
+from taciturn.problems import Named
+from taciturn.training import Proposal, Request, StructureRequest, data_facts, divide, train
+from taciturn.training.tuning import (
     TuneProposal,
     picked,
     plan_choice,

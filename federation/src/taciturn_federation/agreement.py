@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 
 import taciturn
 from taciturn import checks
+from taciturn.documents import Document, Part
 from taciturn.errors import InputError, PrivacyError, install_with
-from taciturn.proposal import Document, Part, Proposal, TableFacts
+from taciturn.training import Proposal, TableFacts
 from taciturn_federation.envelope import COORDINATOR, Opener, Subjects, check_token, read_values
 from taciturn_federation.keys import (
     Label,

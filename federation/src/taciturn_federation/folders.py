@@ -34,11 +34,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import taciturn
 from taciturn.budget import data_folder, private_folder
+from taciturn.documents import Document
 from taciturn.errors import InputError
 from taciturn.models import write_text
-from taciturn.proposal import Document, TableFacts
 from taciturn.tables import Source, read_files
-from taciturn.training import Division
+from taciturn.training import Division, TableFacts
 from taciturn_federation.agreement import (
     COORDINATOR_NAME,
     UNSIGNED,

@@ -34,14 +34,6 @@ from taciturn.engine.running import (
     check_machine,
 )
 from taciturn.errors import InputError, PrivacyError, TaciturnError
-from taciturn.evaluation import (
-    PrivateScore,
-    evaluation_plan,
-    evaluation_seed,
-    score_of_totals,
-    score_units,
-    with_evaluation,
-)
 from taciturn.features import CONSTANT
 from taciturn.kernel.door import (
     Live,
@@ -64,9 +56,25 @@ from taciturn.kernel.privacy import (
     noise_test,
 )
 from taciturn.kernel.records import Draw, hold_out
-from taciturn.proposal import DataFacts, Proposal, labels_of
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
-from taciturn.training import DividedData, Division, check_known, divide_records, storage_precision
+from taciturn.training import (
+    DataFacts,
+    DividedData,
+    Division,
+    Proposal,
+    check_known,
+    divide_records,
+    labels_of,
+    storage_precision,
+)
+from taciturn.training.evaluation import (
+    PrivateScore,
+    evaluation_plan,
+    evaluation_seed,
+    score_of_totals,
+    score_units,
+    with_evaluation,
+)
 from taciturn.typing import Array, HostArray, PyTree
 from taciturn_federation import masks
 from taciturn_federation.agreement import SignedProposal

@@ -16,7 +16,6 @@ from taciturn.certificates import stated
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
-from taciturn.evaluation import PrivateScore
 from taciturn.features import AroundCentre
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Draw
@@ -46,6 +45,7 @@ from taciturn.report import (
 )
 from taciturn.tables import Source
 from taciturn.training import model_of, table_model_terms, warnings_of
+from taciturn.training.evaluation import PrivateScore
 from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.folders import SiteFolder

@@ -25,8 +25,8 @@ from taciturn.cli import (
 )
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
-from taciturn.proposal import check_seed
 from taciturn.report import check_out
+from taciturn.training import check_seed
 from taciturn_power.cases import Case
 from taciturn_power.delivery import Execution, Keeper, deliver, reserved
 from taciturn_power.dispatch import asking

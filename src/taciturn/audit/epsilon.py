@@ -47,8 +47,8 @@ from taciturn.kernel.questions import (
     Words,
 )
 from taciturn.kernel.records import Shards, pack
-from taciturn.problems import Squared
-from taciturn.proposal import NONE, Request, propose
+from taciturn.problems import NONE, Squared
+from taciturn.training import Request, propose
 from taciturn.typing import Array, HostArray, Scalar
 
 

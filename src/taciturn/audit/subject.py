@@ -51,7 +51,8 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import Origin, Shards, Spec, pack
 from taciturn.network import Network, metropolis, path, ring, uniform_walk
-from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
+from taciturn.problems import NONE
+from taciturn.training import DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
 Maker = Callable[[problems.Problem], Algorithm | Composition]

@@ -20,9 +20,9 @@ from taciturn.engine.processes import Processes
 from taciturn.engine.running import check_devices
 from taciturn.errors import AccountError, InputError
 from taciturn.kernel.records import Devices, Draw
-from taciturn.proposal import DataFacts, Proposal
 from taciturn.report.accounts import cost_text
 from taciturn.tables import Files, Report, table_of
+from taciturn.training import DataFacts, Proposal
 
 ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "account": (str, "The account to charge, by name (taciturn budget open). [default: none]"),

@@ -23,8 +23,8 @@ from taciturn.cli.options import factory_named, method_options
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency
 from taciturn.names import relation_named
-from taciturn.proposal import check_seed
 from taciturn.report import strict
+from taciturn.training import check_seed
 
 _RELATIONS = ("replace_one", "zero_out")
 _BATCH_FAULT = "full-batch"

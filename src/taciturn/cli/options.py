@@ -18,15 +18,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from taciturn import checks, proposal
+from taciturn import checks, training
 from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Value
 from taciturn.errors import InputError
 from taciturn.features import usage as feature_usage
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.names import observer_named
-from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Problem, register, usage
-from taciturn.proposal import Named, Request, StructureRequest
-from taciturn.training import DEFAULT_AGENTS, Division
+from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Named, Problem, register, usage
+from taciturn.training import DEFAULT_AGENTS, Division, Request, StructureRequest
 
 
 def _methods_help() -> str:
@@ -51,7 +50,7 @@ _RUN: Mapping[str, tuple[Any, str]] = {
     "loss": (str, f"{usage(LOSSES)}. [default: by the target]"),
     "class_weight": (list[str], "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1]"),
     "prior": (list[str], "LABEL=SHARE, public, for each label: weights by which all count alike."),
-    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {proposal.DEFAULT_REGULARISER}]"),
+    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {training.DEFAULT_REGULARISER}]"),
     "constraint": (str, f"{usage(CONSTRAINTS)}. [default: none]"),
     "clip": (float, "Bound on a record's coefficient. [default: by the loss]"),
     "rows_per_person": (int, "To protect persons: the most rows of one that count. Public."),
@@ -73,7 +72,7 @@ _RUN: Mapping[str, tuple[Any, str]] = {
         str,
         "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
         "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        f"--algorithm names gossip or a relay [default for these: {proposal.DEFAULT_NETWORK}].",
+        f"--algorithm names gossip or a relay [default for these: {training.DEFAULT_NETWORK}].",
     ),
     "walk": (str, "On a relay: cyclic or random. [default: cyclic]"),
     "cap": (int, "On a relay: the most answers of an agent."),
@@ -180,7 +179,7 @@ def run_options(
         rounds=rounds,
         centre=given["centre"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=proposal.NetworkRequest(
+        network=training.NetworkRequest(
             **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
         ),
         methods=methods,

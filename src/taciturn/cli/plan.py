@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from taciturn import checks, proposal
+from taciturn import checks, training
 from taciturn.algorithms import METHODS, Method, rounds_by_default
 from taciturn.cli import console
 from taciturn.cli.console import Force, Json, path_option
@@ -17,12 +17,11 @@ from taciturn.cli.options import all_options, method_options, run_options
 from taciturn.cli.records import counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
-from taciturn.evaluation import Width, expected_width
 from taciturn.models import write_text
-from taciturn.proposal import Proposal, Request, forecast
 from taciturn.report import counted, strict
 from taciturn.tables import encoded_names
-from taciturn.training import warnings_of
+from taciturn.training import Proposal, Request, forecast, warnings_of
+from taciturn.training.evaluation import Width, expected_width
 
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
@@ -94,8 +93,8 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "coordinates": facts.dimension,
         "loss": str(planned.clipped_loss),
         "clip": planned.clip,
-        "centre": proposal.centre_text(planned, plan),
-        **proposal.network_values(planned, plan),
+        "centre": training.centre_text(planned, plan),
+        **training.network_values(planned, plan),
         "class_weights": planned.class_weights,
         "record_norm": facts.record_norm,
         "gradient_bound": gradient,
@@ -111,7 +110,7 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "warnings": (
             *warnings_of(planned),
             *forecast.risk_warning(planned, best or forecasts[0]),
-            *proposal.centre_warning(planned, plan),
+            *training.centre_warning(planned, plan),
         ),
     }
 
@@ -137,7 +136,7 @@ def _answer(
         columns = encoded_names(data.table.bounds)
     structure = run.structure.structure(columns)
     dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
-    planned = proposal.propose(data, counts, request, structure, dealt=dealt)
+    planned = training.propose(data, counts, request, structure, dealt=dealt)
     names = [planned.method.name] if request.centre else _names(planned, options)
     forecasts = []
     for name in names:
@@ -145,11 +144,11 @@ def _answer(
         needed = structure if method.structure == "required" else None
         # of another method its options and the loss alone
         kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
-        none = proposal.NONE
+        none = training.NONE
         alone = replace(request, algorithm=name, options=kept, regulariser=none, constraint=none)
         for count in _rounds(method, len(counts), alone, rounds):
             now = replace(alone, rounds=count)
-            compared = proposal.propose(data, counts, now, needed, dealt=dealt)
+            compared = training.propose(data, counts, now, needed, dealt=dealt)
             forecasts.append(forecast.forecast(compared, request.methods))
     plan = planned.plan(request.methods)
     best = forecast.recommended(one for one in forecasts if one.algorithm == names[0])
@@ -195,7 +194,7 @@ def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None) -> str
     weights, zero = planned.weights_text, values["risk_of_zero"]
     at = "of" if budget.unit == "record" else "at"
     total = "" if mu is None else f" (mu = {mu:.4f})"
-    rows = proposal.network_rows(planned, answer.plan)
+    rows = training.network_rows(planned, answer.plan)
     lines = [
         f"{planned.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
         f"record norm {facts.record_norm:g}, record gradient at most {values['gradient_bound']:g}",

@@ -12,8 +12,8 @@ from taciturn.cli.console import first_given
 from taciturn.cli.outcome import Output
 from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
-from taciturn.problems import LOSSES, usage
-from taciturn.proposal import DataFacts, Named
+from taciturn.problems import LOSSES, Named, usage
+from taciturn.training import DataFacts
 
 
 def is_table(data: str) -> bool:

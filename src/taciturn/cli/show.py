@@ -10,11 +10,11 @@ import typer
 from taciturn.cli.console import Json, emit, one_of, path, printable, table
 from taciturn.errors import InputError
 from taciturn.models import Model, Term, model_to_dict
-from taciturn.proposal import weights_text
 from taciturn.report import json_text
 from taciturn.report.disclosure import nist_page, registry_record
 from taciturn.report.recomputed import examine
 from taciturn.tables import Categories, Numeric, encoded_name
+from taciturn.training import weights_text
 
 _ALONE = (
     "Certificate: the file states no legs, so that nothing can be computed again and no promise is "

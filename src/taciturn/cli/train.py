@@ -30,10 +30,10 @@ from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
-from taciturn.proposal import Named, Proposal, check_seed
+from taciturn.problems import Named
 from taciturn.report import check_out
 from taciturn.tables import read_files
-from taciturn.training import DividedData, Division, Training
+from taciturn.training import DividedData, Division, Proposal, Training, check_seed
 
 
 def _printable(text: str) -> str:

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from taciturn import tuning
 from taciturn.budget import Account, Reservation
 from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
@@ -25,10 +24,18 @@ from taciturn.cli.records import check_output, is_table, loaded, source_of
 from taciturn.datasets import FACTS, Dataset
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
-from taciturn.proposal import DataFacts, check_seed, propose
 from taciturn.report import check_out, save_released
 from taciturn.tables import Files, read_files, table_of
-from taciturn.training import Attempts, Training, data_facts, divide
+from taciturn.training import (
+    Attempts,
+    DataFacts,
+    Training,
+    check_seed,
+    data_facts,
+    divide,
+    propose,
+    tuning,
+)
 
 # what all candidates share, for they are chosen among within one budget, on the same records
 _SHARED = frozenset({

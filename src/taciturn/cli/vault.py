@@ -17,7 +17,7 @@ from taciturn.engine.elsewhere import Peer, composition_of, described, serve
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.kernel.door import read_message, write_message
-from taciturn.proposal import Proposal
+from taciturn.training import Proposal
 
 MOST_REQUEST = 2**28  # bytes of a request, which may be a long proposal
 

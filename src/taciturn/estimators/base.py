@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from taciturn import checks, proposal
+from taciturn import checks, training
 from taciturn.algorithms import METHODS
 from taciturn.budget import Account
 from taciturn.engine import Plan, Run, check_chargeable, run
@@ -24,11 +24,12 @@ from taciturn.estimators import records, validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from taciturn.estimators.records import Division, Encoding, Targets
 from taciturn.estimators.validation import RowsLike, column_names
-from taciturn.evaluation import evaluation_plan
 from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.kernel.records import Persons
-from taciturn.proposal import Named, Proposal, Request, Structure, delta_warning
-from taciturn.proposal.forecast import known_forecast, risk_warning
+from taciturn.problems import Named
+from taciturn.training import Proposal, Request, Structure, delta_warning
+from taciturn.training.evaluation import evaluation_plan
+from taciturn.training.forecast import known_forecast, risk_warning
 from taciturn.typing import HostArray
 
 _AS_THEY_ARE = (
@@ -175,8 +176,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         The `taciturn.kernel.privacy.Certificate` of this fit, with its conditions and `evaluate`;
         and its `taciturn.engine.Plan`, without `evaluate`.
     private_score_, charged_
-        The `taciturn.evaluation.PrivateScore` of the rows that `evaluate` holds out, and the
-        `taciturn.engine.Charged` of this fit, with the account before and after; or None.
+        The `taciturn.training.evaluation.PrivateScore` of the rows that `evaluate` holds out, and
+        the `taciturn.engine.Charged` of this fit, with the account before and after; or None.
 
     Notes
     -----
@@ -339,7 +340,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         targets = self._targets(answers)
         encoding = Encoding(ranges, self._feature_map(ranges, names))
         division = Division.of(self, count, agents, persons)
-        proposed = proposal.propose(
+        proposed = training.propose(
             targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
             division.counts,
             self._request(targets),
@@ -429,12 +430,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         weights = targets.scale * finished.model.reshape(len(finished.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
-        weighted = () if self._class_weight(targets) is None else (proposal.WEIGHTS_ARE_PUBLIC,)
+        weighted = () if self._class_weight(targets) is None else (training.WEIGHTS_ARE_PUBLIC,)
         certificate = finished.certificate.under(
             (
                 *(fact.condition(self.rows_per_person) for fact in facts),
                 *weighted,
-                *proposal.feature_conditions(self.features),
+                *training.feature_conditions(self.features),
                 _owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
                 _AS_THEY_ARE,
             ),

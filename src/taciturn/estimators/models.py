@@ -21,9 +21,9 @@ from taciturn.estimators.ranges import Ranges, ranges_for, ranges_seen
 from taciturn.estimators.records import Encoding, Targets
 from taciturn.estimators.validation import RowsLike, labels_in, numbers_in
 from taciturn.features import FeatureMap
-from taciturn.problems import is_second
-from taciturn.proposal import Named, Structure, chain_of, labels_of, weights_by_label
-from taciturn.proposal.parts import GraphSource, StructureName
+from taciturn.problems import Named, is_second
+from taciturn.training import Structure, chain_of, labels_of, weights_by_label
+from taciturn.training.parts import GraphSource, StructureName
 from taciturn.typing import HostArray
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Num
 
-from taciturn import checks, evaluation
+from taciturn import checks
 from taciturn.budget import Account, Reservation
 from taciturn.engine import Plan, Run, check_chargeable, reserve, returned_on_error
 from taciturn.errors import AccountError, InputError, reason
@@ -33,10 +33,10 @@ from taciturn.kernel.records import (
     pack,
     random_partition,
 )
-from taciturn.problems import partition_by
-from taciturn.proposal import DataFacts, Named, Proposal
+from taciturn.problems import Named, partition_by
 from taciturn.tables import INTERCEPT, Form
 from taciturn.tables.cells import canonical
+from taciturn.training import DataFacts, Proposal, evaluation
 from taciturn.typing import HostArray, Task
 
 Rows = Sequence[Int[HostArray, "_m"]]  # of each agent

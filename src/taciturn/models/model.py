@@ -21,8 +21,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, FeatureMap, feature_map_named
 from taciturn.kernel.questions import Squared
-from taciturn.problems import ClippedLoss, is_second, loss_named
-from taciturn.proposal import Named, weighted
+from taciturn.problems import ClippedLoss, Named, is_second, loss_named, weighted
 from taciturn.tables import (
     INTERCEPT,
     Bounds,
@@ -82,7 +81,7 @@ class Model:
     certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or what a file says
     statement: tuple[str, ...]  # the certificate in sentences
     assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
-    private_score: dict[str, Any] | None = None  # `taciturn.evaluation.PrivateScore` of others
+    private_score: dict[str, Any] | None = None  # of others: `training.evaluation.PrivateScore`
 
     @property
     def feature_map(self) -> FeatureMap | None:

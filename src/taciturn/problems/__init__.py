@@ -10,11 +10,15 @@ from taciturn.problems.losses import (
     MultinomialLogistic,
     default_clip,
     is_second,
+    weighted,
 )
 from taciturn.problems.named import (
     CONSTRAINTS,
     LOSSES,
+    NONE,
     REGULARISERS,
+    Name,
+    Named,
     constraint_named,
     default_loss,
     loss_named,
@@ -51,6 +55,7 @@ __all__ = [
     "L1",
     "L2",
     "LOSSES",
+    "NONE",
     "REGULARISERS",
     "Ball",
     "Box",
@@ -65,6 +70,8 @@ __all__ = [
     "Loss",
     "MarginLoss",
     "MultinomialLogistic",
+    "Name",
+    "Named",
     "NoRegulariser",
     "Operator",
     "Problem",
@@ -101,4 +108,5 @@ __all__ = [
     "sparse_rows",
     "structured_from",
     "usage",
+    "weighted",
 ]  # fmt: skip

@@ -334,3 +334,8 @@ class ClippedLoss(NamedTuple):
             f"a model with the loss {str(self)!r} has no probabilities, since its scores are not "
             f"known to be log-odds; train with {form}{needed:g}, which takes more noise"
         )
+
+
+def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
+    """Return the loss with its class weights, if there are some."""
+    return loss if weights is None else ClassWeighted(loss, weights)

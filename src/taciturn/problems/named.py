@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
+from pydantic import Field
+
+from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Loss, Squared, name_of_class
 from taciturn.problems.losses import HuberHinge, Logistic, MarginLoss, MultinomialLogistic
@@ -23,6 +27,47 @@ from taciturn.typing import Task
 
 MOST = 1e30
 T = TypeVar("T")
+
+Name = Annotated[str, Field(max_length=200)]
+
+
+class Named(Part):
+    """A loss, regulariser or constraint: a name with numbers, as in `elastic:1e-3,1e-2`."""
+
+    name: Name
+    numbers: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, what: str, text: str) -> Named:
+        """Return what a text such as `l2:1e-6`, or `module:Class:0.5`, says."""
+        name, colon, rest = text.partition(":")
+        if cls.is_own(text):
+            attribute, colon, rest = rest.partition(":")
+            name = f"{name}:{attribute}"
+        try:
+            numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
+        except ValueError as error:
+            raise InputError(
+                f"{what} is {text!r}; after the colon come numbers, as in {name}:0.1"
+            ) from error
+        if not all(math.isfinite(number) for number in numbers):
+            raise InputError(f"{what} is {text!r}; its numbers must be finite")
+        return cls(name=name, numbers=numbers)
+
+    @staticmethod
+    def is_own(text: str) -> bool:
+        """Whether a text names a class of somebody's own, `module:Class`."""
+        attribute = text.partition(":")[2].partition(":")[0]
+        return attribute.isidentifier() and attribute.lower() not in ("inf", "infinity", "nan")
+
+    def __str__(self) -> str:
+        numbers = ",".join(repr(number).removesuffix(".0") for number in self.numbers)
+        # exponents without a plus sign and leading zeros
+        shortest = re.sub(r"e(-?)\+?0*", r"e\1", numbers)
+        return f"{self.name}:{shortest}" if self.numbers else self.name
+
+
+NONE = Named(name="none", numbers=())
 
 
 @dataclass(frozen=True)

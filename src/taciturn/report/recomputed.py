@@ -54,8 +54,8 @@ from taciturn.kernel.questions import (
 from taciturn.kernel.records import Spec
 from taciturn.models import Model, load_model, read_values
 from taciturn.names import observer_named
-from taciturn.proposal import Proposal
 from taciturn.report.save import numbered
+from taciturn.training import Proposal
 from taciturn.typing import HostArray
 
 # relative: of what has a closed form, and of what an accountant bounds, from above

@@ -14,10 +14,9 @@ from taciturn.audit import pairwise_mu
 from taciturn.certificates import document_of
 from taciturn.engine import Plan
 from taciturn.kernel.privacy import Certificate, epsilon_of
-from taciturn.proposal import Proposal, network_values
 from taciturn.report.accounts import charged_values
 from taciturn.tables import Table
-from taciturn.training import Training
+from taciturn.training import Proposal, Training, network_values
 
 ORACLE_WARNING = (
     "oracle metrics: computed from private records without noise and outside the certificate; do "

@@ -10,13 +10,13 @@ import numpy as np
 
 from taciturn.engine import Charged, Run
 from taciturn.engine.planning import Plan, describe
-from taciturn.evaluation import PrivateScore
-from taciturn.evaluation import percent as percent_with_interval
 from taciturn.kernel.privacy import Certificate
-from taciturn.proposal import Named, Proposal, centre_text, network_rows
+from taciturn.problems import Named
 from taciturn.report.accounts import NOWHERE, promise, shares
 from taciturn.report.page import Bars, Items, Note, Page, Part, Section, Table, spread
-from taciturn.training import Training
+from taciturn.training import Proposal, Training, centre_text, network_rows
+from taciturn.training.evaluation import PrivateScore
+from taciturn.training.evaluation import percent as percent_with_interval
 
 NOT_PROTECTED = "What is not protected"
 UNPROTECTED = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from taciturn.checks import repeated
 from taciturn.errors import InputError
 from taciturn.tables.columns import (
     CODING,
@@ -21,7 +22,6 @@ from taciturn.tables.columns import (
     Numeric,
     column_from_dict,
     missing_entries,
-    repeated,
     toml_texts,
 )
 from taciturn.tables.form import Form, day_text

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from jaxtyping import Float
 
+from taciturn.checks import repeated
 from taciturn.errors import InputError
 from taciturn.tables.form import check_date_pattern, toml_number
 from taciturn.typing import HostArray, Interval
@@ -389,11 +389,6 @@ def toml_texts(what: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(type(value) in (str, int) for value in values):
         raise InputError(f"{what} must be a list of text in quotes or whole numbers")
     return tuple(str(value).strip() for value in values)
-
-
-def repeated(names: Iterable[str]) -> list[str]:
-    """Return the names that occur more than once."""
-    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def _shares(centre: Any, listed: tuple[str, ...]) -> Any:

@@ -15,8 +15,8 @@ from typing import TypeAlias, TypeVar
 import pandas as pd
 from pyarrow import ArrowException
 
+from taciturn.checks import repeated
 from taciturn.errors import InputError, told_anew
-from taciturn.tables.columns import repeated
 from taciturn.tables.form import Form
 from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 

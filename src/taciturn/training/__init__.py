@@ -1,7 +1,27 @@
-"""A training from end to end: divided records, the run of a proposal, its model and metrics."""
+"""From a user's request to a released model: proposal, charge, run, evaluation, choice.
+
+    options, files, arguments -> Request -> Proposal -> Plan
+    count -> propose -> charge -> read -> run -> release
+
+A table, a published data set, arrays given to an estimator and the candidates of a choice all take
+this road (`taciturn.training.training.train`).
+"""
 
 from taciturn.training.assessment import Assessment, Metrics
-from taciturn.training.data import (
+from taciturn.training.facts import (
+    WEIGHTS_ARE_PUBLIC,
+    DataFacts,
+    Evaluation,
+    TableFacts,
+    feature_conditions,
+    labels_of,
+    weights_by_label,
+    weights_text,
+)
+from taciturn.training.forecast import known_forecast, risk_warning
+from taciturn.training.parts import Budget, Structure, check_seed, delta_warning
+from taciturn.training.proposal import Proposal, network_rows, network_values
+from taciturn.training.records import (
     DEFAULT_AGENTS,
     DividedData,
     Division,
@@ -16,6 +36,18 @@ from taciturn.training.data import (
     proposal_of_files,
     storage_precision,
 )
+from taciturn.training.request import (
+    DEFAULT_NETWORK,
+    DEFAULT_REGULARISER,
+    NetworkRequest,
+    Request,
+    StructureRequest,
+    centre_text,
+    centre_warning,
+    chain_of,
+    noise_of_centre,
+    propose,
+)
 from taciturn.training.training import (
     Attempts,
     Training,
@@ -29,8 +61,14 @@ from taciturn.training.training import (
 )
 
 __all__ = [
-    "DEFAULT_AGENTS", "Assessment", "Attempts", "DividedData", "Division", "Metrics", "Training",
-    "check_all_hold_out", "check_data", "check_known", "data_facts", "divide", "divide_records",
-    "local_part", "model_of", "proposal_for", "proposal_of_files", "released", "reserved",
-    "storage_precision", "table_model_terms", "train", "train_on", "warnings_of",
+    "DEFAULT_AGENTS", "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "WEIGHTS_ARE_PUBLIC",
+    "Assessment", "Attempts", "Budget", "DataFacts", "DividedData", "Division",
+    "Evaluation", "Metrics", "NetworkRequest", "Proposal", "Request",
+    "Structure", "StructureRequest", "TableFacts", "Training", "centre_text", "centre_warning",
+    "chain_of", "check_all_hold_out", "check_data", "check_known", "check_seed", "data_facts",
+    "delta_warning", "divide", "divide_records", "feature_conditions", "known_forecast",
+    "labels_of", "local_part", "model_of", "network_rows", "network_values", "noise_of_centre",
+    "proposal_for", "proposal_of_files", "propose", "released", "reserved", "risk_warning",
+    "storage_precision", "table_model_terms", "train", "train_on", "warnings_of", "weights_by_label",
+    "weights_text",
 ]  # fmt: skip

@@ -16,9 +16,9 @@ from scipy.special import softmax
 
 from taciturn.kernel.records import Shard, Shards, own_array
 from taciturn.problems import ClassWeighted, Loss, Problem, minimise
-from taciturn.proposal import labels_of
 from taciturn.tables import Table
-from taciturn.training.data import DividedData, data_facts, target_scale
+from taciturn.training.facts import labels_of
+from taciturn.training.records import DividedData, data_facts, target_scale
 from taciturn.typing import Array, HostArray
 
 STANDARD_ERRORS = 2

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import taciturn
-from taciturn import engine, evaluation, models
+from taciturn import engine, models
 from taciturn.algorithms import METHODS, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.certificates import document_of, stated
@@ -28,14 +28,11 @@ from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, run
 from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
-from taciturn.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
 from taciturn.features import AroundCentre, FeatureMap
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Draw, Origin, Shards, origin_of
-from taciturn.proposal import Proposal, delta_warning, labels_of
-from taciturn.proposal.forecast import known_forecast, risk_warning
-from taciturn.proposal.request import Request, StructureRequest, centre_warning
 from taciturn.tables import Table
+from taciturn.training import evaluation
 from taciturn.training.assessment import (
     UNMEASURED,
     Assessment,
@@ -45,7 +42,12 @@ from taciturn.training.assessment import (
     on_training,
     optimum,
 )
-from taciturn.training.data import (
+from taciturn.training.evaluation import Evaluated, PrivateScore, ask_held_out, score_of_totals
+from taciturn.training.facts import labels_of
+from taciturn.training.forecast import known_forecast, risk_warning
+from taciturn.training.parts import delta_warning
+from taciturn.training.proposal import Proposal
+from taciturn.training.records import (
     DividedData,
     Division,
     check_data,
@@ -54,6 +56,7 @@ from taciturn.training.data import (
     proposal_for,
     target_scale,
 )
+from taciturn.training.request import Request, StructureRequest, centre_warning
 from taciturn.typing import HostArray
 
 T = TypeVar("T")
@@ -517,7 +520,7 @@ def reserved(
 ) -> Reservation:
     """Return the reservation for a proposal with that plan, before a record is read.
 
-    An evaluation is paid for with the training (`taciturn.evaluation.check_covered`).
+    An evaluation is paid for with the training (`taciturn.training.evaluation.check_covered`).
     """
     evaluation.check_covered(proposal, plan)
     return engine.reserve(

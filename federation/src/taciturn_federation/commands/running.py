@@ -21,9 +21,9 @@ from taciturn.budget import Account, private_folder, private_opener
 from taciturn.cli import emit, error_line, interruptible, methods_with, path, printable
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
-from taciturn.evaluation import PrivateScore
 from taciturn.models import write_text
 from taciturn.report import FIRST_CERTIFICATE, check_out, strict
+from taciturn.training.evaluation import PrivateScore
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import SiteFolder, StudyFolder

@@ -25,7 +25,8 @@ from taciturn.cli import (
 )
 from taciturn.errors import InputError
 from taciturn.models import write_text
-from taciturn.proposal import (
+from taciturn.tables import read_bounds
+from taciturn.training import (
     DataFacts,
     Proposal,
     TableFacts,
@@ -33,9 +34,8 @@ from taciturn.proposal import (
     known_forecast,
     propose,
     risk_warning,
+    warnings_of,
 )
-from taciturn.tables import read_bounds
-from taciturn.training import warnings_of
 from taciturn_federation import folders
 from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
 from taciturn_federation.commands import running

@@ -33,9 +33,9 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from taciturn import checks
+from taciturn.documents import Document, Extended
 from taciturn.engine import ChargedTo, Plan, Run, run
 from taciturn.errors import DataError, InputError
-from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
 from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.series import Series, smoothed

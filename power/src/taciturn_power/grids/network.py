@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial import cKDTree
 
 from taciturn import checks
+from taciturn.documents import Extended, Part
 from taciturn.engine import Plan
 from taciturn.errors import DataError, InputError
-from taciturn.proposal import Extended, Part
 from taciturn.typing import HostArray
 from taciturn_power.cases import Case
 

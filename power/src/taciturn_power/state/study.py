@@ -16,12 +16,12 @@ from pydantic import model_validator
 from scipy.sparse import csc_array
 
 from taciturn import checks
+from taciturn.documents import Document, Extended
 from taciturn.engine import ChargedTo, Plan, Run, plan, run
 from taciturn.errors import InputError, TaciturnError
 from taciturn.kernel.privacy import Adjacency, Messages, TargetChange, Terms
 from taciturn.kernel.questions import Oracle, Residual, TargetGradient, Targets
 from taciturn.kernel.records import Origin, Shard, Shards, Spec
-from taciturn.proposal import Document, Extended
 from taciturn.typing import HostArray
 from taciturn_power.conic import AgentSets, ConicSet
 from taciturn_power.grids.network import (

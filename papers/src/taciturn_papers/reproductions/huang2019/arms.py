@@ -21,8 +21,8 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Terms
 from taciturn.kernel.questions import Gradient, Oracle, PerturbedStep, ProximalStep
 from taciturn.kernel.records import Shard, Shards, Spec, random_partition
-from taciturn.problems import L1, L2, Logistic, Problem, WholeSpace
-from taciturn.proposal import DataFacts, Named, Request, propose
+from taciturn.problems import L1, L2, Logistic, Named, Problem, WholeSpace
+from taciturn.training import DataFacts, Request, propose
 from taciturn.typing import Array, HostArray
 from taciturn_papers.reproductions.arms import Arm, different, packed, packed_test, swept
 from taciturn_papers.reproductions.figure import Budget, Measured

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 import pydantic
 from pydantic import BaseModel, ValidationError
 
+from taciturn.checks import repeated
 from taciturn.errors import InputError
-from taciturn.tables.columns import repeated
 
 if TYPE_CHECKING:  # pydantic has no public name for the class of its models
     from pydantic._internal._model_construction import ModelMetaclass

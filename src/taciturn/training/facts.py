@@ -10,14 +10,14 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from taciturn import checks, problems, tables
+from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.features import FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
-from taciturn.problems import Loss
-from taciturn.proposal.document import Part
-from taciturn.proposal.parts import Count, Name, Named
+from taciturn.problems import Loss, Name, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
+from taciturn.training.parts import Count
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
@@ -293,11 +293,6 @@ def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float
     return {k: checks.positive(f"the {what} of {k!r}", number) for k, number in given.items()}
 
 
-def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
-    """Return the loss with its class weights, if there are some."""
-    return loss if weights is None else problems.ClassWeighted(loss, weights)
-
-
 def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
     """Return the weights by label, as in "no: 0.1, yes: 1"."""
     return ", ".join(f"{label}: {weight:g}" for label, weight in zip(labels, weights, strict=True))
@@ -310,7 +305,7 @@ class Evaluation(Part):
     - `counts`: How many records, or places of persons, each agent holds out; they are not among
       those of the proposal, which are trained on.
     - `asked`: Whether they evaluate the released model; if not, they may choose among trainings
-      (`taciturn.tuning`).
+      (`taciturn.training.tuning`).
     """
 
     share: float

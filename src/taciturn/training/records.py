@@ -31,8 +31,10 @@ from taciturn.kernel.records import (
     random_partition,
     spread_local,
 )
-from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest, propose
 from taciturn.tables import Files, Numeric, Source, Table, inputs_of
+from taciturn.training.facts import DataFacts
+from taciturn.training.proposal import Proposal
+from taciturn.training.request import Request, StructureRequest, propose
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10

@@ -26,7 +26,7 @@ from taciturn.errors import InputError
 from taciturn.kernel.questions import around
 from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
-from taciturn.proposal.proposal import Proposal
+from taciturn.training.proposal import Proposal
 from taciturn.typing import Array
 
 ENOUGH = 1.05

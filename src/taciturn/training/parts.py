@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -12,54 +10,12 @@ from pydantic import Field, field_validator, model_serializer, model_validator
 
 from taciturn import problems
 from taciturn.algorithms import METHODS, Value, checked_options
+from taciturn.documents import Extended, Part
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit
 from taciturn.names import relation_named
 from taciturn.network import MOST_EXCHANGES, Graph, Mixing, Tree, Walk, metropolis, spanning_tree
-from taciturn.problems import Loss
-from taciturn.proposal.document import Extended, Part
-
-Name = Annotated[str, Field(max_length=200)]
-
-
-class Named(Part):
-    """A loss, regulariser or constraint: a name with numbers, as in `elastic:1e-3,1e-2`."""
-
-    name: Name
-    numbers: tuple[float, ...]
-
-    @classmethod
-    def parse(cls, what: str, text: str) -> Named:
-        """Return what a text such as `l2:1e-6`, or `module:Class:0.5`, says."""
-        name, colon, rest = text.partition(":")
-        if cls.is_own(text):
-            attribute, colon, rest = rest.partition(":")
-            name = f"{name}:{attribute}"
-        try:
-            numbers = tuple(float(part) for part in rest.split(",")) if colon else ()
-        except ValueError as error:
-            raise InputError(
-                f"{what} is {text!r}; after the colon come numbers, as in {name}:0.1"
-            ) from error
-        if not all(math.isfinite(number) for number in numbers):
-            raise InputError(f"{what} is {text!r}; its numbers must be finite")
-        return cls(name=name, numbers=numbers)
-
-    @staticmethod
-    def is_own(text: str) -> bool:
-        """Whether a text names a class of somebody's own, `module:Class`."""
-        attribute = text.partition(":")[2].partition(":")[0]
-        return attribute.isidentifier() and attribute.lower() not in ("inf", "infinity", "nan")
-
-    def __str__(self) -> str:
-        numbers = ",".join(repr(number).removesuffix(".0") for number in self.numbers)
-        # exponents without a plus sign and leading zeros
-        shortest = re.sub(r"e(-?)\+?0*", r"e\1", numbers)
-        return f"{self.name}:{shortest}" if self.numbers else self.name
-
-
-NONE = Named(name="none", numbers=())
-
+from taciturn.problems import Loss, Name
 
 # what single precision can compute with: a weight, and a number whose square is needed
 Weight = Annotated[float, Field(le=1e30)]

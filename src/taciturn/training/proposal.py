@@ -11,32 +11,23 @@ from pydantic import model_validator
 
 from taciturn import algorithms, checks, problems
 from taciturn.algorithms import METHODS, Method, Setting
+from taciturn.documents import Document, Extended
 from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, on_trust, plan
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
-from taciturn.problems import ClippedLoss, facts_from
-from taciturn.proposal.data_facts import (
+from taciturn.problems import ClippedLoss, Named, facts_from, weighted
+from taciturn.training.facts import (
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
     Evaluation,
     feature_conditions,
     labels_of,
-    weighted,
     weights_text,
 )
-from taciturn.proposal.document import Document, Extended
-from taciturn.proposal.parts import (
-    Budget,
-    Connection,
-    Count,
-    MethodChoice,
-    Named,
-    Structure,
-    check_seed,
-)
+from taciturn.training.parts import Budget, Connection, Count, MethodChoice, Structure, check_seed
 
 MOST_CELLS = 100_000  # of a private evaluation
 
@@ -66,7 +57,7 @@ class Proposal(Document):
     `plan`, which starts from the same values that the digest covers.
     """
 
-    FORMAT: ClassVar[str] = "taciturn.proposal"
+    FORMAT: ClassVar[str] = "taciturn.training"
     VERSION: ClassVar[int] = 4
 
     data: DataFacts

@@ -18,6 +18,7 @@ from taciturn import checks
 from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.calibration import mu_of, rate_of_choice
 from taciturn.datasets import Dataset
+from taciturn.documents import Document, Part
 from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
 from taciturn.features import AroundCentre
@@ -33,11 +34,14 @@ from taciturn.kernel.records import (
     check_at_one_agent,
     held_out_counts,
 )
-from taciturn.proposal import Budget, DataFacts, Document, Evaluation, Part, Proposal
-from taciturn.proposal.forecast import known_forecast
-from taciturn.proposal.request import Request, StructureRequest, propose
 from taciturn.tables import Table
-from taciturn.training import DividedData, Division, Training, divide_records, train
+from taciturn.training.facts import DataFacts, Evaluation
+from taciturn.training.forecast import known_forecast
+from taciturn.training.parts import Budget
+from taciturn.training.proposal import Proposal
+from taciturn.training.records import DividedData, Division, divide_records
+from taciturn.training.request import Request, StructureRequest, propose
+from taciturn.training.training import Training, train
 from taciturn.typing import HostArray
 
 FEWEST, MOST_CANDIDATES = 2, 32
@@ -141,7 +145,7 @@ def propose_choice(
 
     Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
     have mu (`taciturn.kernel.privacy.compose`). The facts are those with each candidate's features;
-    the rest is as for `taciturn.proposal.propose`.
+    the rest is as for `taciturn.training.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
     - `share`: Of each agent's records or persons, to choose by.

@@ -74,7 +74,7 @@ from taciturn.kernel.privacy import LEAST_SCALE, Certificate, Messages
 from taciturn.kernel.questions import Tally
 from taciturn.kernel.records import Devices, Origin, Shards
 from taciturn.problems import facts_from
-from taciturn.proposal import Proposal
+from taciturn.training.proposal import Proposal
 from taciturn.typing import HostArray
 
 LEVEL = 0.95

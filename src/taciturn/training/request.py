@@ -19,25 +19,17 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_out_share
 from taciturn.names import observer_named, relation_named
-from taciturn.problems import Loss
-from taciturn.proposal.data_facts import (
-    DataFacts,
-    Evaluation,
-    labels_of,
-    weighted,
-    weights_by_label,
-)
-from taciturn.proposal.parts import (
-    NONE,
+from taciturn.problems import NONE, Loss, Named, weighted
+from taciturn.training.facts import DataFacts, Evaluation, labels_of, weights_by_label
+from taciturn.training.parts import (
     Budget,
     Connection,
     MethodChoice,
-    Named,
     Structure,
     StructureName,
     check_seed,
 )
-from taciturn.proposal.proposal import Proposal
+from taciturn.training.proposal import Proposal
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
