@@ -58,21 +58,20 @@ from taciturn.kernel.privacy import (
 from taciturn.kernel.records import Draw, hold_out
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import (
+    CountedFiles,
     DataFacts,
     DividedData,
     Division,
+    PrivateScore,
     Proposal,
     check_known,
     divide_records,
-    labels_of,
-    storage_precision,
-)
-from taciturn.training.evaluation import (
-    PrivateScore,
     evaluation_plan,
     evaluation_seed,
+    labels_of,
     score_of_totals,
     score_units,
+    storage_precision,
     with_evaluation,
 )
 from taciturn.typing import Array, HostArray, PyTree
@@ -428,7 +427,7 @@ class Local:
             draw = Draw(seed=proposal.split_seed)
         division = Division.of_proposal(proposal, owned=False)
         data = divide_records(
-            table_of(files, precision=storage_precision(proposal, files.source)),
+            table_of(files, precision=storage_precision(proposal, tests=files.tests is not None)),
             dataclasses.replace(division, agents=1, evaluate=None),
             draw,
         )
@@ -612,7 +611,8 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
     files = read_files(source, table.bounds)
     if files.owners is not None or len(files.tables) != 1:
         raise InputError(f"{source.path} holds the records of several agents; a site has one file")
-    (count,) = Division(agents=1, rows_per_person=proposal.budget.rows_per_person).counts(files)
+    division = Division(agents=1, rows_per_person=proposal.budget.rows_per_person)
+    (count,) = CountedFiles(division, files).all_counts
     planned = signed.participants[agent].count
     if count != planned:
         raise InputError(

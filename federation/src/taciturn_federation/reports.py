@@ -44,8 +44,7 @@ from taciturn.report import (
     write_folder,
 )
 from taciturn.tables import Source
-from taciturn.training import model_of, table_model_terms, warnings_of
-from taciturn.training.evaluation import PrivateScore
+from taciturn.training import PrivateScore, model_of, table_model_terms, warnings_of
 from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.folders import SiteFolder

@@ -15,8 +15,8 @@ import typer
 
 import taciturn
 from taciturn.budget import Account, Reservation
-from taciturn.cli import begun, confirmed, emit, error_line
-from taciturn.engine import Run, reserve
+from taciturn.cli import confirmed, emit, error_line
+from taciturn.engine import Run, charge_of, check_chargeable, paying, purpose_of
 from taciturn.errors import InputError, reason
 from taciturn.report import (
     CERTIFIED,
@@ -29,6 +29,7 @@ from taciturn.report import (
     strict,
     write_folder,
 )
+from taciturn.training import digest_of
 from taciturn_power.dispatch.study import OpfProposal, OpfStudy
 from taciturn_power.state.study import Flow, GridProposal
 
@@ -240,10 +241,9 @@ def reserved(
                 "not said; open an account for each, or hide the same"
             )
         what += f", {person}"
-    account, contents = confirmed(account, execution.files)
-    reservation = reserve(account, plan, seed=execution.seed, what=what, proposal=proposal.digest)
-    try:
-        begun(reservation, contents)
+    account = confirmed(account, execution.files)
+    check_chargeable(seed=execution.seed, conditional=plan.certificate.conditional)
+    purpose = purpose_of(plan, what, proposal.digest)
+    contents = [digest_of(file) for file in execution.files]
+    with paying(account, charge_of(plan), purpose, contents) as reservation:
         yield reservation
-    finally:
-        reservation.close(released=False)

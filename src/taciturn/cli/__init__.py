@@ -24,11 +24,11 @@ from taciturn.cli.console import (
 from taciturn.cli.main import Command, main
 
 if TYPE_CHECKING:
-    from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
+    from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
     from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
 
 __all__ = [
-    "ACCOUNT_OPTIONS", "Command", "account_given", "all_options", "begun", "confirmed", "emit",
+    "ACCOUNT_OPTIONS", "Command", "account_given", "all_options", "confirmed", "emit",
     "error_line", "interruptible", "main", "methods_with", "one_of", "path", "printable",
     "read_text", "rounds_help", "run_options", "table", "takes",
 ]  # fmt: skip

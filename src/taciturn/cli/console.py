@@ -164,7 +164,7 @@ def _progress(counted: str, start: str, total: int | None, *, transient: bool) -
     with bars.Progress(
         *columns, *further, console=console, transient=transient, redirect_stdout=False
     ) as progress:
-        yield partial(progress.update, progress.add_task(start, total=total))
+        yield partial(progress.update, progress.add_task(start, total=total, counted=""))
 
 
 @contextmanager
@@ -186,8 +186,8 @@ def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | 
 
 
 @contextmanager
-def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield a function of the number of finished rounds; None if nothing is to be shown.
+def bar(rounds: int, *, shown: bool) -> Iterator[Bar | None]:
+    """Yield a report of finished rounds; None if nothing is to be shown.
 
     On a terminal it moves a bar; elsewhere it prints a line now and then. The calls may
     come in any order and from any thread, and after the bar is gone.
@@ -198,27 +198,42 @@ def bar(rounds: int, *, shown: bool) -> Iterator[Callable[[Any], None] | None]:
     if not sys.stderr.isatty():
         yield _Lines(rounds)
         return
-    counted, most = f"{{task.completed:{len(str(rounds))}}}/{rounds} rounds", 0
-    with _progress(counted, "preparing", rounds, transient=False) as update:
+    with _progress("{task.fields[counted]}", "preparing", rounds, transient=False) as update:
+        yield Bar(rounds, update)
 
-        def report(finished: Any) -> None:
-            nonlocal most
-            most = max(int(finished), most)
-            update(completed=most, description="training" if most < rounds else "measuring")
 
-        yield report
+class Bar:
+    """A bar of rows that are read, then of rounds that are finished."""
+
+    by_block = False
+
+    def __init__(self, rounds: int, update: Callable[..., None]) -> None:
+        self.rounds, self.most, self.update = rounds, 0, update
+
+    def __call__(self, finished: Any) -> None:
+        """Show the number of finished rounds."""
+        self.most = max(int(finished), self.most)
+        doing = "training" if self.most < self.rounds else "measuring"
+        counted = f"{self.most:{len(str(self.rounds))}}/{self.rounds} rounds"
+        self.update(completed=self.most, total=self.rounds, description=doing, counted=counted)
+
+    def reading(self, done: int, total: int | None) -> None:
+        """Show the number of rows that were read, and of all."""
+        done, whole = (0, self.rounds) if done == total else (done, total)
+        self.update(completed=done, total=whole, description="reading", counted=f"{done:,} rows")
 
 
 LINE_SECONDS = 30.0
 
 
-class _Lines:
-    """A report of finished rounds in lines, one every `LINE_SECONDS` at most."""
+class _Lines(Bar):
+    """A report in lines, one every `LINE_SECONDS` at most."""
 
     by_block = True
 
     def __init__(self, rounds: int) -> None:
-        self.rounds, self.last = rounds, time.monotonic()
+        super().__init__(rounds, lambda **_: None)
+        self.last = time.monotonic()
 
     def __call__(self, finished: Any) -> None:
         now = time.monotonic()

@@ -18,10 +18,10 @@ from taciturn.cli.records import counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.models import write_text
+from taciturn.problems import NONE
 from taciturn.report import counted, strict
 from taciturn.tables import encoded_names
-from taciturn.training import Proposal, Request, forecast, warnings_of
-from taciturn.training.evaluation import Width, expected_width
+from taciturn.training import Proposal, Request, Width, expected_width, forecast, warnings_of
 
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
@@ -144,7 +144,7 @@ def _answer(
         needed = structure if method.structure == "required" else None
         # of another method its options and the loss alone
         kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
-        none = training.NONE
+        none = NONE
         alone = replace(request, algorithm=name, options=kept, regulariser=none, constraint=none)
         for count in _rounds(method, len(counts), alone, rounds):
             now = replace(alone, rounds=count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from taciturn.cli.outcome import Output
 from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
 from taciturn.problems import LOSSES, Named, usage
-from taciturn.training import DataFacts
+from taciturn.tables import Report
+from taciturn.training import Counted, CountedData, CountedFiles, DataFacts, Division
 
 
 def is_table(data: str) -> bool:
@@ -23,6 +24,26 @@ def is_table(data: str) -> bool:
     path = Path(data)
     named = path.suffix.lower() in tables.SUFFIXES or tables.is_spreadsheet(path)
     return len(path.parts) != 1 or named or os.path.exists(path)
+
+
+def counted_records(
+    name: str,
+    options: dict[str, Any],
+    output: Output,
+    division: Callable[[bool], Division],
+    bounds: tables.Bounds | None = None,
+    report: Report | None = None,
+) -> Counted:
+    """Return the records of that name, counted and not read.
+
+    `division` is called with whether they have owners; `bounds` are those of a proposal.
+    """
+    if is_table(name):
+        check_output(output, public=False, name=name)
+        files = tables.read_files(source_of(name, options, bounds), bounds, report)
+        return CountedFiles(division(files.owners is not None), files)
+    dataset = loaded(name, options, output)
+    return CountedData(division(dataset.owners is not None), dataset)
 
 
 def loaded(data: str, options: Mapping[str, Any], output: Output) -> Dataset:

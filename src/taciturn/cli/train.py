@@ -11,9 +11,9 @@ import typer
 
 from taciturn import training
 from taciturn.algorithms import Method
-from taciturn.budget import Account, Reservation
+from taciturn.budget import Account
 from taciturn.cli import cluster, console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, charged_records
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
 from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
 from taciturn.cli.options import (
     all_options,
@@ -23,17 +23,16 @@ from taciturn.cli.options import (
     run_options,
 )
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
-from taciturn.cli.records import check_output, is_table, loaded, source_of
+from taciturn.cli.records import counted_records, is_table
 from taciturn.cli.vault import methods_elsewhere
 from taciturn.datasets import FACTS
 from taciturn.engine import check_chargeable
 from taciturn.engine.processes import Processes, disconnect
 from taciturn.errors import InputError
-from taciturn.kernel.records import Devices, Draw
 from taciturn.problems import Named
 from taciturn.report import check_out
-from taciturn.tables import read_files
-from taciturn.training import DividedData, Division, Proposal, Training, check_seed
+from taciturn.tables import Report
+from taciturn.training import Counted, Division, Proposal, Training, check_seed
 
 
 def _printable(text: str) -> str:
@@ -88,25 +87,20 @@ def train(  # noqa: PLR0913 - one parameter per option
         check_seed("seed", seed)
     processes = cluster.join(given)
     named = Path(data) if is_table(data) else data
-    alike = {**given, **tables, "proposal": proposal, "seed": seed, "data": named}
-    del alike["accounts"]  # where each machine keeps its accounts is its own affair
-    cluster.check_among(processes, output, alike)
+    same = {**given, **tables, "proposal": proposal, "seed": seed, "data": named}
+    del same["accounts"]  # each machine keeps its accounts where it likes
+    cluster.check_among(processes, output, same)
     account = account_given(given, charges=processes.first)
     if account is not None:
         check_chargeable(seed=seed, conditional=False)
     shown = not (json or quiet) and processes.first
+    requested = _Requested(data, tables, given, output, proposal, processes, vault)
     with console.reading_bar(shown=shown and is_table(data)) as reading:
-        output = replace(output, reading=reading)
-        asked = _Asked(data, tables, given, output, proposal, seed, processes, vault)
-        prepared = console.interruptible(lambda: _prepared(asked, account))
-    try:
-        if not json:
-            console.say(_heading(prepared, seed))
-        keeper = Keeper(output if processes.first else replace(output, out=None))
-        trained = _trained(prepared, keeper, seed=seed, shown=shown)
-    finally:
-        if isinstance(prepared.account, Reservation):  # nothing, where the run has closed it
-            prepared.account.close(released=False)
+        prepared = console.interruptible(lambda: _prepared(requested, account, reading))
+    if not json:
+        console.say(_heading(prepared, seed))
+    keeper = Keeper(output if processes.first else replace(output, out=None))
+    trained = _trained(prepared, keeper, processes, seed=seed, shown=shown)
     try:
         if processes.first:
             deliver(trained, keeper)
@@ -116,28 +110,14 @@ def train(  # noqa: PLR0913 - one parameter per option
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """Records, a proposal that suits them, and the account that the run is charged to.
-
-    A table was read behind its reservation; a data set is charged as the run begins.
-    """
-
-    records: DividedData
-    proposal: Proposal
-    methods: Mapping[str, Method]
-    account: Account | Reservation | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What was typed, and the processes that were asked."""
+class _Requested:
+    """What was typed, and the processes that take part."""
 
     data: str
     tables: dict[str, Any]
     given: dict[str, Any]
     output: Output
     proposal: Path | None
-    seed: int | None
     processes: Processes
     vault: bool
 
@@ -148,56 +128,46 @@ class _Asked:
         return methods_elsewhere(name) if self.vault else methods_with(name)
 
 
-def _prepared(asked: _Asked, account: Account | None) -> Prepared:
-    """Return records and proposal after every check that precedes training.
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """Records that are counted, a proposal that suits them, and the account to charge."""
 
-    Cells of tables are read after the proposal is made and the account is charged. Data sets are
-    published.
-    """
-    output, given, processes = asked.output, asked.given, asked.processes
-    if output.out is not None and processes.first:  # which writes it
+    data: Counted
+    proposal: Proposal
+    methods: Mapping[str, Method]
+    account: Account | None
+
+
+def _prepared(requested: _Requested, account: Account | None, report: Report | None) -> _Prepared:
+    """Return what is to be run, after every check that precedes the charge; no cell is read."""
+    output, given, name = requested.output, requested.given, requested.data
+    if output.out is not None and requested.processes.first:  # which writes it
         check_out(output.out, force=output.force)
-    proposal = options = None
+    proposal = options = bounds = None
     import_own_parts(given)  # which a proposal may name
-    if asked.proposal is None:
-        options = run_options(given, rounds=given["rounds"], methods_of=asked.methods_of)
+    if requested.proposal is None:
+        options = run_options(given, rounds=given["rounds"], methods_of=requested.methods_of)
         methods = options.request.methods
     else:
-        proposal = Proposal.from_json(console.read_text(asked.proposal))
-        _refuse_options(asked.tables, given, proposal)
-        methods = asked.methods_of(proposal.method.name)
-    if is_table(asked.data):  # counted, proposed, charged, then read
-        check_output(output, public=False, name=asked.data)
-        table = None if proposal is None else proposal.data.table
-        known = None if table is None else table.bounds
-        files = read_files(source_of(asked.data, asked.tables, known), known, output.reading)
+        proposal = Proposal.from_json(console.read_text(requested.proposal))
+        _refuse_options(requested.tables, given, proposal)
+        methods = requested.methods_of(proposal.method.name)
+        bounds = None if proposal.data.table is None else proposal.data.table.bounds
+
+    def division(owned: bool) -> Division:
         if options is not None:
-            division = options.division()
-            proposal = training.proposal_of_files(
-                files, division, options.request, options.structure
-            )
+            return options.division()
         assert proposal is not None
-        records, reservation = charged_records(
-            files, proposal, methods, account, output.reading, processes, seed=asked.seed
-        )
-        return Prepared(records, proposal, methods, reservation)
-    dataset = loaded(asked.data, asked.tables, output)
+        return Division.of_proposal(proposal, owned=owned)
+
+    data = counted_records(name, requested.tables, output, division, bounds, report)
     if options is not None:
-        division = options.division()
-    else:
-        assert proposal is not None
-        division = Division.of_proposal(proposal, owned=dataset.owners is not None)
-    # the draw is the same in every process of the run
-    draw = processes.share_draw(Draw.for_noise(asked.seed, division.split_seed))
-    records = training.divide_records(dataset, division, draw)
-    if options is not None:
-        proposal = training.proposal_for(records, options.request, options.structure)
+        proposal = training.proposal_for(data, options.request, options.structure)
     assert proposal is not None
-    training.check_data(records, proposal)
-    if processes.count > 1:
-        processes.agree({"proposal": proposal.digest})
-        records = training.local_part(records, Devices())
-    return Prepared(records, proposal, methods, account)
+    training.check_data(data, proposal)
+    if account is not None:
+        account = confirmed(account, data.paths, data.columns)
+    return _Prepared(data, proposal, methods, account)
 
 
 def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Proposal) -> None:
@@ -226,31 +196,34 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
         )
 
 
-def _trained(prepared: Prepared, keeper: Keeper, *, seed: int | None, shown: bool) -> Training:
-    dataset, output = prepared.records.dataset, keeper.output
-    cells = dataset.train_rows * len(prepared.records.names)
-    alone = prepared.records.local is None
-    reference = output.reference or (alone and dataset.public and cells <= _REFERENCE_CELLS)
+def _trained(
+    prepared: _Prepared, keeper: Keeper, processes: Processes, *, seed: int | None, shown: bool
+) -> Training:
+    data, output = prepared.data, keeper.output
+    cells = sum(data.all_counts) * len(data.names)
+    small = processes.count == 1 and data.public and cells <= _REFERENCE_CELLS
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
-    with console.bar(prepared.proposal.rounds, shown=shown) as report:
+    with console.bar(prepared.proposal.rounds, shown=shown) as bar:
         return console.interruptible(
             lambda: training.training.train(
-                prepared.records,
+                data,
                 prepared.proposal,
-                reference=reference,
+                reference=output.reference or small,
                 oracle=output.oracle_metrics,
                 seed=seed,
-                report=report,
+                report=bar,
+                reading=None if bar is None else bar.reading,
                 methods=prepared.methods,
                 warn=warned,
                 account=prepared.account,
                 release=keeper.keep,
+                processes=processes,
             )
         )
 
 
-def _heading(prepared: Prepared, seed: int | None) -> str:
-    proposal, dataset = prepared.proposal, prepared.records.dataset
+def _heading(prepared: _Prepared, seed: int | None) -> str:
+    proposal = prepared.proposal
     agents = f"{len(proposal.counts)} agent{'' if len(proposal.counts) == 1 else 's'}"
     rounds = f"{proposal.rounds} round{'' if proposal.rounds == 1 else 's'}"
     if proposal.network is not None:
@@ -266,7 +239,7 @@ def _heading(prepared: Prepared, seed: int | None) -> str:
         why = " for the evaluation" if proposal.asks else ", and asked nothing"
         held = f"; {number:,} {unit} held out{why}"
     return (
-        f"Training on {dataset.title}: {proposal.units_text}, {agents}{held}\n"
+        f"Training on {prepared.data.title}: {proposal.units_text}, {agents}{held}\n"
         f"{proposal.method.name}, {rounds}; observer {proposal.budget.observer}, relation "
         f"{proposal.budget.relation}{by_seed}\n"
         f"Loss: {proposal.clipped_loss}"

@@ -14,25 +14,22 @@ from typing import Annotated, Any
 
 import typer
 
-from taciturn.budget import Account, Reservation
+from taciturn.budget import Account
 from taciturn.cli import console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, begun, confirmed
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
 from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
 from taciturn.cli.options import all_options, rounds_help, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
-from taciturn.cli.records import check_output, is_table, loaded, source_of
-from taciturn.datasets import FACTS, Dataset
+from taciturn.cli.records import counted_records
+from taciturn.datasets import FACTS
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.report import check_out, save_released
-from taciturn.tables import Files, read_files, table_of
 from taciturn.training import (
     Attempts,
-    DataFacts,
+    Counted,
     Training,
     check_seed,
-    data_facts,
-    divide,
     propose,
     tuning,
 )
@@ -177,90 +174,68 @@ def tune(  # noqa: PLR0913 - one parameter per option
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class _Prepared:
     """A proposal with its price, and what it will be run on; nothing is spent yet."""
 
     proposal: tuning.TuneProposal
     price: tuning.Price
-    dataset: Dataset | None
-    files: Files | None
+    data: Counted
     account: Account | None
 
 
 def _prepared(
-    data: str,
+    name: str,
     tables: dict[str, Any],
     given: dict[str, Any],
     candidates: Sequence[dict[str, Any]],
     output: Output,
     account: Account | None,
-) -> Prepared:
+) -> _Prepared:
     """Return what is proposed, from public facts alone; cells of tables are read later."""
     share = SHARE if given["evaluate"] is None else given["evaluate"]
     every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
     default, *others = runs = [run_options(one, rounds=one["rounds"]) for one in every]
-    request, dataset, files = default.request, None, None
-    if is_table(data):
-        check_output(output, public=False, name=data)
-        files = read_files(source_of(data, tables, None))
-        facts = [DataFacts.of(files.bounds, run.features) for run in runs]
-        counts = default.division().counts(files)
-        dealt = files.owners is None and len(counts) > 1
-    else:
-        dataset = loaded(data, tables, output)
-        facts = [data_facts(dataset, run.features) for run in runs]
-        records = divide(
-            dataset, default.agents, split_seed=request.split_seed, default=default.default_agents
-        )
-        counts, dealt = records.counts, records.dealt
+    data = counted_records(name, tables, output, lambda _: default.division())
+    facts = [
+        replace(data, division=replace(data.division, features=run.features)).facts for run in runs
+    ]
     requests = []
     for options, run in zip(candidates, others, strict=True):
-        name = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())
-        requests.append((name or "default", run.request, run.structure))
+        title = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())
+        requests.append((title or "default", run.request, run.structure))
+    counts, dealt = data.all_counts, data.dealt
     proposal = tuning.propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
     alone = None
     with suppress(InputError):  # the default alone need not suit the records
-        alone = propose(facts[0], counts, request, dealt=dealt)
+        alone = propose(facts[0], counts, default.request, dealt=dealt)
     price = tuning.price_of(proposal, tuning.plan_choice(proposal), alone)
-    return Prepared(proposal, price, dataset, files, account)
+    return _Prepared(proposal, price, data, account)
 
 
-def _run(prepared: Prepared, output: Output, *, seed: int | None, shown: bool) -> tuning.Tuned:
+def _run(prepared: _Prepared, output: Output, *, seed: int | None, shown: bool) -> tuning.Tuned:
     def keep(number: int, training: Training) -> None:  # before the next one is trained
         if output.out is not None:
             folder = output.out / "candidates" / str(number + 1)
             save_released(training, folder, force=output.force)
 
-    payer: Account | Reservation | None = prepared.account
-    proposal, files = prepared.proposal, prepared.files
-    if files is not None and prepared.account is not None:
-        planned = tuning.plan_choice(proposal)
-        account, contents = confirmed(prepared.account.for_table(files.columns), files.tables)
-        payer = account.reserve(planned.charge, planned.purpose)
-        begun(payer, contents)
-    try:
-        dataset = prepared.dataset if files is None else table_of(files)
-        assert dataset is not None
-        agents = len(proposal.candidates[0].proposal.counts) if dataset.owners is None else None
-        with console.bar(len(proposal.candidates), shown=shown) as report:
-            return console.interruptible(
-                lambda: tuning.tune(
-                    dataset,
-                    proposal,
-                    agents=agents,
-                    seed=seed,
-                    account=payer,
-                    price=prepared.price,
-                    report=report,
-                    release=keep,
-                )
+    proposal, data, account = prepared.proposal, prepared.data, prepared.account
+    if account is not None:
+        account = confirmed(account, data.paths, data.columns)
+    with console.bar(len(proposal.candidates), shown=shown) as report:
+        return console.interruptible(
+            lambda: tuning.tune(
+                data,
+                proposal,
+                seed=seed,
+                account=account,
+                price=prepared.price,
+                report=report,
+                release=keep,
             )
-    finally:
-        if isinstance(payer, Reservation):  # nothing, where the choice has closed it
-            payer.close(released=False)
+        )
 
 
-def _lines(found: tuning.Tuned, prepared: Prepared) -> list[str]:
+def _lines(found: tuning.Tuned, prepared: _Prepared) -> list[str]:
     """Return what was picked, and what is known of whether it was worth its price."""
     names, price = found.names, prepared.price
     votes = [found.picks.count(place) for place in range(len(names))]

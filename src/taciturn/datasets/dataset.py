@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -44,6 +44,7 @@ class Dataset:
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
     picture: tuple[int, int, int] | None = None  # height, width and channels of a record
+    persons: ClassVar[None] = None  # no data set says which person a record is about
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from taciturn.engine.charging import (
     charge_of,
     charge_of_legs,
     check_chargeable,
+    paying,
+    purpose_of,
     reserve,
     returned_on_error,
 )
@@ -33,7 +35,9 @@ __all__ = [
     "charge_of_legs",
     "check_chargeable",
     "compute",
+    "paying",
     "plan",
+    "purpose_of",
     "reproduction",
     "reserve",
     "returned_on_error",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, relation_text
+from taciturn.budget import Account, Balance, Charge, Purpose, Reservation, relation_text, salted
 from taciturn.budget.charge import Events
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
@@ -195,6 +195,30 @@ def charging(
         yield released
     finally:
         reservation.close(released=False)  # nothing, if it was closed as released
+
+
+@contextmanager
+def paying(
+    account: Account, charge: Charge, purpose: Purpose, files: Sequence[bytes] = ()
+) -> Iterator[Reservation]:
+    """Charge an account before the body reads a record; yield the reservation.
+
+    A reservation that the body does not close as released is closed as failed: the charge stays.
+
+    - `files`: Digests of the files that the body reads, which the account keeps, salted.
+
+    **Guarantee.** The mark after which records may be read is on the disk when the body begins.
+    What fails before it returns the reservation.
+    """
+    reservation = account.reserve(charge, purpose)
+    with returned_on_error(reservation):
+        reservation.begin()
+    try:
+        if files:
+            reservation.note_files([salted(reservation.state.salt, content) for content in files])
+        yield reservation
+    finally:
+        reservation.close(released=False)  # nothing, where it is closed
 
 
 @contextmanager

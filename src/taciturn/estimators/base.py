@@ -27,9 +27,15 @@ from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.kernel.records import Persons
 from taciturn.problems import Named
-from taciturn.training import Proposal, Request, Structure, delta_warning
-from taciturn.training.evaluation import evaluation_plan
-from taciturn.training.forecast import known_forecast, risk_warning
+from taciturn.training import (
+    Proposal,
+    Request,
+    Structure,
+    delta_warning,
+    evaluation_plan,
+    known_forecast,
+    risk_warning,
+)
 from taciturn.typing import HostArray
 
 _AS_THEY_ARE = (

@@ -14,9 +14,8 @@ from taciturn.kernel.privacy import Certificate
 from taciturn.problems import Named
 from taciturn.report.accounts import NOWHERE, promise, shares
 from taciturn.report.page import Bars, Items, Note, Page, Part, Section, Table, spread
-from taciturn.training import Proposal, Training, centre_text, network_rows
-from taciturn.training.evaluation import PrivateScore
-from taciturn.training.evaluation import percent as percent_with_interval
+from taciturn.training import PrivateScore, Proposal, Training, centre_text, network_rows
+from taciturn.training import percent as percent_with_interval
 
 NOT_PROTECTED = "What is not protected"
 UNPROTECTED = (

@@ -127,6 +127,11 @@ class Files:
         """The number of training rows, which is public."""
         return sum(table.rows for table in self.tables.values())
 
+    @property
+    def title(self) -> str:
+        """A line for people."""
+        return f"{self.source.path.name}: {self.source.target}"
+
 
 def load_table(
     source: Source,
@@ -203,7 +208,7 @@ def table_of(
     features, targets, clipped = encoded_rows(tables, bounds, precision, report, kept)
     return Table(
         name=str(source.path),
-        title=f"{source.path.name}: {source.target}",
+        title=files.title,
         source=str(source.path),
         bounds=bounds,
         features=features,

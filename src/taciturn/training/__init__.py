@@ -8,6 +8,19 @@ this road (`taciturn.training.training.train`).
 """
 
 from taciturn.training.assessment import Assessment, Metrics
+from taciturn.training.evaluation import (
+    Evaluated,
+    PrivateScore,
+    Width,
+    ask_held_out,
+    evaluation_plan,
+    evaluation_seed,
+    expected_width,
+    percent,
+    score_of_totals,
+    score_units,
+    with_evaluation,
+)
 from taciturn.training.facts import (
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
@@ -23,17 +36,20 @@ from taciturn.training.parts import Budget, Structure, check_seed, delta_warning
 from taciturn.training.proposal import Proposal, network_rows, network_values
 from taciturn.training.records import (
     DEFAULT_AGENTS,
+    Counted,
+    CountedData,
+    CountedFiles,
     DividedData,
     Division,
     check_all_hold_out,
     check_data,
     check_known,
     data_facts,
+    digest_of,
     divide,
     divide_records,
     local_part,
     proposal_for,
-    proposal_of_files,
     storage_precision,
 )
 from taciturn.training.request import (
@@ -53,7 +69,6 @@ from taciturn.training.training import (
     Training,
     model_of,
     released,
-    reserved,
     table_model_terms,
     train,
     train_on,
@@ -61,14 +76,15 @@ from taciturn.training.training import (
 )
 
 __all__ = [
-    "DEFAULT_AGENTS", "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "WEIGHTS_ARE_PUBLIC",
-    "Assessment", "Attempts", "Budget", "DataFacts", "DividedData", "Division",
-    "Evaluation", "Metrics", "NetworkRequest", "Proposal", "Request",
-    "Structure", "StructureRequest", "TableFacts", "Training", "centre_text", "centre_warning",
-    "chain_of", "check_all_hold_out", "check_data", "check_known", "check_seed", "data_facts",
-    "delta_warning", "divide", "divide_records", "feature_conditions", "known_forecast",
+    "DEFAULT_AGENTS", "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "WEIGHTS_ARE_PUBLIC", "Assessment",
+    "Attempts", "Budget", "Counted", "CountedData", "CountedFiles", "DataFacts", "DividedData",
+    "Division", "Evaluated", "Evaluation", "Metrics", "NetworkRequest", "PrivateScore", "Proposal",
+    "Request", "Structure", "StructureRequest", "TableFacts", "Training", "Width", "ask_held_out",
+    "centre_text", "centre_warning", "chain_of", "check_all_hold_out", "check_data", "check_known",
+    "check_seed", "data_facts", "delta_warning", "digest_of", "divide", "divide_records",
+    "evaluation_plan", "evaluation_seed", "expected_width", "feature_conditions", "known_forecast",
     "labels_of", "local_part", "model_of", "network_rows", "network_values", "noise_of_centre",
-    "proposal_for", "proposal_of_files", "propose", "released", "reserved", "risk_warning",
-    "storage_precision", "table_model_terms", "train", "train_on", "warnings_of", "weights_by_label",
-    "weights_text",
+    "percent", "proposal_for", "propose", "released", "risk_warning", "score_of_totals",
+    "score_units", "storage_precision", "table_model_terms", "train", "train_on", "warnings_of",
+    "weights_by_label", "weights_text", "with_evaluation",
 ]  # fmt: skip

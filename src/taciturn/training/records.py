@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import abc
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
@@ -31,7 +34,7 @@ from taciturn.kernel.records import (
     random_partition,
     spread_local,
 )
-from taciturn.tables import Files, Numeric, Source, Table, inputs_of
+from taciturn.tables import Files, Numeric, Report, Table, inputs_of, table_of
 from taciturn.training.facts import DataFacts
 from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, propose
@@ -87,14 +90,22 @@ class Division:
             evaluate=None if evaluation is None else evaluation.share,
         )
 
-    def counts(self, files: Files) -> tuple[int, ...]:
-        """Return how many records each agent will have, or places of persons; nothing is drawn."""
-        persons = self.persons(files.persons)
-        if files.owners is not None:
-            self._check_owners(files.owners, persons)
-            return counts_of(files.owners, persons)
+    def counts(
+        self,
+        known: Sequence[Int[HostArray, "_m"]] | None,
+        numbers: HostArray | None,
+        rows: int,
+    ) -> tuple[int, ...]:
+        """Return how many records each agent will have, or places of persons; nothing is drawn.
+
+        `known` and `numbers` are as of `rows`.
+        """
+        persons = self.persons(numbers)
+        if known is not None:
+            self._check_owners(known, persons)
+            return counts_of(known, persons)
         if persons is None:
-            return self._shares(files.rows, "training records")
+            return self._shares(rows, "training records")
         return tuple(persons.rows_per_person * n for n in self._shares(persons.count, "persons"))
 
     def rows(
@@ -165,6 +176,201 @@ def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -
     return tuple(persons.places_of(rows) for rows in owners)
 
 
+@dataclass(frozen=True, eq=False)
+class Counted(abc.ABC):
+    """Records that are counted and not read: what a proposal needs, and how to read them.
+
+    **Guarantee.** Everything but `read` is a function of public facts: of no cell, and of who owns
+    which row, and which rows are of one person, no more than counts.
+    """
+
+    division: Division
+
+    @property
+    @abc.abstractmethod
+    def title(self) -> str:
+        """A line for people."""
+
+    @property
+    @abc.abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns that an account is bound to."""
+
+    @property
+    @abc.abstractmethod
+    def owned(self) -> bool:
+        """Whether the records have owners."""
+
+    @property
+    @abc.abstractmethod
+    def facts(self) -> DataFacts:
+        """The public facts, except the counts."""
+
+    @property
+    @abc.abstractmethod
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent will have, or places of persons, with those held out."""
+
+    @abc.abstractmethod
+    def read(
+        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    ) -> DividedData:
+        """Return the records, read and divided by the draw.
+
+        `precision` is that of stored rows; `report` is called with the numbers of rows that were
+        read, and of all.
+        """
+
+    @property
+    def public(self) -> bool:
+        """Whether the records are published."""
+        return False
+
+    @property
+    def conditional(self) -> bool:
+        """Whether public facts were read off the records, beyond what the proposal states."""
+        return False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coordinates of a row."""
+        return self.facts.names
+
+    @property
+    def dealt(self) -> bool:
+        """Whether records without owners are dealt to several agents."""
+        return not self.owned and len(self.all_counts) > 1
+
+    @property
+    def rows_per_person(self) -> int | None:
+        """K, where persons are protected."""
+        return self.division.rows_per_person
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files with training records."""
+        return ()
+
+    @property
+    def test_paths(self) -> tuple[Path, ...]:
+        """The files with test records alone."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class CountedData(Counted):
+    """A data set, or a table that was read already."""
+
+    dataset: Dataset | Table
+
+    @property
+    def title(self) -> str:
+        """As of the data."""
+        return self.dataset.title
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As of the data."""
+        return self.dataset.columns
+
+    @property
+    def owned(self) -> bool:
+        """Whether the records have owners."""
+        return self.dataset.owners is not None
+
+    @property
+    def public(self) -> bool:
+        """Whether the records are published."""
+        return self.dataset.public
+
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts, except the counts."""
+        return data_facts(self.dataset, self.division.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coordinates of a row; those of the proposal are in another order."""
+        names = self.dataset.feature_names
+        features = self.division.features
+        if features is None:
+            return names
+        return feature_map_named(features, inputs_for(self.dataset)).names
+
+    @cached_property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent will have, or places of persons, with those held out."""
+        data = self.dataset
+        return self.division.counts(data.owners, data.persons, data.train_rows)
+
+    def read(
+        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    ) -> DividedData:
+        """Return the records, divided by the draw."""
+        del precision, report
+        return divide_records(self.dataset, self.division, draw)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedFiles(Counted):
+    """The files of a table."""
+
+    files: Files
+
+    @property
+    def title(self) -> str:
+        """As of the table."""
+        return self.files.title
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As of the files."""
+        return self.files.columns
+
+    @property
+    def owned(self) -> bool:
+        """Whether a column, or a file for each agent, says whose the records are."""
+        return self.files.owners is not None
+
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts, except the counts."""
+        return DataFacts.of(self.files.bounds, self.division.features)
+
+    @cached_property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent will have, or places of persons, with those held out."""
+        return self.division.counts(self.files.owners, self.files.persons, self.files.rows)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files with training records."""
+        return tuple(self.files.tables)
+
+    @property
+    def test_paths(self) -> tuple[Path, ...]:
+        """The file with test records, if there is one."""
+        return () if self.files.tests is None else (self.files.tests.path,)
+
+    def read(
+        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    ) -> DividedData:
+        """Return the records of the files, encoded and divided by the draw."""
+        table = table_of(self.files, precision=precision, report=report)
+        return divide_records(table, self.division, draw)
+
+
+def digest_of(file: Path) -> bytes:
+    """Return the SHA-256 digest of a file."""
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").digest()
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be read ({error.strerror}); see that it is there"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Local:
     """Where this process holds the records of some agents: devices and counts of all agents."""
@@ -187,6 +393,7 @@ class DividedData:
     - `persons`: Whose training row each is, and the places of a person; None where records are
       protected.
     - `local`: Set where the rows are those of this process's agents alone (`local_part`).
+    - `conditional`: Whether public facts were read off the records.
     """
 
     dataset: Dataset | Table
@@ -197,9 +404,28 @@ class DividedData:
     held_out: Sequence[Int[HostArray, "_h"]] = ()
     persons: Persons | None = None
     local: Local | None = None
+    conditional: bool = False
+    # the files were read already
+    paths: ClassVar[tuple[Path, ...]] = ()
+    test_paths: ClassVar[tuple[Path, ...]] = ()
 
     def __post_init__(self) -> None:
         check_held_out(self.owners, self.held_out, self.persons)
+
+    @property
+    def title(self) -> str:
+        """As of the data."""
+        return self.dataset.title
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As of the data."""
+        return self.dataset.columns
+
+    @property
+    def public(self) -> bool:
+        """As of the data."""
+        return self.dataset.public
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -330,8 +556,8 @@ def divide_records(
         parts = Split(x[:cut], y[:cut], x[cut:], y[cut:])
     else:
         parts = divided(dataset, x, division.split_seed, draw)
-    numbers = dataset.persons if isinstance(dataset, Table) else None
-    owners, held, persons = division.rows(dataset.owners, numbers, len(parts.train_targets), draw)
+    rows = len(parts.train_targets)
+    owners, held, persons = division.rows(dataset.owners, dataset.persons, rows, draw)
     if isinstance(dataset, Dataset) and dataset.draws_test and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
     return DividedData(dataset, parts, owners, feature_map, name, held, persons)
@@ -347,7 +573,9 @@ def inputs_for(dataset: Dataset | Table) -> Inputs:
     )
 
 
-def proposal_for(data: DividedData, request: Request, structure: StructureRequest) -> Proposal:
+def proposal_for(
+    data: Counted | DividedData, request: Request, structure: StructureRequest
+) -> Proposal:
     """Return the proposal of a request on these records, of which no cell is read."""
     content = structure.structure(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
@@ -420,26 +648,17 @@ def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
     return replace(dataset, features=empty, targets=none, persons=None)
 
 
-def proposal_of_files(
-    files: Files, division: Division, request: Request, structure: StructureRequest
-) -> Proposal:
-    """Return the proposal of `proposal_for` on the records of files, no cell of which is read."""
-    facts, counts = DataFacts.of(files.bounds, division.features), division.counts(files)
-    dealt = files.owners is None and len(counts) > 1
-    return propose(facts, counts, request, structure.structure(facts.names), dealt=dealt)
-
-
-def storage_precision(proposal: Proposal, source: Source) -> Precision:
+def storage_precision(proposal: Proposal, *, tests: bool) -> Precision:
     """Return the precision in which the encoded rows of a table are stored for a run.
 
     That of the run, if only its training reads them; features, test rows and held-out rows are
-    evaluated in double precision.
+    evaluated in double precision. `tests` says whether there are test records.
     """
-    others = proposal.data.features or proposal.evaluation or source.test
+    others = proposal.data.features or proposal.evaluation or tests
     return "float64" if others else proposal.precision
 
 
-def check_data(data: DividedData, proposal: Proposal) -> None:
+def check_data(data: Counted | DividedData, proposal: Proposal) -> None:
     """Raise `InputError` unless a proposal is for records with these facts and counts."""
     check_known(data.facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
     if data.dealt != proposal.dealt:
@@ -449,7 +668,7 @@ def check_data(data: DividedData, proposal: Proposal) -> None:
             f"{done}; propose again"
         )
     planned = () if proposal.evaluation is None else proposal.evaluation.counts
-    if data.held_out_counts != planned:
+    if isinstance(data, DividedData) and data.held_out_counts != planned:
         raise InputError(
             f"the proposal holds out {sum(planned)} records, or places of persons, for an "
             f"evaluation, the data {sum(data.held_out_counts)}; divide the data with the share of "

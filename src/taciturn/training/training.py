@@ -10,7 +10,7 @@ import ctypes
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -26,12 +26,13 @@ from taciturn.budget import Account, Reservation
 from taciturn.certificates import document_of, stated
 from taciturn.datasets import Dataset
 from taciturn.engine import Plan, Run, run
+from taciturn.engine.processes import Processes
 from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
 from taciturn.features import AroundCentre, FeatureMap
 from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.records import Draw, Origin, Shards, origin_of
-from taciturn.tables import Table
+from taciturn.kernel.records import Devices, Draw, Origin, Shards
+from taciturn.tables import Report, Table
 from taciturn.training import evaluation
 from taciturn.training.assessment import (
     UNMEASURED,
@@ -48,12 +49,17 @@ from taciturn.training.forecast import known_forecast, risk_warning
 from taciturn.training.parts import delta_warning
 from taciturn.training.proposal import Proposal
 from taciturn.training.records import (
+    Counted,
+    CountedData,
     DividedData,
     Division,
+    check_all_hold_out,
     check_data,
-    divide_records,
+    digest_of,
     inputs_for,
+    local_part,
     proposal_for,
+    storage_precision,
     target_scale,
 )
 from taciturn.training.request import Request, StructureRequest, centre_warning
@@ -259,50 +265,61 @@ def model_of(
     )
 
 
-def train(  # noqa: PLR0913 - what is run, and who is told what
-    data: DividedData,
+def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
+    data: Counted | DividedData,
     proposal: Proposal,
     *,
-    reference: bool,
+    reference: bool = False,
     oracle: bool = False,
     seed: int | None = None,
     report: Callable[[Any], None] | None = None,
+    reading: Report | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
-    account: engine.ChargedTo | None = None,
+    account: Account | None = None,
     release: Callable[[Training], None] | None = None,
+    processes: Processes | None = None,
+    trace: bool = True,
 ) -> Training:
     """Return the training that a proposal describes, on the records it was written for.
 
+    Count, propose, charge, read, run, release: the plan is derived from the proposal, whose facts
+    and counts are compared with those of the records; the account is charged; the records are read,
+    and behind a door that the plan opens; what was released is handed over; then the held-out
+    records are asked, and metrics computed.
+
+    - `data`: Records that are counted, or were read already.
     - `reference`: Whether to compute the non-private optimum of the same records too, where the
       data set is published or oracle metrics are asked for.
     - `oracle`: Whether to compute metrics on private records: without noise, outside the
       certificate. Those on published data sets are always computed.
     - `seed`: Of the noise; None for the operating system's entropy. With a seed the certificate
       says "reproduction, not private".
-    - `report`: Called with the number of finished rounds.
+    - `report`, `reading`: Called with the number of finished rounds; and with the numbers of rows
+      that were read and of all.
     - `warn`: Called with each warning before a record is read, and with a line for each later step
       that failed.
-    - `account`: What the run is charged to before its door opens, or a reservation for this plan;
-      None charges it nowhere.
+    - `account`: What the run is charged to; None charges it nowhere.
     - `release`: Called with the training, without metrics or evaluation, once its account is closed
       and before anything else is computed. In the first process alone.
+    - `processes`: Several, which share the agents: all call this together, the first one alone with
+      an account, and each keeps the records of its agents, by the draw of the first. The curves are
+      computed there.
+    - `trace`: Whether to keep the model after each round.
 
-    Among several processes (`local_part`) all call this together, the first one alone with an
-    account; the curves are computed there.
-
-    **Guarantee.** After the run, a private table's records are read by its evaluation, through the
-    door, and by nothing else unless `oracle`. Once the run has ended, no error of a later step is
-    raised: `failures` has its line. The certificate covers an evaluation from the start, and so
-    also one that answered and then failed.
+    **Guarantee.** No cell is read before the charge is on the disk, and the charge stays, whatever
+    the cells turn out to be. After the run, a private table's records are read by its evaluation,
+    through the door, and by nothing else unless `oracle`. Once the run has ended, no error of a
+    later step is raised: `failures` has its line. The certificate covers an evaluation from the
+    start, and so also one that answered and then failed.
     """
     check_data(data, proposal)
-    if reference and not (oracle or data.dataset.public):
+    if reference and not (oracle or data.public):
         raise InputError(
             "the optimum without privacy is a function of private records; ask for oracle metrics "
             "too, or leave the reference out"
         )
-    began = time.perf_counter()
+    began, attempts = time.perf_counter(), Attempts(warn)
     plan = proposal.plan(methods)
     last = evaluation.evaluation_plan(proposal, plan) if proposal.asks else None
     warnings = (
@@ -313,27 +330,28 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
     if warn is not None:
         for warning in warnings:
             warn(warning)
-    devices = None if data.local is None else data.local.devices
-    if devices is not None:
-        check_devices(plan.program, devices, serial=False)
-        if reference:
-            raise InputError("the optimum without privacy is computed in one process; leave it out")
-    if isinstance(account, Account):
-        account = _begin_reservation(account, data, proposal, plan, seed)
-    shards = data.shards(proposal.precision, centre=proposal.centre)
-    finished = run(
-        plan,
-        shards,
-        runtime="simulate",
-        seed=seed,
-        keep=frozenset({"models", "publics"} if proposal.centre else {"models"}),
-        report=report,
-        account=account,
-        devices=devices,
-    )
+    among = Processes() if processes is None else processes
+    devices = _devices(data, plan, among)
+    if devices is not None and reference:
+        raise InputError("the optimum without privacy is computed in one process; leave it out")
+    _agree(data, proposal, among)
+    kept = {"models"} if trace else set()
+    with _payment(account, data, proposal, plan, seed) as reservation:
+        if isinstance(data, Counted):
+            data = _read(data, proposal, seed, among, reading)
+        shards = data.shards(proposal.precision, centre=proposal.centre)
+        finished = run(
+            plan,
+            shards,
+            runtime="simulate",
+            seed=seed,
+            keep=frozenset(kept | {"publics"} if proposal.centre else kept),
+            report=report,
+            account=reservation,
+            devices=devices,
+        )
     first = devices is None or jax.process_index() == 0
     training = _training_of(finished, data, proposal, last, warnings, began)
-    attempts = Attempts(warn)
     if release is not None and first:
         attempts.attempt("writing what was released", partial(release, training), None)
     attempts.attempt("returning memory", give_back, None)
@@ -348,10 +366,73 @@ def train(  # noqa: PLR0913 - what is run, and who is told what
         seed=seed,
         reference=reference,
         oracle=oracle,
-        curves=first,
+        curves=first and trace,
     )
     failures, private = tuple(attempts.failures), tuple(attempts.private)
     return replace(training, failures=failures, private_failures=private)
+
+
+def _devices(data: Counted | DividedData, plan: Plan, processes: Processes) -> Devices | None:
+    """Return the devices that the agents are divided among, checked; None for one."""
+    devices = None if processes.count == 1 else Devices()
+    if isinstance(data, DividedData) and data.local is not None:
+        devices = data.local.devices
+    if devices is not None:
+        check_devices(plan.program, devices, serial=False)
+    return devices
+
+
+def _agree(data: Counted | DividedData, proposal: Proposal, processes: Processes) -> None:
+    """Raise in every process unless all have the same proposal and files; no cell is read."""
+    if processes.count == 1:
+        return
+    evaluation = proposal.evaluation
+    check_all_hold_out(() if evaluation is None else evaluation.counts)
+    processes.agree({"proposal": proposal.digest, "columns": data.columns})
+    paths = (*data.paths, *data.test_paths)
+    processes.agree_on_records("files", [digest_of(path).hex() for path in paths])
+
+
+def _payment(
+    account: Account | None,
+    data: Counted | DividedData,
+    proposal: Proposal,
+    plan: Plan,
+    seed: int | None,
+) -> AbstractContextManager[Reservation | None]:
+    """Return the context in which a training is paid for, with its evaluation.
+
+    `InputError` if the account cannot hold it: see `check_covered` and `check_chargeable`.
+    """
+    if account is None:
+        return nullcontext()
+    engine.check_chargeable(
+        seed=seed,
+        conditional=proposal.conditional or plan.certificate.conditional or data.conditional,
+        origin=data.origin if isinstance(data, DividedData) else None,
+    )
+    evaluation.check_covered(proposal, plan)
+    purpose = engine.purpose_of(plan, f"{proposal.method.name} on {data.title}", proposal.digest)
+    files = tuple(map(digest_of, data.paths))
+    return engine.paying(account.for_table(data.columns), engine.charge_of(plan), purpose, files)
+
+
+def _read(
+    data: Counted,
+    proposal: Proposal,
+    seed: int | None,
+    processes: Processes,
+    reading: Report | None,
+) -> DividedData:
+    """Return the records, read and divided; the first process comes here once it has paid."""
+    processes.agree({"account": "charged"})
+    draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
+    precision = storage_precision(proposal, tests=bool(data.test_paths))
+    records = data.read(draw, precision, reading)
+    if processes.count > 1:
+        records = local_part(records, Devices())
+    check_data(records, proposal)
+    return records
 
 
 def _training_of(
@@ -376,7 +457,8 @@ def _training_of(
         # without the place of the constant
         features = AroundCentre(inputs_for(data.dataset), features, centre[:-1])
     stated = (*data.dataset.conditions, *proposal.conditions)
-    certificate = finished.certificate.under(stated, conditional=proposal.conditional)
+    conditional = proposal.conditional or data.conditional
+    certificate = finished.certificate.under(stated, conditional=conditional)
     covering = None
     if last is not None:
         covering = evaluation.with_evaluation(proposal, certificate, last.certificate)
@@ -386,7 +468,7 @@ def _training_of(
         features=features,
         plan=replace(finished.plan, certificate=certificate),
         model=finished.model,
-        models=np.asarray(finished.trace.models),
+        models=np.asarray([] if finished.trace.models is None else finished.trace.models),
         metrics=UNMEASURED,
         curves={},
         nonprivate=None,
@@ -503,36 +585,6 @@ def _without_training_rows(data: DividedData) -> DividedData:
     return replace(data, parts=parts, owners=owners, held_out=(), persons=None)
 
 
-def _begin_reservation(
-    account: Account, data: DividedData, proposal: Proposal, plan: Plan, seed: int | None
-) -> Reservation:
-    """Return the reservation for a training, after which records may be read."""
-    engine.check_chargeable(seed=seed, conditional=False, origin=origin_of(data.owners))
-    bound = account.for_table(data.dataset.columns)
-    reservation = reserved(bound, proposal, plan, seed=seed, what=data.dataset.title)
-    with engine.returned_on_error(reservation):
-        reservation.begin()
-    return reservation
-
-
-def reserved(
-    account: Account, proposal: Proposal, plan: Plan, *, seed: int | None, what: str
-) -> Reservation:
-    """Return the reservation for a proposal with that plan, before a record is read.
-
-    An evaluation is paid for with the training (`taciturn.training.evaluation.check_covered`).
-    """
-    evaluation.check_covered(proposal, plan)
-    return engine.reserve(
-        account,
-        plan,
-        seed=seed,
-        what=f"{proposal.method.name} on {what}",
-        proposal=proposal.digest,
-        conditional=proposal.conditional,
-    )
-
-
 def train_on(
     dataset: Dataset | Table,
     request: Request,
@@ -544,7 +596,7 @@ def train_on(
 ) -> Training:
     """Return the training that a request asks for; the rest is as for `train` and `Division`."""
     division = Division.of_request(request, agents, features=features)
-    data = divide_records(dataset, division, Draw.for_noise(seed, request.split_seed))
+    data = CountedData(division, dataset)
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 

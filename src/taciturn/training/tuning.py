@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -17,9 +17,8 @@ from pydantic import model_validator
 from taciturn import checks
 from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.calibration import mu_of, rate_of_choice
-from taciturn.datasets import Dataset
 from taciturn.documents import Document, Part
-from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, returned_on_error
+from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, paying
 from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
 from taciturn.features import AroundCentre
 from taciturn.kernel import privacy
@@ -34,12 +33,17 @@ from taciturn.kernel.records import (
     check_at_one_agent,
     held_out_counts,
 )
-from taciturn.tables import Table
 from taciturn.training.facts import DataFacts, Evaluation
 from taciturn.training.forecast import known_forecast
 from taciturn.training.parts import Budget
 from taciturn.training.proposal import Proposal
-from taciturn.training.records import DividedData, Division, divide_records
+from taciturn.training.records import (
+    Counted,
+    DividedData,
+    Division,
+    digest_of,
+    divide_records,
+)
 from taciturn.training.request import Request, StructureRequest, propose
 from taciturn.training.training import Training, train
 from taciturn.typing import HostArray
@@ -306,7 +310,7 @@ def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -
     forecasts = [known_forecast(*pair) for pair in zip(proposals, plan.plans, strict=True)]
     alone = None
     if default is not None:
-        with contextlib.suppress(InputError):  # a default that does not suit this budget
+        with suppress(InputError):  # a default that does not suit this budget
             alone = known_forecast(default, default.plan())
     units = proposal.units_held_out
     *risks, risk_alone = (None if one is None else one.rule for one in (*forecasts, alone))
@@ -392,12 +396,11 @@ class Tuned:
 
 
 def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
-    dataset: Dataset | Table,
+    data: Counted,
     proposal: TuneProposal,
     *,
-    agents: int | None = None,
     seed: int | None = None,
-    account: Account | Reservation | None = None,
+    account: Account | None = None,
     price: Price | None = None,
     report: Callable[[int], None] | None = None,
     release: Callable[[int, Training], None] | None = None,
@@ -407,7 +410,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     A `TaciturnError` if no candidate can be picked, although all are trained, charged and released.
 
     - `seed`: Of all noise; None for the operating system's entropy. With one it is a reproduction.
-    - `account`: Charged once for everything, before a record is read; or a reservation for it.
+    - `account`: Charged once for everything, before a record is read.
     - `report`: Called with the number of trainings that are finished.
     - `release`: Called with the number of each candidate, from 0, and its training as soon as its
       run has ended, under the certificate of everything.
@@ -417,12 +420,16 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     trainings' messages and the picks.
     """
     plan = plan_choice(proposal)
-    if isinstance(account, Account):
-        account = account.for_table(dataset.columns)
-    reservation = _reserve(account, plan, seed)
+    payment: AbstractContextManager[Reservation | None] = nullcontext()
+    if account is not None:
+        check_chargeable(seed=seed, conditional=data.conditional)
+        files = tuple(map(digest_of, data.paths))
+        payment = paying(account.for_table(data.columns), plan.charge, plan.purpose, files)
     charged: Charged | None = None
-    try:
-        data = _divide(dataset, proposal, agents, seed)
+    with payment as reservation:
+        if reservation is not None:
+            reservation.use(plan.charge)
+        records = _read(data, proposal, seed)
         trainings: list[Training] = []
         for number, candidate in enumerate(proposal.candidates):
             one, each, kept = candidate.proposal, seed, None
@@ -430,12 +437,11 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
                 each = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             if release is not None:
                 kept = partial(_release, release, number, tuple(trainings), plan)
-            records = data[one.data.features]
-            trainings.append(train(records, one, reference=False, seed=each, release=kept))
+            trainings.append(train(records[one.data.features], one, seed=each, release=kept))
             if report is not None:
                 report(number + 1)
         picks, best = told_anew(
-            lambda: _pick(proposal, trainings, data, plan.rate, seed),
+            lambda: _pick(proposal, trainings, records, plan.rate, seed),
             Exception,
             lambda error: TaciturnError(
                 f"no candidate was picked: {reason(error)}. All of them are trained and charged, "
@@ -445,46 +451,29 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
         if reservation is not None:
             after = reservation.close(released=True)
             charged = Charged(reservation.account, reservation.run, reservation.before, after)
-    finally:
-        if reservation is not None:  # nothing, where it is closed
-            reservation.close(released=False)
     return Tuned(proposal, plan, _certified(trainings, best, plan, charged), best, picks, price)
 
 
-def _reserve(
-    account: Account | Reservation | None, plan: TunePlan, seed: int | None
-) -> Reservation | None:
-    """Return an open reservation for a whole choice, before a record is read; None without one."""
-    if account is None:
-        return None
-    check_chargeable(seed=seed, conditional=False)
-    if isinstance(account, Reservation):
-        account.use(plan.charge)
-        return account
-    reservation = account.reserve(plan.charge, plan.purpose)
-    with returned_on_error(reservation):
-        reservation.use(plan.charge)
-    return reservation
-
-
-def _divide(
-    dataset: Dataset | Table, proposal: TuneProposal, agents: int | None, seed: int | None
+def _read(
+    data: Counted, proposal: TuneProposal, seed: int | None
 ) -> Mapping[str | None, DividedData]:
     """Return the records, divided by one draw, with the features of each candidate."""
     first = proposal.candidates[0].proposal
     draw = Draw.for_noise(seed, first.split_seed)
-    division = Division.of_proposal(first, owned=dataset.owners is not None)
-    if agents is not None:
-        division = replace(division, agents=agents)
-    names = dict.fromkeys(one.proposal.data.features for one in proposal.candidates)
-    data = {n: divide_records(dataset, replace(division, features=n), draw) for n in names}
-    for one in data.values():
+    division = Division.of_proposal(first, owned=data.owned)
+    records = {division.features: replace(data, division=division).read(draw)}
+    dataset = records[division.features].dataset
+    for candidate in proposal.candidates:
+        name = candidate.proposal.data.features
+        if name not in records:
+            records[name] = divide_records(dataset, replace(division, features=name), draw)
+    for one in records.values():
         if one.counts != first.counts or one.held_out_counts != proposal.evaluation.counts:
             raise InputError(
                 "the proposal is for other numbers of records, or shares them otherwise; propose "
                 "again"
             )
-    return data
+    return records
 
 
 def _release(

@@ -23,7 +23,7 @@ from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
 from taciturn.models import write_text
 from taciturn.report import FIRST_CERTIFICATE, check_out, strict
-from taciturn.training.evaluation import PrivateScore
+from taciturn.training import PrivateScore
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import SiteFolder, StudyFolder
