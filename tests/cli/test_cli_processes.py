@@ -9,14 +9,14 @@ import pytest
 from tests.cli.test_cli_cluster import BOUNDS
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
-from taciturn.cli import accounts
 from taciturn.cli.cluster import check_among
 from taciturn.cli.outcome import Output
 from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
 from taciturn.tables import Source, read_files
-from taciturn.training import Division, Request, StructureRequest, proposal_of_files
+from taciturn.training import CountedFiles, Division, Request, StructureRequest, proposal_for
+from taciturn.training.training import agree, read, train
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
 
@@ -113,12 +113,11 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=5, **asked)
-    proposal = proposal_of_files(
-        files, Division.of_request(request, None), request, StructureRequest()
-    )
+    data = CountedFiles(Division.of_request(request, None), files)
+    proposal = proposal_for(data, request, StructureRequest())
     pretend(monkeypatch, devices)
-    records, _ = accounts.charged_records(files, proposal, request.methods, None, None, Echo(0, 2))
-    return records
+    agree(data, proposal, Echo(0, 2))
+    return read(data, proposal, None, Echo(0, 2), None)
 
 
 def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, monkeypatch):
@@ -135,9 +134,8 @@ def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, 
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=50, evaluate=0.2)
-    proposal = proposal_of_files(
-        files, Division.of_request(request, None), request, StructureRequest()
-    )
+    data = CountedFiles(Division.of_request(request, None), files)
+    proposal = proposal_for(data, request, StructureRequest())
     assert proposal.evaluation.counts[0] == 0
     pretend(monkeypatch, FirstOfTwo)
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
@@ -145,7 +143,7 @@ def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, 
         "ward", Guarantee(10.0, 1e-4), AccountTerms(), folder=tmp_path / "accounts"
     )
     with pytest.raises(InputError, match="too few records to hold some out"):
-        accounts.charged_records(files, proposal, request.methods, account, None, Echo(0, 2))
+        train(data, proposal, account=account, processes=Echo(0, 2))
     assert account.state().runs == ()
 
 

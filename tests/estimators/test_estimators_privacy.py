@@ -21,12 +21,12 @@ from taciturn.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateSVC,
-    base,
 )
 from taciturn.estimators.ranges import Ranges
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.questions import Point
 from taciturn.kernel.records import pack
+from taciturn.training import training
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 10}
 LABELS = {"classes": [0, 1]}
@@ -204,7 +204,7 @@ def shards_of(monkeypatch, model, x, y, agents=None):
         raise SeenError
 
     with monkeypatch.context() as patch:
-        patch.setattr(base, "run", spy)
+        patch.setattr(training, "run", spy)
         with pytest.raises(SeenError):
             model.fit(x, y, agents=agents)
     return seen[0]
@@ -269,7 +269,7 @@ def test_an_estimator_that_forgets_to_clip_is_caught(monkeypatch):
     assert Ranges(np.zeros(3), np.ones(3)).encoded(x).max() == 2e6 - 1
     # packing bounds the norm once more, so this fault alone costs accuracy and no privacy
     assert moved(monkeypatch, model) <= 1 + 1e-9
-    monkeypatch.setattr("taciturn.estimators.records.pack", unguarded)
+    monkeypatch.setattr("taciturn.training.records.pack", unguarded)
     assert moved(monkeypatch, model) > 1000
     with pytest.raises(PrivacyError, match="norm above 2"):
         model.fit(x, y)

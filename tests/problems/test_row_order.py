@@ -10,7 +10,6 @@ import pytest
 
 from taciturn.datasets import Dataset
 from taciturn.errors import InputError, PrivacyError
-from taciturn.estimators.records import divided, owned_rows
 from taciturn.kernel.records import (
     Draw,
     Origin,
@@ -22,7 +21,7 @@ from taciturn.kernel.records import (
     pack,
     random_partition,
 )
-from taciturn.training import divide
+from taciturn.training import Division, divide
 
 ROWS, AGENTS, ATTEMPTS = 2000, 10, 80
 # noise of one answer in units of the sum of labels: mu of one round is 2 / NOISE
@@ -72,7 +71,7 @@ def held_out(labels, draw):
 
 
 def of_estimator(labels, draw):
-    kept, held = divided(owned_rows(3, len(labels), draw=draw), 0.2, None, draw=draw)
+    kept, held, _ = Division(agents=3, evaluate=0.2).rows(None, None, len(labels), draw)
     return [labels[part] for part in (*kept, *held)]
 
 

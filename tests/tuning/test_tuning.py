@@ -20,7 +20,16 @@ from taciturn.kernel.privacy import mu_of_choice
 from taciturn.kernel.questions import ClippedErrors, Tally
 from taciturn.kernel.records import Draw, Shard, Shards
 from taciturn.problems import Named
-from taciturn.training import Proposal, Request, StructureRequest, data_facts, divide, train
+from taciturn.training import (
+    CountedData,
+    Division,
+    Proposal,
+    Request,
+    StructureRequest,
+    data_facts,
+    divide,
+    train,
+)
 from taciturn.training.tuning import (
     TuneProposal,
     picked,
@@ -40,6 +49,10 @@ def made(rows=240):
         feature_names=("a", "b", "c"), train_rows=200, fixed_test=True, public=True, licence="CC0",
         source="here", record_norm=1.0, conditions=(),
     )  # fmt: skip
+
+
+def counted(dataset):
+    return CountedData(Division(), dataset)
 
 
 def request(**more):
@@ -157,7 +170,9 @@ def test_errors_are_the_wrong_labels():
 
 @pytest.fixture(scope="module")
 def tuned(proposal):
-    return tune(made(), proposal, seed=5, price=price_of(proposal, plan_choice(proposal), None))
+    return tune(
+        counted(made()), proposal, seed=5, price=price_of(proposal, plan_choice(proposal), None)
+    )
 
 
 @pytest.mark.slow
@@ -182,7 +197,7 @@ def test_held_out_records_reach_the_pick_alone(tuned, proposal):
     x, y = dataset.features.copy(), dataset.targets.copy()
     x[held], y[held] = -x[held][:, ::-1], -y[held]
     same = dataclasses.replace(dataset, features=x, targets=y)
-    again = tune(same, proposal, seed=5)
+    again = tune(counted(same), proposal, seed=5)
     errors = [one.training.metrics.test_error for one in (again, tuned)]
     assert again.picked != tuned.picked or errors[0] == errors[1]
     if again.picked == tuned.picked:
@@ -190,7 +205,7 @@ def test_held_out_records_reach_the_pick_alone(tuned, proposal):
     x, y = dataset.features.copy(), dataset.targets.copy()
     kept = place_of[data.owners[0][:20]]
     x[kept], y[kept] = -x[kept][:, ::-1], -y[kept]
-    other = tune(dataclasses.replace(dataset, features=x, targets=y), proposal, seed=5)
+    other = tune(counted(dataclasses.replace(dataset, features=x, targets=y)), proposal, seed=5)
     assert other.picked != tuned.picked or np.any(other.training.model != tuned.training.model)
 
 
@@ -204,17 +219,17 @@ def test_votes_are_weighed_by_public_counts():
 def test_an_account_is_charged_once_for_everything_or_refuses_it(tmp_path, monkeypatch, proposal):
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(3.2, 1e-4), AccountTerms(), folder=tmp_path)
-    found = tune(made(), proposal, account=account)
+    found = tune(counted(made()), proposal, account=account)
     charged = found.training.charged
     assert charged.after.total.squares == pytest.approx(found.certificate.mu**2, rel=1e-6)
     (run,) = account.state().runs
     assert run.status == "released"
     assert "3 candidates" in run.purpose.what
     with pytest.raises(AccountError):
-        tune(made(), proposal, account=account)
+        tune(counted(made()), proposal, account=account)
     assert len(account.state().charged) == 1
     with pytest.raises(InputError, match="reproduction"):
-        tune(made(), proposal, account=account, seed=1)
+        tune(counted(made()), proposal, account=account, seed=1)
 
 
 def test_the_price_says_what_the_choice_can_tell_apart(proposal):
@@ -324,7 +339,7 @@ def test_the_certificate_names_the_conditions_of_those_that_lost():
     several = [("plain", request(), StructureRequest()), ("lost", heavy, StructureRequest())]
     facts = [data_facts(made()), data_facts(made(), "fourier:4")]
     proposal = propose_choice(facts, data.counts, several, share=0.25, dealt=data.dealt)
-    found = tune(made(), proposal, seed=5)
+    found = tune(counted(made()), proposal, seed=5)
     assert found.names[found.picked] == "plain"
     assert any("fourier:4" in said for said in found.certificate.conditions)
 
@@ -367,7 +382,7 @@ def test_the_picked_proposal_is_planned_again_as_it_was_trained(agents, features
     several = [(f"r{k}", request(rounds=k, **more), StructureRequest()) for k in (2, 3)]
     facts = [data_facts(made(), features)] * 2
     proposal = propose_choice(facts, data.counts, several, share=0.25, dealt=data.dealt)
-    training = tune(made(), proposal, seed=5).training
+    training = tune(counted(made()), proposal, seed=5).training
     planned = Proposal.from_json(training.proposal.to_json()).plan()
     assert training.plan.digest == planned.digest
     mixed = dataclasses.replace(training.plan, certificate=training.certificate)

@@ -44,6 +44,9 @@ class Dataset:
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
     picture: tuple[int, int, int] | None = None  # height, width and channels of a record
+    labels: tuple[str, ...] | None = None  # of the classes, if they have other names than numbers
+    # s and b with which an encoded number y stands for s y + b in the target's units
+    target_scale: tuple[float, float] = (1.0, 0.0)
     persons: ClassVar[None] = None  # no data set says which person a record is about
 
     @property
@@ -111,8 +114,8 @@ class Dataset:
         names, cut = len(self.feature_names), self.train_rows
         if names != x.shape[1]:
             return f"{names} feature names for {x.shape[1]} columns; give one per column"
-        if not cut < len(y):
-            return f"train_rows is {cut} of {len(y)} records; leave at least one for testing"
+        if not cut <= len(y):
+            return f"train_rows is {cut} of {len(y)} records; there are no more to train on"
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             return "a feature or target is not finite; remove such records"
         need, good = {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,26 +17,43 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from taciturn import checks, training
+from taciturn import checks
 from taciturn.algorithms import METHODS
 from taciturn.budget import Account
-from taciturn.engine import Plan, Run, check_chargeable, run
-from taciturn.errors import InputError, PrivacyWarning, PublicFactsWarning, UtilityWarning
-from taciturn.estimators import records, validation
+from taciturn.engine import check_chargeable
+from taciturn.errors import (
+    AccountError,
+    InputError,
+    PrivacyWarning,
+    PublicFactsWarning,
+    UtilityWarning,
+)
+from taciturn.estimators import validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
-from taciturn.estimators.records import Division, Encoding, Targets
+from taciturn.estimators.records import (
+    Arrays,
+    Encoding,
+    Targets,
+    account_of,
+    names_of,
+    owners_of,
+    persons_of,
+    shape_of,
+)
 from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.features import FeatureMap, feature_map_named, usage
-from taciturn.kernel.records import Persons
 from taciturn.problems import Named
 from taciturn.training import (
-    Proposal,
+    Division,
     Request,
     Structure,
+    Training,
     delta_warning,
-    evaluation_plan,
+    feature_conditions,
     known_forecast,
+    propose,
     risk_warning,
+    train,
 )
 from taciturn.typing import HostArray
 
@@ -75,7 +94,7 @@ class Fact(NamedTuple):
 
 
 def _fit_warnings(
-    facts: Iterable[Fact], delta: float, units: int | Persons
+    facts: Iterable[Fact], delta: float, units: int, what: str
 ) -> Iterator[tuple[type[Warning], str]]:
     """Yield the warnings about facts that were read off the records, and about delta."""
     for fact in facts:
@@ -85,19 +104,8 @@ def _fit_warnings(
                 f"the certificate is conditional: {fact.what} were read off the records; pass "
                 f"{fact.setting}= with what was public beforehand",
             )
-    counted = (units.count, "persons") if isinstance(units, Persons) else (units,)
-    for text in delta_warning(delta, *counted):
+    for text in delta_warning(delta, units, what):
         yield PrivacyWarning, text
-
-
-class Design(NamedTuple):
-    """What a fit does with its records."""
-
-    facts: tuple[Fact, ...]
-    encoding: Encoding
-    targets: Targets
-    division: Division
-    proposal: Proposal
 
 
 # not typing.Self: a checker at run time sees a function, and not the class around it
@@ -271,36 +279,42 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta = checks.delta(self.delta)
         seed = self.random_state
         seed = None if seed is None else checks.at_least("random_state", seed, 0)
-        account = records.account_of(self.account, seed)
+        account = account_of(self.account, seed)
+        read = None
         if account is None:
-            rows, answers = self._read(X, y)
-            design = self._design(X, rows.shape, column_names(self), agents, persons, rows, answers)
+            read = self._read(X, y)
+            shape, names = read[0].shape, column_names(self)
         else:  # charge before the first cell is read
-            design = self._design(X, records.shape_of(X), records.names_of(X), agents, persons)
+            shape, names = shape_of(X), names_of(X)
             validation.check_size(X, y)
-        proposed, plan = design.proposal, design.proposal.plan()
-        last = evaluation_plan(proposed, plan).certificate if proposed.asks else None
-        with records.charged_fit(account, proposed, X) as reservation:
-            if account is not None:
-                rows, answers = self._read(X, y)
-            messages: list[tuple[type[Warning], str]] = [
-                *_fit_warnings(design.facts, delta, design.division.persons or len(rows)),
-                *validation.scaling_warnings(rows, column_names(self)),
-                # targets are encoded in [-1, 1], whichever range they have
-                *(
-                    (UtilityWarning, text)
-                    for text in risk_warning(proposed, known_forecast(proposed, plan), scaled=True)
-                ),
-            ]
-            design.encoding.ranges.check_filled(rows, column_names(self))
-            values = self._encode(answers, design.targets)
-            shards, held = design.division.pack(design.encoding, rows, values)
-            finished = run(plan, shards, runtime="simulate", seed=seed, account=reservation)
-        plan = self._keep(finished, design)
-        self.loss_ = proposed.clipped_loss
-        score = records.scored(proposed, plan, last, finished, held, design.targets, seed)
-        self.private_score_, self.certificate_, failed = score
-        messages += [(UtilityWarning, failed)] if failed else []
+        facts, data = self._counted(X, y, shape, names, agents, persons, read)
+        proposal = propose(
+            data.facts,
+            data.all_counts,
+            self._request(data.targets),
+            self._structure(shape[1], data.encoding),
+            dealt=data.dealt,
+        )
+        try:
+            training = train(data, proposal, seed=seed, account=account, trace=False)
+        except AccountError as error:
+            assert account is not None
+            runs = account.state().charged
+            here = sum(run.process == os.getpid() for run in runs)
+            raise AccountError(
+                f"{error}; {here} fits of this process were charged to it before, of {len(runs)} "
+                "runs in all"
+            ) from None
+        self._keep(training, data)
+        people, unit = proposal.budget.rows_per_person, proposal.budget.unit
+        forecast = known_forecast(proposal, training.plan)
+        messages: list[tuple[type[Warning], str]] = [
+            *_fit_warnings(facts, delta, proposal.records // (people or 1), f"{unit}s"),
+            *validation.scaling_warnings(data.cells()[0], column_names(self)),
+            # targets are encoded in [-1, 1], whichever range they have
+            *((UtilityWarning, text) for text in risk_warning(proposal, forecast, scaled=True)),
+            *((UtilityWarning, text) for text in training.failures),
+        ]
         for category, text in messages:  # a filter may raise them, and the fit is paid for by now
             warnings.warn(text, category, stacklevel=2)
         return self
@@ -312,24 +326,24 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         validation.check_size(rows, answers)
         return validation.dense(rows), answers
 
-    def _design(  # noqa: PLR0913, PLR0917 - what is public, then the records
+    def _counted(  # noqa: PLR0913, PLR0917 - what is public, then the records
         self,
         X: Any,
-        shape: tuple[int, ...],
+        y: Any,
+        shape: tuple[int, int],
         names: tuple[str, ...] | None,
         agents: ArrayLike | None,
         persons: ArrayLike | None,
-        rows: Float[HostArray, "N k"] | None = None,
-        answers: HostArray | None = None,
-    ) -> Design:
-        """Return what is done with the records.
+        read: tuple[Float[HostArray, "N k"], HostArray] | None,
+    ) -> tuple[tuple[Fact, ...], Arrays]:
+        """Return the facts that are taken for public, and the records, counted.
 
-        **Guarantee.** Without `rows` and `answers` it is a function of public facts and of who owns
-        which row; of X only the type is looked at. `InputError` if there are no rows and bounds,
-        labels or the range of the target are not given, or a setting does not suit.
+        **Guarantee.** Where nothing was read it is a function of public facts and of who owns which
+        row; of X only the type is looked at. `InputError` if bounds, labels or the range of the
+        target are not given then, or a setting does not suit.
         """
-        count, width = shape
-        marked, filled = missing_in(self.missing, width, names)
+        rows, answers = read or (None, None)
+        marked, filled = missing_in(self.missing, shape[1], names)
         facts = self._facts(marked)
         if rows is None:
             check_chargeable(seed=None, conditional=not all(fact.public for fact in facts))
@@ -337,23 +351,43 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             assert rows is not None
             ranges = ranges_seen(rows)
         else:
-            ranges = ranges_for(self.bounds, width, names=names)
+            ranges = ranges_for(self.bounds, shape[1], names=names)
             if validation.leaves_out_zeros(X):
                 ranges.check_zero(names)
         ranges = dataclasses.replace(ranges, indicators=marked, filled=filled)
         if rows is not None:
             ranges.check_filled(rows, names)
-        targets = self._targets(answers)
-        encoding = Encoding(ranges, self._feature_map(ranges, names))
-        division = Division.of(self, count, agents, persons)
-        proposed = training.propose(
-            targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
-            division.counts,
-            self._request(targets),
-            self._structure(width, encoding),
-            dealt=division.dealt,
+        dealt_to, owners = owners_of(agents, shape[0])
+        targets, most = self._targets(answers), self.rows_per_person
+        if most is not None:
+            checks.at_least("rows_per_person", most, 1)
+        data = Arrays(
+            division=Division(
+                agents=dealt_to,
+                split_seed=self.split_seed,
+                rows_per_person=None
+                if most is None
+                else checks.at_least("rows_per_person", most, 1),
+                agents_per_person=self.agents_per_person,
+                evaluate=self.evaluate,
+            ),
+            shape=shape,
+            names_of_columns=names,
+            encoding=Encoding(ranges, self._feature_map(ranges, names)),
+            targets=targets,
+            known=owners,
+            numbers=persons_of(persons, shape[0], most),
+            stated=(
+                *(fact.condition(most) for fact in facts),
+                *feature_conditions(self.features),
+                _owners_condition(most, dealt=owners is None and dealt_to != 1),
+                _AS_THEY_ARE,
+            ),
+            read_off=not all(fact.public for fact in facts),
+            cells=cache(lambda: read or self._read(X, y)),
+            encode=self._encode,
         )
-        return Design(facts, encoding, targets, division, proposed)
+        return facts, data
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray | None) -> Targets:
@@ -430,23 +464,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             return facts
         return (*facts, Fact("the columns that may have missing cells", "missing", True))
 
-    def _keep(self, finished: Run, design: Design) -> Plan:
+    def _keep(self, training: Training, data: Arrays) -> None:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
-        encoding, targets, facts = design.encoding, design.targets, design.facts
-        weights = targets.scale * finished.model.reshape(len(finished.model), -1)
+        encoding, targets = data.encoding, data.targets
+        weights = targets.scale * training.model.reshape(len(training.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges
-        weighted = () if self._class_weight(targets) is None else (training.WEIGHTS_ARE_PUBLIC,)
-        certificate = finished.certificate.under(
-            (
-                *(fact.condition(self.rows_per_person) for fact in facts),
-                *weighted,
-                *training.feature_conditions(self.features),
-                _owners_condition(self.rows_per_person, dealt=finished.plan.spec.dealt),
-                _AS_THEY_ARE,
-            ),
-            conditional=not all(fact.public for fact in facts),
-        )
         if targets.labels is None:
             self.coef_ = slopes[:, 0]
             self.intercept_: float | HostArray = float(intercepts[0])
@@ -458,9 +481,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         self.indicators_, self.filled_ = ranges.indicators, ranges.filled
         self.feature_map_ = encoding.features
         self.bounds_ = (ranges.minimum, ranges.maximum)
-        self.charged_ = finished.charged
-        self.plan_ = dataclasses.replace(finished.plan, certificate=certificate)
-        return self.plan_
+        self.charged_, self.plan_ = training.charged, training.plan
+        self.loss_ = training.proposal.clipped_loss
+        self.private_score_, self.certificate_ = training.private_score, training.certificate
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from taciturn.datasets import Owners
 from taciturn.errors import InputError
 from taciturn.estimators.ranges import BoundsLike, PublicBounds
-from taciturn.estimators.records import owned_rows
-from taciturn.kernel.records import Draw, Parts, origin_of
+from taciturn.estimators.records import owners_of
+from taciturn.kernel.records import Draw, Parts, origin_of, random_partition
 from taciturn.typing import HostArray
 
 
@@ -48,13 +48,16 @@ def deal(
     rows = _encoded(scaler, X)
     if len(rows) != len(targets):
         raise InputError(f"there are {len(rows)} rows and {len(targets)} targets; give one each")
-    owned = owned_rows(agents, len(rows), draw=Draw.given(None, seed))
+    number, known = owners_of(agents, len(rows))
+    owned = random_partition(len(rows), number or 1, draw=Draw.given(None, seed))
+    if known is not None:
+        owned = Parts(known, origin_of(known))
     no_test = (np.zeros((0, rows.shape[1])), np.zeros(0, targets.dtype))
     held, answers = no_test if test is None else (_encoded(scaler, test[0]), _numbers(test[1]))
     return Owners(
         rows,
         targets,
-        Parts(owned, origin_of(owned)),
+        owned,
         math.sqrt(rows.shape[1]),
         held,
         answers,

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.estimators.base import Fact, PrivateLinearModel
+from taciturn.estimators.base import PrivateLinearModel
 from taciturn.estimators.ranges import Ranges, ranges_for, ranges_seen
 from taciturn.estimators.records import Encoding, Targets
 from taciturn.estimators.validation import RowsLike, labels_in, numbers_in
@@ -338,9 +338,3 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
                 f"graph has {rows.shape[1]} columns and X has {columns}; give a number for each"
             )
         return rows
-
-    @override
-    def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
-        given = self._source == "given"
-        graph = (Fact("edges or rows of the structure", "graph", True),) if given else ()
-        return (*super()._facts(indicators), *graph)

@@ -1,12 +1,10 @@
-"""The records that a fit is given: their owners, encoded rows and targets, charge and score."""
+"""The records that a fit is given: their owners, and how rows and targets are encoded."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,39 +12,24 @@ import pandas as pd
 from jaxtyping import Float, Int, Num
 
 from taciturn import checks
-from taciturn.budget import Account, Reservation
-from taciturn.engine import Plan, Run, check_chargeable, reserve, returned_on_error
-from taciturn.errors import AccountError, InputError, reason
+from taciturn.budget import Account
+from taciturn.datasets import Dataset, Split
+from taciturn.engine import check_chargeable
+from taciturn.errors import InputError
 from taciturn.estimators.ranges import Ranges
 from taciturn.features import FeatureMap
-from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.records import (
-    Draw,
-    Parts,
-    Persons,
-    Shards,
-    check_at_agents,
-    check_held_out,
-    hold_out,
-    numbered,
-    origin_of,
-    pack,
-    random_partition,
-)
+from taciturn.kernel.records import Draw, numbered
 from taciturn.problems import Named, partition_by
-from taciturn.tables import INTERCEPT, Form
+from taciturn.tables import INTERCEPT, Form, Report
 from taciturn.tables.cells import canonical
-from taciturn.training import DataFacts, Proposal, evaluation
-from taciturn.typing import HostArray, Task
-
-Rows = Sequence[Int[HostArray, "_m"]]  # of each agent
+from taciturn.training import Counted, DataFacts, DividedData
+from taciturn.typing import HostArray, Precision, Task
 
 
-def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Persons | None:
-    """Return whose row each row is; None where rows are protected one by one.
+def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Int[HostArray, "N"] | None:
+    """Return the number of the person of each row; None where rows are protected one by one.
 
-    The draw chooses the K = `rows_per_person` rows of a person that count. No `InputError`, such as
-    where only labels or only K are given, quotes a label.
+    No `InputError`, such as where only labels or only `rows_per_person` are given, quotes a label.
 
     **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
     a program that reads a column in parts may hold one label as a number and as text.
@@ -59,7 +42,6 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Pers
         )
     if labels is None:
         return None
-    most = checks.at_least("rows_per_person", rows_per_person, 1)
     values = np.asarray(labels, dtype=object)
     if values.shape != (rows,):
         raise InputError(
@@ -69,29 +51,25 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any, draw: Draw) -> Pers
     if pd.isna(values).any() or not all(text):
         raise InputError("a row has no label in persons; give every row one")
     same = {label: canonical(label, Form()) for label in set(text)}
-    return Persons(numbered(map(same.__getitem__, text)), most, draw)
+    return numbered(map(same.__getitem__, text))
 
 
-def owned_rows(
-    agents: Any, rows: int, persons: Persons | None = None, *, draw: Draw
-) -> list[Int[HostArray, "_m"]]:
-    """Return the row indices of each agent.
+def owners_of(agents: Any, rows: int) -> tuple[int | None, tuple[Int[HostArray, "_m"], ...] | None]:
+    """Return how many agents rows are dealt to, or the row indices of each agent.
 
-    `agents` is None for one agent who holds all rows; a whole number A to deal rows, or persons
-    if given, out by the draw; or one label per row that names its owner, compared as text.
-    `InputError` if A is not from 1 to the number of rows, or a row has no label.
+    `agents` is None for one agent who holds all rows; a whole number of agents; or one label per
+    row that names its owner, compared as text. `InputError` if a row has no label.
 
     Examples
     --------
-    >>> [part.tolist() for part in owned_rows(["b", "a", "b"], 3, draw=Draw.secret())]
-    [[1], [0, 2]]
+    >>> number, owners = owners_of(["b", "a", "b"], 3)
+    >>> number, [part.tolist() for part in owners]
+    (None, [[1], [0, 2]])
     """
     if agents is None:
-        return [np.arange(rows)]
+        return 1, None
     if np.ndim(agents) == 0:
-        if persons is not None:
-            return persons.deal(checks.at_least("agents", agents, 1), draw)
-        return random_partition(rows, checks.at_least("agents", agents, 1), draw=draw)
+        return int(checks.at_least("agents", agents, 1)), None
     labels = np.asarray(agents)
     if labels.shape != (rows,):
         raise InputError(
@@ -100,19 +78,7 @@ def owned_rows(
         )
     if pd.isna(labels).any():
         raise InputError("a row has no owner in agents; give every row a label")
-    return partition_by(labels.astype(str))
-
-
-def divided(
-    parts: Rows, share: float | None, persons: Persons | None, *, draw: Draw
-) -> tuple[Rows, Rows]:
-    """Return the rows of each agent to fit to, and those held out of agents that hold some out."""
-    if share is None:
-        return parts, ()
-    share = checks.positive("evaluate", share)
-    kept, held = hold_out(parts, share, draw=draw, persons=persons)
-    held_out = [part for part in held if len(part)]
-    return kept, Parts(held_out, origin_of(held))
+    return None, tuple(partition_by(labels.astype(str)))
 
 
 class Targets(NamedTuple):
@@ -163,6 +129,10 @@ class Encoding:
             return len(self.features.names)
         return len(ranges.minimum) + len(ranges.indicators) + 1
 
+    def names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names of the entries of a row."""
+        return self.ranges.inputs(columns).names if self.features is None else self.features.names
+
     def rows(self, cells: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
         """Return the rows that agents hold."""
         encoded = self.ranges.encoded(cells)
@@ -206,78 +176,91 @@ class Encoding:
         return scores + holes @ jumps if holes.any() else scores
 
 
-class Division(NamedTuple):
-    """Which rows each agent trains on and which it holds out; a function of no cell.
+@dataclass(frozen=True, eq=False)
+class Arrays(Counted):
+    """The records of a fit, whose cells are read by `cells` and not before.
 
-    - `counts`: records of each agent, those held out included; with persons, K places for each;
-    - `dealt`: whether a secret draw dealt the rows out.
+    - `shape`: Rows and columns of X.
+    - `known`: The rows of each agent; None where they are dealt out.
+    - `numbers`: The person of each row; None where records are protected.
+    - `stated`: The conditions of the certificate.
+    - `read_off`: Whether public facts were read off the records.
+    - `cells`: Returns X and the targets; `encode` maps targets to numbers.
     """
 
-    parts: Rows
-    held: Rows
-    counts: list[int]
-    dealt: bool
-    persons: Persons | None
+    shape: tuple[int, int]
+    names_of_columns: tuple[str, ...] | None
+    encoding: Encoding
+    targets: Targets
+    known: tuple[Int[HostArray, "_m"], ...] | None
+    numbers: Int[HostArray, "N"] | None
+    stated: tuple[str, ...]
+    read_off: bool
+    cells: Callable[[], tuple[Float[HostArray, "N k"], HostArray]]
+    encode: Callable[[HostArray, Targets], Num[HostArray, "N"]]
 
-    @classmethod
-    def of(cls, estimator: Any, rows: int, agents: Any, persons: Any) -> Division:
-        """Return the division of so many rows by the settings of an estimator."""
-        draw = Draw.for_noise(estimator.random_state, estimator.split_seed)
-        people = persons_of(persons, rows, estimator.rows_per_person, draw)
-        everyone = owned_rows(agents, rows, people, draw=draw)
-        if people is not None:
-            check_at_agents(people.most_agents(everyone), estimator.agents_per_person)
-        parts, held = divided(everyone, estimator.evaluate, people, draw=draw)
-        check_held_out(parts, held, people)
-        counts = [len(part) if people is None else people.places_of(part) for part in everyone]
-        return cls(parts, held, counts, origin_of(everyone).dealt, people)
+    @property
+    def title(self) -> str:
+        """What an account calls the data."""
+        return f"a fit of {self.shape[0]:,} rows"
 
-    def pack(
-        self, encoding: Encoding, rows: Float[HostArray, "N k"], values: Num[HostArray, "N"]
-    ) -> tuple[Shards, Shards | None]:
-        """Return the records that are trained on, and those held out, if any."""
-        packed = partial(
-            pack,
-            encoding.rows(rows),
-            values,
-            record_norm=encoding.record_norm,
-            precision="float64",
-            enforce="clip",
-            persons=self.persons,
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that an account is bound to; those without names are numbered."""
+        return self.names_of_columns or tuple(f"x{k}" for k in range(self.shape[1]))
+
+    @property
+    def owned(self) -> bool:
+        """Whether each row has a label that names its owner."""
+        return self.known is not None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether bounds, labels or the range of the target were read off the records."""
+        return self.read_off
+
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts, except the counts."""
+        encoding = self.encoding
+        return self.targets.facts(columns=encoding.columns, record_norm=encoding.record_norm)
+
+    @cached_property
+    def all_counts(self) -> tuple[int, ...]:
+        """How many records each agent will have, or places of persons, with those held out."""
+        return self.division.counts(self.known, self.numbers, self.shape[0])
+
+    def read(
+        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    ) -> DividedData:
+        """Return the records, encoded and divided by the draw."""
+        del precision, report
+        cells, answers = self.cells()
+        self.encoding.ranges.check_filled(cells, self.names_of_columns)
+        values, rows = self.encode(answers, self.targets), self.encoding.rows(cells)
+        targets, facts = self.targets, self.facts
+        dataset = Dataset(
+            name=facts.name,
+            title=self.title,
+            features=rows,
+            targets=values,
+            task=facts.task,
+            classes=facts.classes,
+            feature_names=self.encoding.names(self.names_of_columns),
+            train_rows=len(rows),
+            public=False,
+            licence="not stated",
+            source="arrays",
+            conditions=self.stated,
+            record_norm=facts.record_norm,
+            labels=None if targets.labels is None else tuple(map(str, targets.labels.tolist())),
+            target_scale=(targets.scale, targets.offset),
         )
-        return packed(self.parts), packed(self.held) if self.held else None
-
-
-def scored(  # noqa: PLR0913, PLR0917 - a fit, and what was held out of it
-    proposal: Proposal,
-    plan: Plan,
-    last: Certificate | None,
-    finished: Run,
-    held_out: Shards | None,
-    targets: Targets,
-    seed: int | None,
-) -> tuple[evaluation.PrivateScore | None, Certificate, str]:
-    """Return the private score of a fitted model, the certificate of both, and what failed.
-
-    `last` is the certificate of the evaluation alone. An evaluation that fails has no score; the
-    certificate covers it all the same, since it may have answered.
-    """
-    if last is None or held_out is None:
-        return None, plan.certificate, ""
-    both = evaluation.with_evaluation(proposal, plan.certificate, last)
-    try:
-        asked = evaluation.ask_held_out(
-            proposal, plan, finished.model, held_out, trained_on=finished.origin, seed=seed
+        parts = Split(rows, values, rows[:0], values[:0])
+        owners, held, persons = self.division.rows(self.known, self.numbers, len(rows), draw)
+        return DividedData(
+            dataset, parts, owners, held_out=held, persons=persons, conditional=self.read_off
         )
-        labels = None if targets.labels is None else tuple(map(str, targets.labels.tolist()))
-        scale = evaluation.score_units(proposal, labels, targets.scale)
-        return evaluation.score_of_totals(proposal, asked.plan, asked.totals, scale), both, ""
-    except Exception as error:
-        line = (
-            f"the evaluation failed: {reason(error)}. The fitted model stands, and its certificate "
-            "covers the evaluation; private_score_ is None"
-        )
-        return None, both, line
 
 
 def shape_of(rows: Any) -> tuple[int, int]:
@@ -311,45 +294,3 @@ def account_of(account: Account | str | None, seed: int | None) -> Account | Non
         raise InputError("account must be the name of an account, or a taciturn.budget.Account")
     check_chargeable(seed=seed, conditional=False)
     return Account(account) if isinstance(account, str) else account
-
-
-@contextmanager
-def charged_fit(
-    account: Account | None, proposal: Proposal, rows: Any
-) -> Iterator[Reservation | None]:
-    """Reserve for a fit, mark it as begun, and yield the reservation; None without an account.
-
-    The account is bound to the columns of `rows`; those without names are numbered. An
-    `AccountError`, if it has no room or was charged for other columns, says for how many fits it
-    was charged.
-    """
-    if account is None:
-        yield None
-        return
-    columns = names_of(rows) or tuple(f"x{k}" for k in range(shape_of(rows)[1]))
-    account, plan = account.for_table(columns), proposal.plan()
-    evaluation.check_covered(proposal, plan)
-    person = proposal.budget.unit == "person"
-    what = proposal.units_text if person else f"{proposal.units:,} rows"
-    try:
-        reservation = reserve(
-            account,
-            plan,
-            seed=None,
-            what=f"{proposal.method.name}, a fit of {what}",
-            proposal=proposal.digest,
-            conditional=proposal.conditional,
-        )
-    except AccountError as error:
-        runs = account.state().charged
-        own = sum(run.process == os.getpid() for run in runs)
-        raise AccountError(
-            f"{error}; {own} fits of this process were charged to it before, of {len(runs)} runs "
-            "in all"
-        ) from None
-    try:
-        with returned_on_error(reservation):
-            reservation.begin()
-        yield reservation
-    finally:
-        reservation.close(released=False)  # nothing, if the run has closed it

@@ -101,6 +101,19 @@ class Table:
         """As of the bounds."""
         return self.bounds.task
 
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """As of the bounds."""
+        return self.bounds.labels
+
+    @property
+    def target_scale(self) -> tuple[float, float]:
+        """S and b with which an encoded number y stands for s y + b in the target's units."""
+        target = self.bounds.target
+        if not isinstance(target, Numeric):
+            return 1.0, 0.0
+        return self.bounds.half_range, target.minimum + target.width / 2
+
 
 @dataclass(frozen=True, eq=False)
 class Files:

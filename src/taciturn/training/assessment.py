@@ -18,7 +18,7 @@ from taciturn.kernel.records import Shard, Shards, own_array
 from taciturn.problems import ClassWeighted, Loss, Problem, minimise
 from taciturn.tables import Table
 from taciturn.training.facts import labels_of
-from taciturn.training.records import DividedData, data_facts, target_scale
+from taciturn.training.records import DividedData, data_facts
 from taciturn.typing import Array, HostArray
 
 STANDARD_ERRORS = 2
@@ -241,7 +241,7 @@ def _weighted(
 def _of_numbers(
     data: DividedData, targets: Float[HostArray, "N"], squares: Float[HostArray, "N"], error: float
 ) -> Assessment:
-    (scale, middle), mean = target_scale(data.dataset), float(np.mean(targets))
+    (scale, middle), mean = data.dataset.target_scale, float(np.mean(targets))
     apart = (targets - mean) ** 2
     variance = float(np.mean(apart))
     gain, gain_error = _gain(scale**2 * (apart - squares))
@@ -392,4 +392,4 @@ def _in_units(data: DividedData, errors: HostArray) -> HostArray:
     """Return squared errors as root mean squares in the target's units, others as they are."""
     if data.dataset.task != "regression":
         return errors
-    return target_scale(data.dataset)[0] * np.sqrt(errors)
+    return data.dataset.target_scale[0] * np.sqrt(errors)

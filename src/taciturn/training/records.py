@@ -34,7 +34,7 @@ from taciturn.kernel.records import (
     random_partition,
     spread_local,
 )
-from taciturn.tables import Files, Numeric, Report, Table, inputs_of, table_of
+from taciturn.tables import Files, Report, Table, inputs_of, table_of
 from taciturn.training.facts import DataFacts
 from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, propose
@@ -579,14 +579,6 @@ def proposal_for(
     """Return the proposal of a request on these records, of which no cell is read."""
     content = structure.structure(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
-
-
-def target_scale(dataset: Dataset | Table) -> tuple[float, float]:
-    """Return s and b with which an encoded number y stands for s y + b in the target's units."""
-    if isinstance(dataset, Table) and isinstance(dataset.bounds.target, Numeric):
-        target = dataset.bounds.target
-        return dataset.bounds.half_range, target.minimum + target.width / 2
-    return 1.0, 0.0
 
 
 def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFacts:

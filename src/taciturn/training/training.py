@@ -60,7 +60,6 @@ from taciturn.training.records import (
     local_part,
     proposal_for,
     storage_precision,
-    target_scale,
 )
 from taciturn.training.request import Request, StructureRequest, centre_warning
 from taciturn.typing import HostArray
@@ -334,11 +333,11 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     devices = _devices(data, plan, among)
     if devices is not None and reference:
         raise InputError("the optimum without privacy is computed in one process; leave it out")
-    _agree(data, proposal, among)
+    agree(data, proposal, among)
     kept = {"models"} if trace else set()
     with _payment(account, data, proposal, plan, seed) as reservation:
         if isinstance(data, Counted):
-            data = _read(data, proposal, seed, among, reading)
+            data = read(data, proposal, seed, among, reading)
         shards = data.shards(proposal.precision, centre=proposal.centre)
         finished = run(
             plan,
@@ -382,7 +381,7 @@ def _devices(data: Counted | DividedData, plan: Plan, processes: Processes) -> D
     return devices
 
 
-def _agree(data: Counted | DividedData, proposal: Proposal, processes: Processes) -> None:
+def agree(data: Counted | DividedData, proposal: Proposal, processes: Processes) -> None:
     """Raise in every process unless all have the same proposal and files; no cell is read."""
     if processes.count == 1:
         return
@@ -417,7 +416,7 @@ def _payment(
     return engine.paying(account.for_table(data.columns), engine.charge_of(plan), purpose, files)
 
 
-def _read(
+def read(
     data: Counted,
     proposal: Proposal,
     seed: int | None,
@@ -570,8 +569,8 @@ def _evaluate(
         return None
 
     def score() -> PrivateScore:
-        unit = target_scale(data.dataset)[0]
-        scale = evaluation.score_units(proposal, labels_of(proposal.data), unit)
+        labels = data.dataset.labels or labels_of(proposal.data)
+        scale = evaluation.score_units(proposal, labels, data.dataset.target_scale[0])
         return score_of_totals(proposal, answered.plan, answered.totals, scale)
 
     what = "the figures of the private evaluation"
