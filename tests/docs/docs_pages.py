@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-AT_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-PAGES = (*(ROOT / name for name in AT_ROOT), *sorted((ROOT / "docs").rglob("*.md")))
+NAMED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/LAWS.md")
+PAGES = (*(ROOT / name for name in NAMED), *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

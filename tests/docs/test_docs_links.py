@@ -1,5 +1,6 @@
 """Links, names and tests that the documentation mentions exist; the reference is complete."""
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -100,14 +101,31 @@ def test_every_test_named_in_the_text_exists():
     assert named - known == set()
 
 
-def test_every_file_of_the_package_has_its_place_in_the_architecture():
+def test_the_architecture_names_every_room_and_no_other():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    rooms = text.split("## Rooms and layers")[1].split("## What each part does")[0]
-    packages = [Path(each.__path__[0]) for each in (taciturn, taciturn_federation, taciturn_power)]
-    for package, file in ((each, file) for each in packages for file in each.rglob("*.py")):
-        room = file.relative_to(package).parts[0]
-        if file.name != "__init__.py" and f"`{room}/`" not in rooms:
-            assert re.search(rf"`(?:\w+/)?{file.stem}`", rooms), file
+    layers = text.split("## Rooms and layers")[1].split("\n1. ")[1].split("\n\n")[0]
+    found = pkgutil.iter_modules(taciturn.__path__)
+    rooms = {f"{info.name}/" if info.ispkg else info.name for info in found} - {"__main__"}
+    assert set(re.findall(r"`(\S+)`", layers)) == rooms
+
+
+def purpose(file):
+    """Return the first line of a file's docstring, or nothing if it does not end a sentence."""
+    first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
+    return first if first.endswith((".", ":", "?")) else ""
+
+
+def test_every_file_states_its_purpose_in_one_line():
+    for package in (taciturn, taciturn_federation, taciturn_power):
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            assert purpose(file), file
+
+
+def test_a_file_without_a_purpose_is_caught(tmp_path):
+    file = tmp_path / "part.py"
+    for text, found in (("x = 1", ""), ('"""Unfinished"""', ""), ('"""Done.\n\nMore."""', "Done.")):
+        file.write_text(text)
+        assert purpose(file) == found
 
 
 def rooms():

@@ -1,4 +1,4 @@
-"""Every law in the table of the architecture has a check and a planted fault in the quick suite."""
+"""Every law in the table of LAWS.md has a check and a planted fault in the quick suite."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def all_quick_tests() -> set[str]:
     return set().union(*(quick_tests(file.read_text()) for file in files))
 
 
-DOCUMENT = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+DOCUMENT = (ROOT / "tests" / "LAWS.md").read_text()
 ROWS = cells(DOCUMENT)
 
 

@@ -36,7 +36,8 @@ LAYERS = [
     ("engine",),
     ("models",),
     ("training",),
-    ("audit", "estimators", "report"),
+    ("audit", "estimators"),
+    ("report",),
     ("cli",),
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
