@@ -21,7 +21,7 @@ RING = {"network": "ring"}
 METHODS = [
     {"algorithm": "dp-admm"},
     {"algorithm": "linearised-admm", "options": {"local_updates": 3}},
-    {"algorithm": "sadmm", "structure": StructureRequest(name="lasso")},
+    {"algorithm": "sadmm", "structure": StructureRequest(structure="lasso")},
     {"algorithm": "dp-sgd", "evaluate": None},
     {"algorithm": "noisy-gradient", "centre": True},
     {"algorithm": "recal", "network": RING | {"walk": "random", "cap": 3}, "rounds": 9},

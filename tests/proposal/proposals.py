@@ -42,7 +42,7 @@ def proposed(
     data = data or facts(task)
     request = Request(**{"epsilon": 2.0, "delta": 1e-4, "rounds": 6} | asked)
     content = (
-        StructureRequest(name=structure).structure(tuple(map(str, range(data.columns))))
+        StructureRequest(structure=structure).of_columns(tuple(map(str, range(data.columns))))
         if matrix is None
         else matrix
     )

@@ -19,7 +19,7 @@ FACTS = DataFacts(name="mine", task="binary", classes=2, columns=3, record_norm=
 
 
 def structure_of(**wanted):
-    return StructureRequest(**wanted).structure(NAMES)
+    return StructureRequest(**wanted).of_columns(NAMES)
 
 
 def structured(**wanted):

@@ -53,7 +53,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 _ACCOUNT = ("account", "accounts", "another_account")
-_OPTIONS: dict[str, tuple[Any, str]] = {
+_OPTIONS: dict[str, tuple[Any, ...]] = {
     "beta": (
         str,
         "How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, or 5% of "

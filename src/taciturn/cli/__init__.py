@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.console import (
+    Option,
     emit,
     error_line,
     interruptible,
@@ -25,12 +26,12 @@ from taciturn.cli.main import Command, main
 
 if TYPE_CHECKING:
     from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
-    from taciturn.cli.options import all_options, methods_with, rounds_help, run_options
+    from taciturn.cli.options import all_options, methods_with, run_options
 
 __all__ = [
-    "ACCOUNT_OPTIONS", "Command", "account_given", "all_options", "confirmed", "emit",
+    "ACCOUNT_OPTIONS", "Command", "Option", "account_given", "all_options", "confirmed", "emit",
     "error_line", "interruptible", "main", "methods_with", "one_of", "path", "printable",
-    "read_text", "rounds_help", "run_options", "table", "takes",
+    "read_text", "run_options", "table", "takes",
 ]  # fmt: skip
 
 
@@ -38,6 +39,6 @@ def __getattr__(name: str) -> Any:
     """Return a helper of a module that is imported now."""
     if name not in __all__:
         raise AttributeError(f"taciturn.cli has no {name!r}")
-    of_runs = name in {"all_options", "methods_with", "rounds_help", "run_options"}
+    of_runs = name in {"all_options", "methods_with", "run_options"}
     module = importlib.import_module(f"taciturn.cli.{'options' if of_runs else 'accounts'}")
     return getattr(module, name)

@@ -11,16 +11,22 @@ from typing import Any
 import typer
 
 from taciturn.budget import Account
-from taciturn.cli.console import error_line
+from taciturn.cli.console import Option, error_line
 from taciturn.errors import AccountError, InputError
 from taciturn.report.accounts import cost_text
 from taciturn.training import digest_of
 
-ACCOUNT_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "account": (str, "The account to charge, by name (taciturn budget open). [default: none]"),
-    "accounts": (Path, "The folder of accounts. [default: in the user's data folder]"),
-    "another_table": (bool, "Charge --account though its runs read a table with other columns."),
-    "another_account": (bool, "Charge --account though another was charged for a file."),
+ACCOUNT_OPTIONS: Mapping[str, Option] = {
+    "account": Option(str, "The account to charge (taciturn budget open). [default: none]"),
+    "accounts": Option(
+        Path, "The folder of accounts. [default: in the user's data folder]", "Account"
+    ),
+    "another_table": Option(
+        bool, "Charge --account though its runs read a table with other columns.", "Account"
+    ),
+    "another_account": Option(
+        bool, "Charge --account though another was charged for a file.", "Account"
+    ),
 }
 
 

@@ -36,7 +36,7 @@ _RATE = 0.2
 _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 
 
-_OPTIONS: dict[str, tuple[Any, str]] = {
+_OPTIONS: dict[str, tuple[Any, ...]] = {
     "fault": (
         str,
         f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for {_INSIDE} "

@@ -20,7 +20,7 @@ _WARNING = (
     "these values come from the records; a certificate that rests on them is conditional until you "
     'put public ranges and lists in their place and write source = "public"'
 )
-_OPTIONS: dict[str, tuple[Any, str]] = {
+_OPTIONS: dict[str, tuple[Any, ...]] = {
     "agent_column": (str, "The column that says whose record a row is."),
     "person_column": (str, "The column that says which person a row is about."),
     "ignore": (list[str], "A column not to use; may be repeated."),

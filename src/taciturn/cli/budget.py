@@ -30,11 +30,11 @@ budget = typer.Typer(
 NameArgument = Annotated[str, typer.Argument(help="The name of the account.", metavar="NAME")]
 _FOLDER = "The folder of accounts. [default: in the user's data folder]"
 Folder = Annotated[Path | None, typer.Option("--accounts", parser=path, help=_FOLDER)]
-_CURVES: dict[str, tuple[Any, str]] = {
+_CURVES: dict[str, tuple[Any, ...]] = {
     "curves": (float, "Share for answers that are not Gaussian on all records. [default: 0]"),
     "order": (int, "Of their divergences. [default: by the share]"),
 }
-_TERMS: dict[str, tuple[Any, str]] = {
+_TERMS: dict[str, tuple[Any, ...]] = {
     "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
     "unit": (str, "record, agent or person. [default: record]"),
     "observer": (str, "messages, or sum, by secure aggregation on trust. [default: messages]"),
@@ -62,7 +62,7 @@ def open_(
     _shown(opened, json=json)
 
 
-_RAISED: dict[str, tuple[Any, str]] = {
+_RAISED: dict[str, tuple[Any, ...]] = {
     "epsilon": (float, "The new E. [default: as it is]"),
     "delta": (float, "The new D. [default: as it is]"),
     "curves": (float, "The new share of curves."),

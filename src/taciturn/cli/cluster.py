@@ -8,18 +8,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from taciturn.cli.console import Option
 from taciturn.cli.outcome import Output
 from taciturn.engine.processes import Processes, connect, versions
 from taciturn.errors import InputError
 
-OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "cluster": (
+_GROUP = "Several processes"
+OPTIONS: Mapping[str, Option] = {
+    "cluster": Option(
         str,
         "HOST:PORT of the first of several processes that share the agents; auto under mpirun or "
         "srun. Nobody is authenticated: for machines of one trusted holder.",
+        _GROUP,
     ),
-    "processes": (int, "With --cluster HOST:PORT: the number of processes."),
-    "process": (int, "With --cluster HOST:PORT: the number of this process, from 0."),
+    "processes": Option(int, "With --cluster HOST:PORT: the number of processes.", _GROUP),
+    "process": Option(int, "With --cluster HOST:PORT: this process's number, from 0.", _GROUP),
 }
 _AUTO = "auto"
 

@@ -13,9 +13,10 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from taciturn.errors import InputError
 
@@ -87,9 +88,9 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def path_option(text: str) -> Any:
+def path_option(text: str, group: str | None = None) -> Any:
     """Return the declaration of an option that takes a path."""
-    return typer.Option(parser=path, help=text)
+    return typer.Option(parser=path, help=text, rich_help_panel=group)
 
 
 def check_free(out: Path | None, *, force: bool) -> None:
@@ -244,29 +245,79 @@ class _Lines(Bar):
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORM_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "delimiter": (str, "Tables: between cells, as in ';' or tab; the bounds say, or a comma."),
-    "decimal": (str, "Tables: before decimals, . or ,; the bounds say, or a point."),
-    "thousands": (str, "Tables: between groups of digits, as in ','; the bounds say, or none."),
-    "encoding": (str, "Tables: of the text, as in cp1252; the bounds say, or UTF-8."),
+
+class Option(NamedTuple):
+    """An option of a command: what is typed, help text, and the panel of the help page.
+
+    Options of no group stand first: those that most people need.
+    """
+
+    kind: Any
+    help: str
+    group: str | None = None
+
+
+TABLES, OUTPUT = "Tables", "Output"
+FORM_OPTIONS: Mapping[str, Option] = {
+    "delimiter": Option(
+        str, "Between cells, as in ';' or tab. [default: as the bounds state, or a comma]", TABLES
+    ),
+    "decimal": Option(
+        str, "Before decimals, . or ,. [default: as the bounds state, or a point]", TABLES
+    ),
+    "thousands": Option(
+        str, "Between groups of digits. [default: as the bounds state, or none]", TABLES
+    ),
+    "encoding": Option(
+        str, "Of the text, as in cp1252. [default: as the bounds state, or UTF-8]", TABLES
+    ),
 }
 # of a command that reads a table
-TABLE_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "target": (str, "Tables: the column to predict."),
-    "bounds": (Path, "Tables: TOML file of public facts; see taciturn bounds."),
-    "agent_column": (str, "Tables: the column that says whose record a row is."),
-    "person_column": (str, "Tables: the column of persons, with --rows-per-person."),
-    "test": (Path, "Tables: a file of test records, which are public."),
+TABLE_OPTIONS: Mapping[str, Option] = {
+    "target": Option(str, "Tables: the column to predict."),
+    "bounds": Option(Path, "Tables: TOML file of public facts; see taciturn bounds."),
+    "agent_column": Option(str, "The column that names the agent of each row.", TABLES),
+    "person_column": Option(str, "The column of persons, with --rows-per-person.", TABLES),
+    "test": Option(Path, "A file of test records, which are public.", TABLES),
     **FORM_OPTIONS,
 }
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+
+def grouped(text: str, group: str | None = None) -> Any:
+    """Return the declaration of a flag or value in a panel of the help page."""
+    return typer.Option(help=text, rich_help_panel=group)
+
+
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=OUTPUT),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace an earlier file or report.", rich_help_panel=OUTPUT)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
 Seed = Annotated[int | None, typer.Option(help="Of noise: a reproduction then, not private.")]
 
 
-def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
+class GroupedCommand(TyperCommand):
+    """A command whose help page has its options in panels, without colours or frames."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then a list of options for each panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                group = getattr(parameter, "rich_help_panel", None) or kind
+                panels.setdefault(group, []).append(record)
+        first = [name for name in ("Arguments", "Options") if name in panels]
+        for name in dict.fromkeys((*first, *panels)):
+            with formatter.section(name):
+                formatter.write_dl(panels[name])
+
+
+def takes(options: Mapping[str, tuple[Any, ...]]) -> Callable[[F], F]:
     """Return a decorator that adds options to a command, which receives them by name."""
     added = [
         inspect.Parameter(
@@ -274,10 +325,15 @@ def takes(options: Mapping[str, tuple[Any, str]]) -> Callable[[F], F]:
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
-                kind | None, typer.Option(help=text, parser=path if kind is Path else None)
+                one.kind | None,
+                typer.Option(
+                    help=one.help,
+                    parser=path if one.kind is Path else None,
+                    rich_help_panel=one.group,
+                ),
             ],
         )
-        for name, (kind, text) in options.items()
+        for name, one in ((name, Option(*values)) for name, values in options.items())
     ]
 
     def decorated(command: F) -> F:

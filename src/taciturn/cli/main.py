@@ -22,7 +22,7 @@ import typer
 from typer.exceptions import TyperException
 
 import taciturn
-from taciturn.cli.console import error_line, leave_if_busy, open_streams
+from taciturn.cli.console import GroupedCommand, error_line, leave_if_busy, open_streams
 from taciturn.errors import PrivacyError, TaciturnError
 
 FOLDER = "TACITURN_PROGRAMS_DIR"
@@ -189,7 +189,8 @@ def application(known: Mapping[str, Command], name: str) -> typer.Typer:
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, help=command.summary)
         else:
-            app.command(other, help=None if other == name else command.summary)(loaded)
+            short = None if other == name else command.summary
+            app.command(other, cls=GroupedCommand, help=short)(loaded)
     return app
 
 

@@ -1,7 +1,6 @@
-"""The options of a run, declared once for the commands that take one.
+"""The options of a run: those that a request and the methods declare, and what is typed for them.
 
-The options of methods, losses, regularisers and constraints come from their tables. A method that
-the user wrote is `module:Class` in place of a name.
+A method, loss, regulariser or set that the user wrote is `module:Class` in place of a name.
 """
 
 from __future__ import annotations
@@ -12,73 +11,35 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from taciturn import checks, training
+from taciturn import checks
 from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Value
+from taciturn.cli.console import Option
 from taciturn.errors import InputError
-from taciturn.features import usage as feature_usage
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.names import observer_named
-from taciturn.problems import CONSTRAINTS, LOSSES, REGULARISERS, Named, Problem, register, usage
-from taciturn.training import DEFAULT_AGENTS, Division, Request, StructureRequest
+from taciturn.problems import Named, Problem, register
+from taciturn.training import DEFAULT_AGENTS, Division, NetworkRequest, Request, StructureRequest
+from taciturn.training.request import METHOD, PRIVACY
 
 
-def _methods_help() -> str:
-    """Return the names of the methods, by what they need."""
-    plain = [n for n, m in METHODS.items() if m.network is None and m.structure != "required"]
-    networks = [n for n, m in METHODS.items() if m.network is not None]
-    structures = [n for n, m in METHODS.items() if m.structure is not None]
-    return (
-        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}. On a "
-        f"network by gossip or relay: {', '.join(networks)}. With --structure: "
-        f"{', '.join(structures)}. Or your own: module:Class. [default: {plain[0]}]"
+def request_options() -> dict[str, Option]:
+    """Return the options that a request declares, by name (`taciturn.training.request.option`)."""
+    found = {
+        one.name: Option(one.metadata["kind"], one.metadata["help"], one.metadata["group"])
+        for kind in (Request, Division, StructureRequest, NetworkRequest)
+        for one in fields(kind)
+        if one.metadata
+    }
+    first = ("epsilon", "delta", "agents", "rounds", "features", "evaluate")
+    colluders = Option(
+        int, "With --observer sum: the most agents who collude with it. [default: 1]", PRIVACY
     )
-
-
-_RUN: Mapping[str, tuple[Any, str]] = {
-    "epsilon": (float, "Total budget; inf for a run without noise."),
-    "delta": (float, "Total budget; at most 1/(10 x records). None with --epsilon inf."),
-    "agents": (int, f"Number of agents. [default: {DEFAULT_AGENTS}; 1 with --structure]"),
-    "features": (str, f"Public feature map: {feature_usage()}. [default: the columns]"),
-    "centre": (bool, "Learn a private centre of the rows first. [default: where that pays]"),
-    "evaluate": (float, "Share of each agent's records, or persons, held out to score the model."),
-    "loss": (str, f"{usage(LOSSES)}. [default: by the target]"),
-    "class_weight": (list[str], "LABEL=WEIGHT, public, in (0, 1]; may be repeated. [default: 1]"),
-    "prior": (list[str], "LABEL=SHARE, public, for each label: weights by which all count alike."),
-    "regulariser": (str, f"{usage(REGULARISERS)}. [default: {training.DEFAULT_REGULARISER}]"),
-    "constraint": (str, f"{usage(CONSTRAINTS)}. [default: none]"),
-    "clip": (float, "Bound on a record's coefficient. [default: by the loss]"),
-    "rows_per_person": (int, "To protect persons: the most rows of one that count. Public."),
-    "agents_per_person": (int, "The most agents who have rows of a person. Public. [default: 1]"),
-    "observer": (
-        str,
-        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
-        "by assumption elsewhere. [default: messages]",
-    ),
-    "colluders": (
-        int,
-        "With --observer sum: the most agents who tell it all they know. [default: 1]",
-    ),
-    "relation": (str, "replace_one or zero_out. [default: replace_one]"),
-    "algorithm": (str, _methods_help()),
-    "structure": (str, "lasso, fused-lasso or generalized-lasso."),
-    "graph": (Path, "CSV, public: edges of fused-lasso, A of generalized-lasso."),
-    "network": (
-        str,
-        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
-        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        f"--algorithm names gossip or a relay [default for these: {training.DEFAULT_NETWORK}].",
-    ),
-    "walk": (str, "On a relay: cyclic or random. [default: cyclic]"),
-    "cap": (int, "On a relay: the most answers of an agent."),
-    "exchanges": (int, "In gossip: per question; more cost no privacy. [default: 1]"),
-    "split_seed": (int, "Of the split of published data; with --seed of owners too. [default: 0]"),
-}
+    return {name: found[name] for name in first} | found | {"colluders": colluders}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +59,8 @@ class RunOptions:
         )
 
 
-def method_options(
-    methods: Mapping[str, Method] = METHODS, **defaults: Value
-) -> dict[str, tuple[type, str]]:
-    """Return type and help text of every option that some method of the library has.
+def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -> dict[str, Option]:
+    """Return every option that some method of the library has.
 
     The text names those of `methods` that have it, with the default, which the command may change.
     """
@@ -111,29 +70,28 @@ def method_options(
         for option in method.options:
             default = defaults.get(option.name, option.default)
             text = f"{default:g}" if isinstance(default, float) else str(default)
-            text = "derived from public facts" if callable(default) else text
+            text = "from public facts" if callable(default) else text
             having[option.name].setdefault(text, []).append(title)
     texts = dict.fromkeys(options, "Only of methods that this command does not take.")
     for name, found in having.items():
-        parts = (f"{', '.join(titles)} (if not given: {text})" for text, titles in found.items())
-        texts[name] = f"Of {'; '.join(parts)}." if found else texts[name]
-    return {name: (one.kind, f"{one.help} {texts[name]}") for name, one in options.items()}
+        users = ", ".join(title for titles in found.values() for title in titles)
+        values = "; ".join(
+            text if len(found) == 1 else f"{text} for {', '.join(titles)}"
+            for text, titles in found.items()
+        )
+        texts[name] = f"Of {users}. [default: {values}]" if found else texts[name]
+    return {
+        name: Option(one.kind, f"{one.help} {texts[name]}", METHOD) for name, one in options.items()
+    }
 
 
-def rounds_help() -> str:
-    """Return how many rounds the methods have by default."""
-    usual = next(iter(METHODS.values())).rounds
-    others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
-    return f"If not given: {usual}{''.join(others)}; on a relay that many sweeps of the agents."
-
-
-def all_options() -> dict[str, tuple[Any, str]]:
-    """Return type and help text of every option of a run."""
-    return {**_RUN, **method_options()}
+def all_options() -> dict[str, Option]:
+    """Return every option of a run."""
+    return {**request_options(), **method_options()}
 
 
 _AS_GIVEN = (
-    "epsilon", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
+    "epsilon", "rounds", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
     "agents_per_person",
 )  # fmt: skip
 
@@ -151,7 +109,6 @@ def _observer(name: str | None, colluders: int | None) -> Observer:
 def run_options(
     given: Mapping[str, Any],
     *,
-    rounds: int | None,
     methods_of: Callable[[str], Mapping[str, Method]] | None = None,
 ) -> RunOptions:
     """Return the options of a run, checked as far as possible without facts about the data.
@@ -165,7 +122,7 @@ def run_options(
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods, weights = (methods_of or methods_with)(algorithm), given["regulariser"]
     structure = StructureRequest(
-        name=given["structure"],
+        structure=given["structure"],
         weights=None if weights is None else Named.parse("regulariser", weights),
         graph=None if given["graph"] is None else str(given["graph"]),
     )
@@ -176,10 +133,9 @@ def run_options(
         algorithm=algorithm,
         class_weight=_by_label("class-weight", given["class_weight"]),
         prior=_by_label("prior", given["prior"]),
-        rounds=rounds,
         centre=given["centre"],
         options={k: given[k] for k in method_options() if given[k] is not None},
-        network=training.NetworkRequest(
+        network=NetworkRequest(
             **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
         ),
         methods=methods,
@@ -189,7 +145,7 @@ def run_options(
         **parts,
     )
     structure.check(algorithm, request.method)
-    if structure.name is not None and given["constraint"] not in {None, "none"}:
+    if structure.structure is not None and given["constraint"] not in {None, "none"}:
         raise InputError("a structure comes without a constraint; leave the constraint out")
     if given["agents"] is not None:
         checks.at_least("agents", given["agents"], 1)
@@ -198,7 +154,7 @@ def run_options(
         structure=structure,
         features=given.get("features"),  # taciturn plan has them of the data
         agents=given["agents"],
-        default_agents=DEFAULT_AGENTS if structure.name is None else 1,
+        default_agents=DEFAULT_AGENTS if structure.structure is None else 1,
     )
 
 

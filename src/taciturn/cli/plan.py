@@ -12,7 +12,7 @@ import typer
 from taciturn import checks, training
 from taciturn.algorithms import METHODS, Method, rounds_by_default
 from taciturn.cli import console
-from taciturn.cli.console import Force, Json, path_option
+from taciturn.cli.console import Force, Json, Option, path_option
 from taciturn.cli.options import all_options, method_options, run_options
 from taciturn.cli.records import counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
@@ -26,18 +26,21 @@ from taciturn.training import Proposal, Request, Width, expected_width, forecast
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
-_FACTS: dict[str, tuple[Any, str]] = {
-    "records": (int, "Of all agents together."),
-    "persons": (int, "Of all agents together, in place of records; with --rows-per-person."),
-    "counts": (str, "Records, or persons, of each agent, with commas. [default: equal shares]"),
-    "bounds": (Path, "A bounds file: it gives columns, record norm and target."),
-    "columns": (int, "Of a record, as encoded."),
-    "classes": (int, "For multinomial."),
-    "record_norm": (float, "Public bound on a record's norm. [default: 1]"),
+_FACTS: dict[str, Option] = {
+    "records": Option(int, "Of all agents together."),
+    "persons": Option(int, "Of all agents together, in place of records; with --rows-per-person."),
+    "counts": Option(
+        str, "Records, or persons, of each agent, with commas. [default: equal shares]"
+    ),
+    "bounds": Option(Path, "A bounds file: it gives columns, record norm and target."),
+    "columns": Option(int, "Of a record, as encoded."),
+    "classes": Option(int, "For multinomial."),
+    "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
+_OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"}
 
 
-@console.takes({**_FACTS, **all_options()})
+@console.takes({**_FACTS, **_OPTIONS})
 def plan(
     *,
     data: Annotated[
@@ -122,7 +125,7 @@ def _answer(
     default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
         default = {**options, **dict.fromkeys(method_options())}
-    run = run_options(default, rounds=single)
+    run = run_options({**default, "rounds": single})
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(stated, request.loss)
@@ -134,7 +137,7 @@ def _answer(
         columns = data.feature_map.names
     elif data.table is not None:
         columns = encoded_names(data.table.bounds)
-    structure = run.structure.structure(columns)
+    structure = run.structure.of_columns(columns)
     dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
     planned = training.propose(data, counts, request, structure, dealt=dealt)
     names = [planned.method.name] if request.centre else _names(planned, options)

@@ -14,12 +14,11 @@ from taciturn.algorithms import Method
 from taciturn.budget import Account
 from taciturn.cli import cluster, console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
-from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
+from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, Seed, path_option
 from taciturn.cli.options import (
     all_options,
     import_own_parts,
     methods_with,
-    rounds_help,
     run_options,
 )
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
@@ -33,6 +32,7 @@ from taciturn.problems import Named
 from taciturn.report import check_out
 from taciturn.tables import Report
 from taciturn.training import Counted, Division, Proposal, Training, check_seed
+from taciturn.training.request import METHOD
 
 
 def _printable(text: str) -> str:
@@ -41,9 +41,8 @@ def _printable(text: str) -> str:
 
 
 _REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
-_OPTIONS: dict[str, tuple[Any, str]] = {
+_OPTIONS: dict[str, Option] = {
     **all_options(),
-    "rounds": (int, rounds_help()),
     **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
     **cluster.OPTIONS,
@@ -61,20 +60,34 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     proposal: Annotated[
-        Path | None, path_option("From plan --out, in place of its options.")
+        Path | None, path_option("From plan --out, in place of its options.", OUTPUT)
     ] = None,
     seed: Seed = None,
     out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
     force: Force = False,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Compute the non-private optimum of large data too.")
+        bool,
+        typer.Option(
+            "--reference",
+            help="Compute the non-private optimum of large data too.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     vault: Annotated[
         bool,
-        typer.Option("--vault", help="Run a method of your own in a process without the records."),
+        typer.Option(
+            "--vault",
+            help="Run a method of your own in a process without the records.",
+            rich_help_panel=METHOD,
+        ),
     ] = False,
     oracle_metrics: Annotated[
-        bool, typer.Option("--oracle-metrics", help="Tables: write metrics on private records.")
+        bool,
+        typer.Option(
+            "--oracle-metrics",
+            help="Write metrics on private records of a table.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -146,7 +159,7 @@ def _prepared(requested: _Requested, account: Account | None, report: Report | N
     proposal = options = bounds = None
     import_own_parts(given)  # which a proposal may name
     if requested.proposal is None:
-        options = run_options(given, rounds=given["rounds"], methods_of=requested.methods_of)
+        options = run_options(given, methods_of=requested.methods_of)
         methods = options.request.methods
     else:
         proposal = Proposal.from_json(console.read_text(requested.proposal))

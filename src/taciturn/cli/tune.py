@@ -17,8 +17,8 @@ import typer
 from taciturn.budget import Account
 from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
-from taciturn.cli.console import Force, Json, Quiet, Seed, path_option
-from taciturn.cli.options import all_options, rounds_help, run_options
+from taciturn.cli.console import Force, Json, Option, Quiet, Seed, path_option
+from taciturn.cli.options import all_options, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
 from taciturn.cli.records import counted_records
 from taciturn.datasets import FACTS
@@ -82,8 +82,7 @@ def _combined(values: Mapping[str, Any], file: Path) -> list[dict[str, Any]]:
 
 
 def _checked(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    known = {name: kind for name, (kind, _) in all_options().items() if name not in _SHARED}
-    known["rounds"] = int
+    known = {name: one.kind for name, one in all_options().items() if name not in _SHARED}
     options = {}
     for written, value in values.items():
         name = written.replace("-", "_")
@@ -115,8 +114,9 @@ def _of_kind(kind: Any, value: Any, what: str) -> Any:
 SHARE = 0.2
 _OPTIONS = {
     **all_options(),
-    "evaluate": (float, f"Share of each agent's records held out to pick. [default: {SHARE:g}]"),
-    "rounds": (int, rounds_help()),
+    "evaluate": Option(
+        float, f"Share of each agent's records held out to pick. [default: {SHARE:g}]"
+    ),
     **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
 }
@@ -194,7 +194,7 @@ def _prepared(
     """Return what is proposed, from public facts alone; cells of tables are read later."""
     share = SHARE if given["evaluate"] is None else given["evaluate"]
     every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
-    default, *others = runs = [run_options(one, rounds=one["rounds"]) for one in every]
+    default, *others = runs = [run_options(one) for one in every]
     data = counted_records(name, tables, output, lambda _: default.division())
     facts = [
         replace(data, division=replace(data.division, features=run.features)).facts for run in runs

@@ -16,7 +16,7 @@ from jaxtyping import Int
 from taciturn import checks
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
-from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named
+from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named, usage
 from taciturn.kernel.records import (
     Devices,
     Draw,
@@ -37,7 +37,7 @@ from taciturn.kernel.records import (
 from taciturn.tables import Files, Report, Table, inputs_of, table_of
 from taciturn.training.facts import DataFacts
 from taciturn.training.proposal import Proposal
-from taciturn.training.request import Request, StructureRequest, propose
+from taciturn.training.request import Request, StructureRequest, option, propose
 from taciturn.typing import HostArray, Precision
 
 DEFAULT_AGENTS = 10
@@ -57,10 +57,14 @@ class Division:
       (`taciturn.kernel.records.hold_out`).
     """
 
-    agents: int | None = None
+    agents: int | None = option(
+        "Number of agents.", int, default=None, shown=f"{DEFAULT_AGENTS}; 1 with --structure"
+    )
     default: int = DEFAULT_AGENTS
     split_seed: int = 0
-    features: str | None = None
+    features: str | None = option(
+        f"Public feature map: {usage()}.", str, default=None, shown="the columns"
+    )
     rows_per_person: int | None = None
     agents_per_person: int = 1
     evaluate: float | None = None
@@ -577,7 +581,7 @@ def proposal_for(
     data: Counted | DividedData, request: Request, structure: StructureRequest
 ) -> Proposal:
     """Return the proposal of a request on these records, of which no cell is read."""
-    content = structure.structure(data.names)
+    content = structure.of_columns(data.names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
 

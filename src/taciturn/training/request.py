@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_out_share
 from taciturn.names import observer_named, relation_named
-from taciturn.problems import NONE, Loss, Named, weighted
+from taciturn.problems import CONSTRAINTS, LOSSES, NONE, REGULARISERS, Loss, Named, usage, weighted
 from taciturn.training.facts import DataFacts, Evaluation, labels_of, weights_by_label
 from taciturn.training.parts import (
     Budget,
@@ -36,6 +36,22 @@ DEFAULT_WEIGHT = Named(name="l1", numbers=(1e-4,))
 DEFAULT_REGULARISER = Named(name="l2", numbers=(1e-6,))
 DEFAULT_NETWORK, DEFAULT_WALK = "ring", "cyclic"
 WALKS = ("cyclic", "random")
+PRIVACY, MODEL, METHOD, NETWORK = "Privacy", "Model", "Method", "Network"
+
+
+def option(
+    text: str, kind: Any, *, group: str | None = None, shown: str | None = None, **default: Any
+) -> Any:
+    """Return a field of a request that the command line offers as an option, declared here alone.
+
+    - `text`: A few words for help texts. `kind`: What is typed.
+    - `group`: The panel of the help page; None for the first one, of what most people need.
+    - `shown`: The default in words; that of the field if there is one, else none is shown.
+    """
+    if shown is None and default.get("default") is not None:
+        shown = str(default["default"])
+    help_text = text if shown is None else f"{text} [default: {shown}]"
+    return field(**default, metadata={"help": help_text, "kind": kind, "group": group})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +66,22 @@ class NetworkRequest:
     - `exchanges`: In gossip: how often the messages of one question are exchanged.
     """
 
-    network: str | None = None
-    walk: str | None = None
-    cap: int | None = None
-    exchanges: int | None = None
+    network: str | None = option(
+        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
+        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
+        "--algorithm names gossip or a relay.",
+        str, group=NETWORK, default=None, shown=f"an aggregator; {DEFAULT_NETWORK} for these",
+    )  # fmt: skip
+    walk: str | None = option(
+        "On a relay: cyclic or random.", str, group=NETWORK, default=None, shown=DEFAULT_WALK
+    )
+    cap: int | None = option(
+        "On a relay: the most answers of an agent.", int, group=NETWORK, default=None
+    )
+    exchanges: int | None = option(
+        "In gossip: exchanges for each question, at no cost in privacy.",
+        int, group=NETWORK, default=None, shown="1",
+    )  # fmt: skip
 
     def check(self, name: str, method: Method) -> None:
         """Raise `InputError` unless the method called `name` has a use for these options."""
@@ -117,6 +145,25 @@ class NetworkRequest:
         )
 
 
+def methods_text() -> str:
+    """Return the names of the methods, by what they need."""
+    plain = [n for n, m in METHODS.items() if m.network is None and m.structure != "required"]
+    networks = [n for n, m in METHODS.items() if m.network is not None]
+    structures = [n for n, m in METHODS.items() if m.structure is not None]
+    return (
+        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}. On a "
+        f"network by gossip or relay: {', '.join(networks)}. With --structure: "
+        f"{', '.join(structures)}. Or your own: module:Class."
+    )
+
+
+def rounds_text() -> str:
+    """Return how many rounds the methods have by default."""
+    usual = next(iter(METHODS.values())).rounds
+    others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
+    return f"{usual}{''.join(others)}; on a relay that many sweeps of the agents"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """A request for a run. None stands for the default that follows from public facts.
@@ -138,25 +185,55 @@ class Request:
     - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
     """
 
-    epsilon: float
-    delta: float
-    observer: str | Observer = "messages"
-    relation: str = "replace_one"
-    algorithm: str = "noisy-gradient"
-    loss: Named | None = None
-    regulariser: Named = DEFAULT_REGULARISER
-    constraint: Named = NONE
-    class_weight: Mapping[str, float] | None = None
-    prior: Mapping[str, float] | None = None
-    rows_per_person: int | None = None
-    agents_per_person: int = 1
-    clip: float | None = None
-    rounds: int | None = None
-    centre: bool | None = False
-    evaluate: float | None = None
+    epsilon: float = option("Total budget; inf for a run without noise.", float)
+    delta: float = option("Total budget; at most 1/(10 x records). None with --epsilon inf.", float)
+    rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
+    observer: str | Observer = option(
+        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
+        "by assumption elsewhere.",
+        str, group=PRIVACY, default="messages",
+    )  # fmt: skip
+    relation: str = option("replace_one or zero_out.", str, group=PRIVACY, default="replace_one")
+    rows_per_person: int | None = option(
+        "To protect persons: the most rows of one that count. Public.",
+        int, group=PRIVACY, default=None,
+    )  # fmt: skip
+    agents_per_person: int = option(
+        "The most agents who have rows of a person. Public.", int, group=PRIVACY, default=1
+    )
+    evaluate: float | None = option(
+        "Share of each agent's records, or persons, held out to score the model.",
+        float, default=None,
+    )  # fmt: skip
+    clip: float | None = option(
+        "Bound on a record's coefficient.", float, group=PRIVACY, default=None, shown="by the loss"
+    )
+    centre: bool | None = option(
+        "Learn a private centre of the rows first.",
+        bool, group=MODEL, default=False, shown="where that pays",
+    )  # fmt: skip
+    loss: Named | None = option(
+        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="by the target"
+    )
+    class_weight: Mapping[str, float] | None = option(
+        "LABEL=WEIGHT, public, in (0, 1]; may be repeated.",
+        list[str], group=MODEL, default=None, shown="1",
+    )  # fmt: skip
+    prior: Mapping[str, float] | None = option(
+        "LABEL=SHARE, public, for each label: weights by which all count alike.",
+        list[str], group=MODEL, default=None,
+    )  # fmt: skip
+    regulariser: Named = option(
+        f"{usage(REGULARISERS)}.", str, group=MODEL, default=DEFAULT_REGULARISER
+    )
+    constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
+    algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
+    split_seed: int = option(
+        "Of the split of published data; with --seed of owners too.",
+        int, group=METHOD, default=0,
+    )  # fmt: skip
     options: Mapping[str, Value] = field(default_factory=dict)
     network: NetworkRequest = field(default_factory=NetworkRequest)
-    split_seed: int = 0
     precision: Precision = "float32"
     methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
 
@@ -226,32 +303,37 @@ class Request:
 class StructureRequest:
     """A request for a structure of the weights.
 
-    - `name`: "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| + |x|_1).
-      "generalized-lasso": weight |A x|_1. None for no structure.
+    - `structure`: "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| +
+      |x|_1). "generalized-lasso": weight |A x|_1. None for no structure.
     - `weights`: "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
     - `graph`: A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns
       are joined in a chain.
     """
 
-    name: str | None = None
+    structure: str | None = option(
+        f"{', '.join(get_args(StructureName))}.", str, group=MODEL, default=None
+    )
     weights: Named | None = None
-    graph: str | None = None
+    graph: str | None = option(
+        "CSV, public: edges of fused-lasso, A of generalized-lasso.",
+        Path, group=MODEL, default=None,
+    )  # fmt: skip
 
     def check(self, algorithm: str, method: Method) -> None:
         """Raise `InputError` unless structure, graph and the method called `algorithm` agree."""
-        if self.name is None and method.structure == "required":
+        if self.structure is None and method.structure == "required":
             raise InputError(
                 f"{algorithm} solves problems with a structure; name one with --structure"
             )
-        if self.name is not None and method.structure is None:
+        if self.structure is not None and method.structure is None:
             suited = ", ".join(name for name, one in METHODS.items() if one.structure is not None)
             raise InputError(f"{algorithm} knows no structure; use {suited}")
         names = get_args(StructureName)
-        if self.name is not None and self.name not in names:
-            raise InputError(f"structure is {self.name!r}; choose from {', '.join(names)}")
-        if self.graph is not None and self.name in {None, "lasso"}:
+        if self.structure is not None and self.structure not in names:
+            raise InputError(f"structure is {self.structure!r}; choose from {', '.join(names)}")
+        if self.graph is not None and self.structure in {None, "lasso"}:
             raise InputError("a graph is for the structures fused-lasso and generalized-lasso")
-        if self.name is not None:
+        if self.structure is not None:
             self._weights()
 
     def _weights(self) -> tuple[float, float]:
@@ -266,24 +348,24 @@ class StructureRequest:
             "elastic:W1,W2 with a ridge W2"
         )
 
-    def structure(self, columns: tuple[str, ...]) -> Structure | None:
+    def of_columns(self, columns: tuple[str, ...]) -> Structure | None:
         """Return the structure of a model of these encoded columns, with the file's content."""
-        if self.name is None:
+        if self.structure is None:
             return None
         weight, ridge = self._weights()
         edges, matrix = np.empty((0, 2), int), np.empty((0, len(columns)))
-        if self.name == "fused-lasso":
+        if self.structure == "fused-lasso":
             edges = chain_of(len(columns))
             if self.graph is not None:
                 edges = read_edges(self.graph, columns)
-        elif self.name == "generalized-lasso":
+        elif self.structure == "generalized-lasso":
             if self.graph is None:
                 raise InputError(
                     "generalized-lasso needs a file with the rows of A; give --graph FILE"
                 )
             matrix = read_matrix(self.graph, len(columns))
         return Structure(
-            name=self.name,
+            name=self.structure,
             weight=weight,
             ridge=ridge,
             edges=tuple(map(tuple, edges.tolist())),

@@ -165,7 +165,7 @@ def propose_choice(
     candidates = []
     for (name, request, structure), about in zip(requests, facts, strict=True):
         alone = replace(request, epsilon=each, evaluate=None)
-        proposal = propose(about, kept, alone, structure.structure(about.names), dealt=dealt)
+        proposal = propose(about, kept, alone, structure.of_columns(about.names), dealt=dealt)
         proposal = proposal.model_copy(update={"evaluation": evaluation})
         candidates.append(Candidate(name=name, proposal=proposal))
     return TuneProposal(candidates=tuple(candidates), evaluation=evaluation, budget=first.budget)

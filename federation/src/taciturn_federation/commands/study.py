@@ -18,7 +18,6 @@ from taciturn.cli import (
     interruptible,
     path,
     read_text,
-    rounds_help,
     run_options,
     table,
     takes,
@@ -192,7 +191,6 @@ _PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows
 def propose_(  # noqa: PLR0913 - one parameter per option
     *,
     name: StudyName,
-    rounds: Annotated[int | None, typer.Option(help=rounds_help())] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="A site that takes part; may be repeated; else all.")
     ] = None,
@@ -224,9 +222,9 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     names = [site.participant.name for site in sites]
 
     def prepared() -> tuple[Proposal, Any, Any]:
-        options = run_options(given, rounds=rounds)
+        options = run_options(given)
         facts = DataFacts.of(opened.invitation.table.bounds, given["features"])
-        structure = options.structure.structure(facts.names)
+        structure = options.structure.of_columns(facts.names)
         proposal = propose(facts, counts, options.request, structure)
         return proposal, proposal.plan(options.request.methods), options.request.methods
 
