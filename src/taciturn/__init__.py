@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from taciturn.algorithms import LinearisedADMM as LinearisedADMM
     from taciturn.algorithms import NoisyGradient as NoisyGradient
     from taciturn.algorithms import ServerMethod as ServerMethod
+    from taciturn.algorithms import register as register
     from taciturn.audit import check as check
     from taciturn.engine import Plan as Plan
     from taciturn.engine import Run as Run
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from taciturn.problems import WholeSpace as WholeSpace
     from taciturn.problems import minimise as minimise
     from taciturn.problems import public_facts as public_facts
-    from taciturn.problems import register as register
     from taciturn.training import Proposal as Proposal
     from taciturn.training import Request as Request
     from taciturn.training import propose as propose
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "algorithms": (
         "ADMM", "DPADMM", "NIDS", "RECAL", "LinearisedADMM", "NoisyGradient", "ServerMethod",
+        "register",
     ),
     "engine": ("Plan", "Run", "run", "sweep"),
     "audit": ("check",),
@@ -81,7 +82,7 @@ _ROOMS = {
     "kernel.records": ("pack",),
     "problems": (
         "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
-        "Squared", "WholeSpace", "minimise", "public_facts", "register",
+        "Squared", "WholeSpace", "minimise", "public_facts",
     ),
     "training": ("Proposal", "Request", "propose"),
 }  # fmt: skip

@@ -41,6 +41,7 @@ from taciturn.algorithms.methods import (
     Value,
     checked_options,
     method_named,
+    register,
     rounds_by_default,
     settled,
 )
@@ -69,6 +70,6 @@ __all__ = [
     "RelayAlgorithm", "RenyiADMM", "ServerMethod", "Setting", "Settings", "SplittingADMM",
     "StarAlgorithm", "Turn", "Value", "Walkman", "around_centre", "at_agents", "averaging",
     "batch_variance", "centre_multiplier", "check_centre", "checked_options", "method_named",
-    "noise_share", "radius_of", "rounds_by_default", "settled", "smoothness_of",
+    "noise_share", "radius_of", "register", "rounds_by_default", "settled", "smoothness_of",
     "variance_reduction",
 ]  # fmt: skip

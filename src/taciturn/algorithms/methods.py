@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,8 +38,10 @@ from taciturn.kernel import questions
 from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
 from taciturn.problems import Identity, Loss, Problem, default_clip, structured_from
+from taciturn.problems import register as register_part
 
 Value = float | int | str
+T = TypeVar("T")
 LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 
@@ -362,83 +364,99 @@ _STRUCTURED: dict[str, Any] = {
     "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
     "structure": "required",
 }
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        "noisy-gradient": Method(
-            build=partial(_on_gradients, NoisyGradient),
-            summary="gradient steps with momentum on noised gradients",
-            structure="allowed",
+_METHODS: dict[str, Method] = {
+    "noisy-gradient": Method(
+        build=partial(_on_gradients, NoisyGradient),
+        summary="gradient steps with momentum on noised gradients",
+        structure="allowed",
+    ),
+    "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
+    "pvp": Method(
+        build=partial(_exact_step, inside=False),
+        summary="ADMM with noise on exact local steps",
+        options=(STEADY_RHO,),
+        minimises=True,
+    ),
+    "dvp": Method(
+        build=partial(_exact_step, inside=True),
+        summary="ADMM with noise inside the local objectives",
+        options=(STEADY_RHO,),
+        minimises=True,
+        inside=True,
+    ),
+    "linearised-admm": Method(
+        build=lambda setting: _on_gradients(
+            partial(LinearisedADMM, local_updates=int(setting.options["local_updates"])),
+            setting,
         ),
-        "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
-        "pvp": Method(
-            build=partial(_exact_step, inside=False),
-            summary="ADMM with noise on exact local steps",
-            options=(STEADY_RHO,),
-            minimises=True,
+        summary="linearised ADMM with local updates (Ryu and Kim 2023)",
+        options=(LOCAL_UPDATES,),
+    ),
+    "dp-sgd": Method(
+        build=lambda setting: _on_batches(NoisyGradient(setting.problem), setting),
+        summary="noisy-gradient on batches",
+        options=_SAMPLED,
+        structure="allowed",
+    ),
+    "one-question": Method(
+        build=lambda setting: Composition(
+            OneQuestion(setting.problem),
+            (questions.Statistics(min(setting.clip, TARGET_BOUND)),),
         ),
-        "dvp": Method(
-            build=partial(_exact_step, inside=True),
-            summary="ADMM with noise inside the local objectives",
-            options=(STEADY_RHO,),
-            minimises=True,
-            inside=True,
-        ),
-        "linearised-admm": Method(
-            build=lambda setting: _on_gradients(
-                partial(LinearisedADMM, local_updates=int(setting.options["local_updates"])),
-                setting,
-            ),
-            summary="linearised ADMM with local updates (Ryu and Kim 2023)",
-            options=(LOCAL_UPDATES,),
-        ),
-        "dp-sgd": Method(
-            build=lambda setting: _on_batches(NoisyGradient(setting.problem), setting),
-            summary="noisy-gradient on batches",
-            options=_SAMPLED,
-            structure="allowed",
-        ),
-        "one-question": Method(
-            build=lambda setting: Composition(
-                OneQuestion(setting.problem),
-                (questions.Statistics(min(setting.clip, TARGET_BOUND)),),
-            ),
-            summary="X'X and X'y, asked once (squared loss)",
-            rounds=1,
-        ),
-        "sadmm": Method(
-            build=_sadmm,
-            summary="stochastic ADMM for a structure (Liu et al. 2022)",
-            **_STRUCTURED,
-        ),
-        "vradmm": Method(
-            build=_vradmm,
-            summary="sadmm with variance reduction (Liu et al. 2022)",
-            epoch=lambda rate: _inner(rate) + 1,
-            **_STRUCTURED,
-        ),
-        "renyi-admm": Method(
-            build=_renyi_admm,
-            summary="stochastic ADMM for the lasso (Chen and Lee 2020)",
-            options=(*_SAMPLED, STEP_RULE),
-            structure="required",
-        ),
-        **{
-            name: Method(build=partial(_on_gradients, kind), summary=summary, network="relay")
-            for name, kind, summary in (
-                ("recal", RECAL, "a token on a walk, sound form (Wang et al. 2024)"),
-                ("walkman", Walkman, "another token method"),
-            )
-        },
-        **{
-            name: Method(build=partial(_on_gradients, kind), summary=summary, network="gossip")
-            for name, kind, summary in (
-                ("nids", NIDS, "gossip with gradient correction"),
-                ("ic-admm", LinearisedGossipADMM, "linearised ADMM by gossip"),
-                ("extra", EXTRA, "PG-EXTRA by gossip"),
-            )
-        },
-    }
-)
+        summary="X'X and X'y, asked once (squared loss)",
+        rounds=1,
+    ),
+    "sadmm": Method(
+        build=_sadmm,
+        summary="stochastic ADMM for a structure (Liu et al. 2022)",
+        **_STRUCTURED,
+    ),
+    "vradmm": Method(
+        build=_vradmm,
+        summary="sadmm with variance reduction (Liu et al. 2022)",
+        epoch=lambda rate: _inner(rate) + 1,
+        **_STRUCTURED,
+    ),
+    "renyi-admm": Method(
+        build=_renyi_admm,
+        summary="stochastic ADMM for the lasso (Chen and Lee 2020)",
+        options=(*_SAMPLED, STEP_RULE),
+        structure="required",
+    ),
+    **{
+        name: Method(build=partial(_on_gradients, kind), summary=summary, network="relay")
+        for name, kind, summary in (
+            ("recal", RECAL, "a token on a walk, sound form (Wang et al. 2024)"),
+            ("walkman", Walkman, "another token method"),
+        )
+    },
+    **{
+        name: Method(build=partial(_on_gradients, kind), summary=summary, network="gossip")
+        for name, kind, summary in (
+            ("nids", NIDS, "gossip with gradient correction"),
+            ("ic-admm", LinearisedGossipADMM, "linearised ADMM by gossip"),
+            ("extra", EXTRA, "PG-EXTRA by gossip"),
+        )
+    },
+}
+METHODS: Mapping[str, Method] = MappingProxyType(_METHODS)
+
+
+def register(kind: T) -> T:
+    """Let a class or function of your own be named `module:name`; a decorator.
+
+    A method is an `Algorithm`, or a function from a `Problem` to an algorithm or a `Composition`;
+    for losses, regularisers and sets see `taciturn.problems.register`.
+
+    **Guarantee.** That of `taciturn.problems.register`: a proposal that names a class is refused in
+    a process that did not register it.
+    """
+    made: Any = kind
+    if isinstance(made, type) and not issubclass(made, Algorithm):
+        register_part(made)
+    else:
+        _METHODS[questions.name_of_class(made)] = Method.of(made)
+    return kind
 
 
 def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:

@@ -54,11 +54,11 @@ def bounds(
 
 
 def _left_out(reasons: Mapping[str, str]) -> str:
-    alike: dict[str, list[str]] = {}
+    reasons_of: dict[str, list[str]] = {}
     for name, why in reasons.items():
-        alike.setdefault(why, []).append(name)
-    said = []
-    for why, names in alike.items():
+        reasons_of.setdefault(why, []).append(name)
+    parts = []
+    for why, names in reasons_of.items():
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        said.append(f"{', '.join(map(repr, names[:_SHOWN]))}{more}: {why}")
-    return f"; left out: {'; '.join(said)}" if said else ""
+        parts.append(f"{', '.join(map(repr, names[:_SHOWN]))}{more}: {why}")
+    return f"; left out: {'; '.join(parts)}" if parts else ""

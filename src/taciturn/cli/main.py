@@ -34,7 +34,7 @@ def keep_programs() -> None:
     """Let JAX, which is not imported yet, find programs of earlier runs and keep new ones.
 
     TACITURN_PROGRAMS_DIR names another folder; nothing is kept where it is empty, where the folder
-    cannot be made, is somebody else's or open to others, or where JAX's own cache is set.
+    cannot be made, is somebody else's or open to others, or where a cache of JAX is set.
     """
     theirs = any(name.startswith(_SETTINGS) for name in os.environ)
     if "jax" in sys.modules or theirs or os.environ.get(FOLDER) == "":
@@ -55,7 +55,7 @@ def _folder() -> Path:
     cache = None if mac else os.environ.get("XDG_CACHE_HOME")
     usual = "Library/Caches" if mac else ".cache"  # of the home, if there is one
     place = Path(os.environ.get(FOLDER) or Path(cache or Path.home() / usual, "taciturn/programs"))
-    # a name that differs where a program might not run: JAX's own names say no more
+    # a name that differs where a program might not run: the names that JAX gives do not differ
     features = f"{platform.machine()} {platform.processor()}"
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -84,7 +84,7 @@ class Command:
     """A command, with the first line of its help.
 
     `function` is "module:function", which is imported when the command is called; its parameters
-    are the command's arguments and options. A `typer.Typer` in its place has commands of its own.
+    are the command's arguments and options. A `typer.Typer` in its place has further commands.
     """
 
     name: str
@@ -211,7 +211,7 @@ def _top(
 
 
 def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
-    """Return what a user of a command is told of an error."""
+    """Return the line that a user of a command reads of an error."""
     if isinstance(error, TyperException):
         hint = _HINTS.get(name, "see taciturn --help")
         hint = f"see taciturn {name} --help" if name in known else hint

@@ -130,7 +130,7 @@ def _print_figures(training: Training) -> None:
 
 
 def _where(certificate: Path | None) -> list[str]:
-    """Return where the report is, and that earlier certificates stand beside its own."""
+    """Return where the report is, and that earlier certificates stand beside it."""
     if certificate is None:
         return ["No report was written; --out DIR writes one"]
     out, earlier = certificate.parent, len(numbered(certificate.parent)) - 1

@@ -71,12 +71,12 @@ def check_output(output: Output, *, public: bool, name: str) -> None:
     if output.reference and not public and not oracle:
         raise InputError(
             "the optimum without privacy is a function of private records; add --oracle-metrics, "
-            "which writes it to a file of its own, or leave --reference out"
+            "which writes it to a separate file, or leave --reference out"
         )
 
 
 def source_of(data: str, options: dict[str, Any], known: tables.Bounds | None) -> tables.Source:
-    """Return what is said of a table; its target, unless bounds are known, must be named."""
+    """Return the files of a table; its target, unless bounds are known, must be named."""
     tables.refuse_spreadsheet(Path(data))
     target = options["target"] if known is None else known.target_name
     if target is None:

@@ -69,8 +69,8 @@ def show(
 def _title(model: Model | None, document: dict[str, Any] | None) -> list[str]:
     if model is None and document is not None:
         names = ("data", "algorithm", "agents", "records", "persons", "rounds", "version")
-        said = ", ".join(f"{name} {document[name]}" for name in names if name in document)
-        return [f"Certificate of a run, as its file states it: {said}", ""]
+        terms = ", ".join(f"{name} {document[name]}" for name in names if name in document)
+        return [f"Certificate of a run, as its file states it: {terms}", ""]
     assert model is not None
     lines = [
         f"{model.task} model of {model.target!r}, trained on {model.data} with taciturn "

@@ -192,16 +192,16 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
     name = proposal.method.name
     if ":" in name and given["algorithm"] != name:
         raise InputError(
-            f"the proposal is for a method of someone's own, {name!r}; --algorithm {name} imports "
-            "and runs that code, so add it if you trust it"
+            f"the proposal is for a method outside the library, {name!r}; --algorithm {name} "
+            "imports and runs that code, so add it if you trust it"
         )
-    said = {**given, "target": tables["target"], "bounds": tables["bounds"]}
+    options = {**given, "target": tables["target"], "bounds": tables["bounds"]}
     for what in ("loss", "regulariser", "constraint"):
-        if said[what] == str(getattr(proposal, what)) and Named.is_own(said[what]):
-            del said[what]
+        if options[what] == str(getattr(proposal, what)) and Named.is_own(options[what]):
+            del options[what]
     if ":" in name:
-        del said["algorithm"]
-    also = console.first_given(said)
+        del options["algorithm"]
+    also = console.first_given(options)
     if also:
         raise InputError(
             f"{also} is given with a proposal, which says everything public about the run; "

@@ -1,4 +1,4 @@
-"""`--vault`: a method of somebody's own in a process of its own; and that process.
+"""`--vault`: a user's method in a separate process; and that process.
 
 python -m taciturn.cli.vault           reads requests on its input, answers on its output
 """
@@ -23,7 +23,7 @@ MOST_REQUEST = 2**28  # bytes of a request, which may be a long proposal
 
 
 def methods_elsewhere(name: str) -> Mapping[str, Method]:
-    """Return the table of methods, with that of `name`, whose code a process of its own imports.
+    """Return the table of methods, with that of `name`, whose code a separate process imports.
 
     `InputError` if it is a method of the library, which may well be in this one, or its code cannot
     be imported.
@@ -52,7 +52,7 @@ def methods_elsewhere(name: str) -> Mapping[str, Method]:
         return built(proposal.to_json())
 
     def build(setting: object) -> Composition:
-        raise InputError(f"{name} is built of {type(setting).__name__}s in a process of its own")
+        raise InputError(f"{name} is built of {type(setting).__name__}s in a separate process")
 
     summary = "a method of your own"
     method = Method(build=build, summary=summary, network=network, elsewhere=elsewhere)

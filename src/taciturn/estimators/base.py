@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from taciturn import checks
-from taciturn.algorithms import METHODS
+from taciturn.algorithms import METHODS, Algorithm, register
 from taciturn.budget import Account
 from taciturn.engine import check_chargeable
 from taciturn.errors import (
@@ -42,12 +42,14 @@ from taciturn.estimators.records import (
 )
 from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.features import FeatureMap, feature_map_named, usage
+from taciturn.kernel.questions import name_of_class
 from taciturn.problems import Named
 from taciturn.training import (
     Division,
     Request,
     Structure,
     Training,
+    default_of,
     delta_warning,
     feature_conditions,
     known_forecast,
@@ -58,7 +60,7 @@ from taciturn.training import (
 from taciturn.typing import HostArray
 
 _AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed beforehand with "
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed with "
     "numbers that were computed from the records: each row is one record, changed by public rules "
     "at most, and stands there once"
 )
@@ -102,7 +104,7 @@ def _fit_warnings(
             yield (
                 PublicFactsWarning,
                 f"the certificate is conditional: {fact.what} were read off the records; pass "
-                f"{fact.setting}= with what was public beforehand",
+                f"{fact.setting}= with what was public before the records were seen",
             )
     for text in delta_warning(delta, units, what):
         yield PrivacyWarning, text
@@ -148,8 +150,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         To protect persons (see `fit`) and not single rows: the most rows of a person that count,
         and the most agents who have rows of one. Public.
     algorithm, rounds, options
-        The method, see `taciturn.algorithms.METHODS`, its number of rounds, and further options of
-        it by name.
+        The method, by its name in `taciturn.algorithms.METHODS` or a class of your own; its number
+        of rounds, and further options of it by name.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
@@ -217,11 +219,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     bounds: BoundsLike | None = None
     missing: str | Sequence[str | int] | Mapping[str | int, str] | None = None
     features: str | None = None
-    relation: str = "replace_one"
-    observer: str = "messages"
+    relation: str = default_of("relation")
+    observer: str = default_of("observer")
     rows_per_person: int | None = None
     agents_per_person: int = 1
-    algorithm: str = "noisy-gradient"
+    algorithm: str | type[Algorithm] = default_of("algorithm")
     rounds: int = 200
     sampling_rate: float | None = None
     batches: str | None = None
@@ -231,7 +233,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     evaluate: float | None = None
     l2: float = 1e-6
     clip: float | None = None
-    split_seed: int = 0
+    split_seed: int = default_of("split_seed")
     random_state: int | None = None
     account: Account | str | None = None
 
@@ -422,10 +424,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _request(self, targets: Targets) -> Request:
         same = (
             "epsilon", "delta", "observer", "relation", "rows_per_person", "agents_per_person",
-            "algorithm", "clip", "rounds", "evaluate", "split_seed",
+            "clip", "rounds", "evaluate", "split_seed",
         )  # fmt: skip
+        method = self.algorithm
         return Request(
             **{name: getattr(self, name) for name in same},
+            algorithm=method if isinstance(method, str) else name_of_class(register(method)),
             loss=targets.loss,
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             options={k: v for k, v in self._options().items() if v is not None},

@@ -101,8 +101,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         class.
     prior
         The *public* share of each label, in place of weights: label c then has the weight
-        min(p) / p_c, so that the classes count alike. With weights the probabilities are those of
-        classes that were weighted like this. `score` counts every row alike.
+        min(p) / p_c, so that the classes count equally. With weights the probabilities are those of
+        classes that were weighted like this. `score` counts every row equally.
     """
 
     _target_facts: ClassVar[tuple[str, str]] = ("labels", "classes")
@@ -155,8 +155,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     @override
     def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
         assert targets.labels is not None
-        own = tuple(targets.labels.tolist())
-        weights = weights_by_label(own, self.class_weight, self.prior)
+        labels = tuple(targets.labels.tolist())
+        weights = weights_by_label(labels, self.class_weight, self.prior)
         if weights is None:
             return None
         names = labels_of(targets.facts(columns=1, record_norm=1.0))
@@ -250,7 +250,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     The objective is that of `PrivateLinearModel` plus l1 |A w|_1, with w per encoded column:
 
     - "lasso": A = I, few weights differ from 0;
-    - "fused-lasso": A = [phi; I], they are also alike along the edges of a graph of the columns;
+    - "fused-lasso": A = [phi; I], they also agree along the edges of a graph of the columns;
     - "generalized-lasso": the rows of A are given.
 
     Parameters, attributes and the guarantee are those of `PrivateLinearModel` and

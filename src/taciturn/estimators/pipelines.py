@@ -37,8 +37,8 @@ def check_pipeline(estimator: Any) -> tuple[str, ...]:
     >>> from taciturn.estimators import PrivateSVC
     >>> check_pipeline(make_pipeline(PublicBounds(bounds=(0, 9)), PrivateSVC()))
     ()
-    >>> (said,) = check_pipeline(make_pipeline(StandardScaler(), PrivateSVC()))
-    >>> said.partition(";")[0]
+    >>> (sentence,) = check_pipeline(make_pipeline(StandardScaler(), PrivateSVC()))
+    >>> sentence.partition(";")[0]
     "the step 'standardscaler' (StandardScaler) may learn from the records"
     """
     return tuple(_around(estimator, type(estimator).__name__))

@@ -90,9 +90,9 @@ class Ranges:
         accepted = {*self.indicators, *self.filled}
         bare = set(np.flatnonzero(np.isnan(rows).any(axis=0)).tolist()) - accepted
         if bare:
-            said = [names[k] if names else k for k in sorted(bare)]
+            listed = [names[k] if names else k for k in sorted(bare)]
             raise InputError(
-                f"X has missing cells in {_listed(said)}, which missing= does not list; add that "
+                f"X has missing cells in {_listed(listed)}, which missing= does not list; add that "
                 'there, or write missing="indicator" or "fill" for all columns'
             )
 
@@ -215,7 +215,7 @@ def missing_in(
             f'missing is {missing!r}; it must be "{INDICATOR}", "{FILL}", a list of columns, or a '
             "mapping from columns to these words"
         )
-    wrong = [said for said in given.values() if said not in (INDICATOR, FILL)]
+    wrong = [word for word in given.values() if word not in (INDICATOR, FILL)]
     if wrong:
         raise InputError(
             f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
@@ -226,7 +226,7 @@ def missing_in(
     nameless = names is None and any(isinstance(name, str) for name in given)
     _check_named("missing", given, None if nameless else list(known))
     marked, filled = (
-        tuple(sorted({known[name] for name, said in given.items() if said == word}))
+        tuple(sorted({known[name] for name, how in given.items() if how == word}))
         for word in (INDICATOR, FILL)
     )
     return marked, filled
@@ -262,9 +262,7 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """
         del y
         if self.bounds is None:
-            raise InputError(
-                "bounds is not set; declare what was public beforehand, as in bounds=(0, 120)"
-            )
+            raise InputError("bounds is not set; declare what was public, as in bounds=(0, 120)")
         validated(self, X, missing=True)
         self._ranges()
         return self

@@ -94,15 +94,15 @@ def scaling_warnings(
     fewer than three different values is passed over: -1 and 1 in equal parts have both by
     themselves.
 
-    **Guarantee.** None: the answer is a function of all records, for whoever holds them.
+    **Guarantee.** None: the answer is a function of all records, for their holder.
     """
     filled = ~np.isnan(rows)
     count = np.maximum(filled.sum(axis=0), 1)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.sum(rows, axis=0, where=filled) / count
         variance = np.sum((rows - mean) ** 2, axis=0, where=filled) / count
-    alike = np.flatnonzero((np.abs(mean) <= 1e-9) & (np.abs(variance - 1) <= 1e-9))
-    found = [int(k) for k in alike if len(np.unique(rows[filled[:, k], k])) > 2]
+    standardised = np.flatnonzero((np.abs(mean) <= 1e-9) & (np.abs(variance - 1) <= 1e-9))
+    found = [int(k) for k in standardised if len(np.unique(rows[filled[:, k], k])) > 2]
     if not found:
         return []
     first = repr(names[found[0]] if names else found[0])

@@ -301,8 +301,8 @@ class Metrics:
     is clipped to the range of the target.
 
     - `test_error`, `train_error`: The fraction of wrong labels; for numbers the root of the mean
-      squared error, in the units of a table's target. The mean over the training records, whoever
-      owns them.
+      squared error, in the units of a table's target. The mean over the training records of
+      all agents.
     - `test_loss`, `train_loss`: Mean loss on the test records; objective on the training records.
       Class weights count in losses and not in errors.
     """
@@ -374,7 +374,7 @@ def optimum(problem: Problem, data: DividedData) -> Metrics:
 def _on_shards(
     problem: Problem, shards: Shards, model: Array, *, bounded: bool
 ) -> tuple[Array, Array]:
-    """Return the objective and the mean error over the training records, whoever owns them."""
+    """Return the objective and the mean error over the training records of all agents."""
     stacked = shards.stacked
     margins = stacked.features @ model
     answers = margins.clip(-1, 1) if bounded else margins

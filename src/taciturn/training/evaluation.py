@@ -35,7 +35,7 @@ f (1 - f) being at least 0 and squares being convex,
 
     E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
 
-with equality for persons of one row, or of rows alike; and the mean of t^2 over a person's rows is
+with equality for persons of one row, or of equal rows; and the mean of t^2 over a person's rows is
 at least the square of their mean. So intervals reach their level, and more where rows of a person
 differ. To count rows as if each were of another person would fall short of it.
 
@@ -112,10 +112,10 @@ def evaluation_plan(
     The weights are those of the released model, or zeros, where only noise and costs matter; the
     record norm is that of its rows, or of the proposal.
 
-    **Guarantee.** That of `taciturn.plan`, with a ledger of its own. Where nothing of the training
+    **Guarantee.** That of `taciturn.plan`, with a separate ledger. Where nothing of the training
     is credited to summation, nothing of the evaluation is: one observer sees both. Where both have
     a mu, that of the evaluation is at most that of the agent with the least in training, if the two
-    are within a thousandth: a lattice of its own would otherwise make it larger in the last digits.
+    are within a thousandth: its separate lattice would otherwise make it larger in the last digits.
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -194,7 +194,9 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
     evaluation = proposal.evaluation
     assert evaluation is not None
     if shards.counts != tuple(evaluation.counts[agent] for agent in evaluation.agents):
-        raise PrivacyError("the records are not those that the proposal holds out; divide anew")
+        raise PrivacyError(
+            "the records are not those that the proposal holds out; divide them again"
+        )
     planned = evaluation_plan(proposal, training, weights, record_norm=shards.record_norm)
     finished = run(
         planned,

@@ -250,7 +250,7 @@ def weights_by_label(
     - `class_weight`: Weights in (0, 1] by label; a label that is not named has weight 1. That they
       are at most 1 is checked by `ClassWeighted`.
     - `prior`: The public share p_c of each class among the records, or in the world. The weight of
-      class c is min(p) / p_c: the classes count alike, the rarest with weight 1.
+      class c is min(p) / p_c: the classes count equally, the rarest with weight 1.
     """
     if class_weight is None and prior is None:
         return None

@@ -184,7 +184,7 @@ class Proposal(Document):
             return plain
         if regulariser.name != "none" or constraint.name != "none":
             raise InputError(
-                "a structure has its own weights and comes without a constraint; leave regulariser "
+                "a structure has weights and comes without a constraint; leave regulariser "
                 "and constraint out"
             )
         return self.structure.structured(loss, self.coordinates).composed
@@ -317,7 +317,7 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
             f"up its {plan.spec.agents - 1} edges, and the total down"
         )
         readers = (
-            "an agent: the sum of the noised messages below each of its edges, its neighbour's own "
+            "an agent: the sum of the noised messages below each of its edges, that of the neighbour "
             "message at the end of a branch, and the total; a reader of all edges: every noised "
             "message, which the certificate is for"
         )

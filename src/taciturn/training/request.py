@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -220,7 +220,7 @@ class Request:
         list[str], group=MODEL, default=None, shown="1",
     )  # fmt: skip
     prior: Mapping[str, float] | None = option(
-        "LABEL=SHARE, public, for each label: weights by which all count alike.",
+        "LABEL=SHARE, public, for each label: weights by which all count equally.",
         list[str], group=MODEL, default=None,
     )  # fmt: skip
     regulariser: Named = option(
@@ -297,6 +297,11 @@ class Request:
         if self.clip is not None:
             return float(self.clip)
         return self.method.clip_for(loss, self.epsilon)
+
+
+def default_of(option: str) -> Any:
+    """Return the default of a field of `Request`, for interfaces that have one of that name."""
+    return next(one.default for one in fields(Request) if one.name == option)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,7 +463,7 @@ def noise_of_centre(proposal: Proposal, plan: Plan) -> float:
 
 
 def centre_text(proposal: Proposal, plan: Plan) -> str | None:
-    """Return what is said of the centre of a plan; None without one."""
+    """Return a sentence about the centre of a plan; None without one."""
     if not proposal.centre:
         return None
     return (

@@ -107,7 +107,7 @@ class Training:
       empty where there are no test records.
     - `nonprivate`: The optimum of the same records without privacy; None if it was not computed.
     - `seconds`: Wall time of planning, running and measuring, without the non-private optimum.
-    - `warnings`: What was said before a record was read.
+    - `warnings`: Those known before a record was read.
     - `charged`: Where the run was charged; None if nowhere.
     - `failures`: A line for each later step that failed; what it would have given is missing.
     - `private_failures`: Such lines of steps that read private records without noise: not for
@@ -244,7 +244,7 @@ def model_of(
     table = proposal.data.table
     bounds = None if table is None else table.bounds
     centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
-    document = document_of(certificate)  # whoever has the file alone can compute its figures
+    document = document_of(certificate)  # its figures can be computed from the file alone
     return models.Model(
         data=data,
         task=proposal.data.task,
@@ -493,7 +493,7 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
     """Return a training with its evaluation and metrics; what fails has a line in `attempts`.
 
     `shards` were trained on, records of the origin `trained_on`; they are None around a centre,
-    where they are packed anew if need be. `curves` says whether this process computes them.
+    where they are packed again if need be. `curves` says whether this process computes them.
 
     **Guarantee.** Training records are read, without noise, only where the data set is published or
     oracle metrics are asked for; held-out records through the door of their one question.

@@ -327,7 +327,7 @@ def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -
 
 
 def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | None:
-    """Return the least gap at which a candidate wins in 19 of 20 choices, all others being alike.
+    """Return the least gap at which a candidate wins in 19 of 20 choices, all others being equal.
 
     Computed from as many made choices with a fixed seed, to a thousandth of a gap of 1.
     """
