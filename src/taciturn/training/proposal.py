@@ -317,8 +317,8 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
             f"up its {plan.spec.agents - 1} edges, and the total down"
         )
         readers = (
-            "an agent: the sum of the noised messages below each of its edges, that of the neighbour "
-            "message at the end of a branch, and the total; a reader of all edges: every noised "
+            "an agent: the sum of the noised messages below each of its edges (the neighbour's "
+            "message at the end of a branch) and the total; a reader of all edges: every noised "
             "message, which the certificate is for"
         )
         if plan.program.summed:
