@@ -15,7 +15,7 @@ from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
 from taciturn.tables import Source, read_files
-from taciturn.training import CountedFiles, Division, Request, StructureRequest, proposal_for
+from taciturn.training import Division, Request, StructureRequest, count_files, proposal_for
 from taciturn.training.training import agree, read, train
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)
@@ -113,7 +113,7 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=5, **asked)
-    data = CountedFiles(Division.of_request(request, None), files)
+    data = count_files(Division.of_request(request, None), files)
     proposal = proposal_for(data, request, StructureRequest())
     pretend(monkeypatch, devices)
     agree(data, proposal, Echo(0, 2))
@@ -134,7 +134,7 @@ def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, 
     )
     files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=50, evaluate=0.2)
-    data = CountedFiles(Division.of_request(request, None), files)
+    data = count_files(Division.of_request(request, None), files)
     proposal = proposal_for(data, request, StructureRequest())
     assert proposal.evaluation.counts[0] == 0
     pretend(monkeypatch, FirstOfTwo)

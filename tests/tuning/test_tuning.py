@@ -21,11 +21,11 @@ from taciturn.kernel.questions import ClippedErrors, Tally
 from taciturn.kernel.records import Draw, Shard, Shards
 from taciturn.problems import Named
 from taciturn.training import (
-    CountedData,
     Division,
     Proposal,
     Request,
     StructureRequest,
+    count_data,
     data_facts,
     divide,
     train,
@@ -52,7 +52,7 @@ def made(rows=240):
 
 
 def counted(dataset):
-    return CountedData(Division(), dataset)
+    return count_data(Division(), dataset)
 
 
 def request(**more):

@@ -38,7 +38,7 @@ from taciturn.documents import Document
 from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn.tables import Source, read_files
-from taciturn.training import CountedFiles, Division, TableFacts
+from taciturn.training import Division, TableFacts, count_files
 from taciturn_federation.agreement import (
     COORDINATOR_NAME,
     UNSIGNED,
@@ -445,5 +445,5 @@ def count_of(source: Source, invitation: Invitation) -> int:
     """Return how many records a file has, or how many places its persons have."""
     files = read_files(source, invitation.table.bounds)
     division = Division(agents=1, rows_per_person=invitation.rows_per_person)
-    (count,) = CountedFiles(division, files).all_counts
+    (count,) = count_files(division, files).all_counts
     return count

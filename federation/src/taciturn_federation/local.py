@@ -58,13 +58,13 @@ from taciturn.kernel.privacy import (
 from taciturn.kernel.records import Draw, hold_out
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import (
-    CountedFiles,
     DataFacts,
     DividedData,
     Division,
     PrivateScore,
     Proposal,
     check_known,
+    count_files,
     divide_records,
     evaluation_plan,
     evaluation_seed,
@@ -612,7 +612,7 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
     if files.owners is not None or len(files.tables) != 1:
         raise InputError(f"{source.path} holds the records of several agents; a site has one file")
     division = Division(agents=1, rows_per_person=proposal.budget.rows_per_person)
-    (count,) = CountedFiles(division, files).all_counts
+    (count,) = count_files(division, files).all_counts
     planned = signed.participants[agent].count
     if count != planned:
         raise InputError(

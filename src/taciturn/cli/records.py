@@ -14,7 +14,7 @@ from taciturn.datasets import FACTS, Dataset, load
 from taciturn.errors import InputError
 from taciturn.problems import LOSSES, Named, usage
 from taciturn.tables import Report
-from taciturn.training import Counted, CountedData, CountedFiles, DataFacts, Division
+from taciturn.training import Counted, DataFacts, Division, count_data, count_files
 
 
 def is_table(data: str) -> bool:
@@ -41,9 +41,9 @@ def counted_records(
     if is_table(name):
         check_output(output, public=False, name=name)
         files = tables.read_files(source_of(name, options, bounds), bounds, report)
-        return CountedFiles(division(files.owners is not None), files)
+        return count_files(division(files.owners is not None), files)
     dataset = loaded(name, options, output)
-    return CountedData(division(dataset.owners is not None), dataset)
+    return count_data(division(dataset.owners is not None), dataset)
 
 
 def loaded(data: str, options: Mapping[str, Any], output: Output) -> Dataset:

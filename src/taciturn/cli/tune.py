@@ -196,9 +196,7 @@ def _prepared(
     every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
     default, *others = runs = [run_options(one) for one in every]
     data = counted_records(name, tables, output, lambda _: default.division())
-    facts = [
-        replace(data, division=replace(data.division, features=run.features)).facts for run in runs
-    ]
+    facts = [data.facts.model_copy(update={"features": run.features}) for run in runs]
     requests = []
     for options, run in zip(candidates, others, strict=True):
         title = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())

@@ -31,8 +31,8 @@ from taciturn.errors import (
 from taciturn.estimators import validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from taciturn.estimators.records import (
-    Arrays,
     Encoding,
+    Fit,
     Targets,
     account_of,
     names_of,
@@ -289,12 +289,13 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         else:  # charge before the first cell is read
             shape, names = shape_of(X), names_of(X)
             validation.check_size(X, y)
-        facts, data = self._counted(X, y, shape, names, agents, persons, read)
+        facts, fit = self._planned(X, y, shape, names, agents, persons, read)
+        data = fit.counted(self._division(agents))
         proposal = propose(
             data.facts,
             data.all_counts,
-            self._request(data.targets),
-            self._structure(shape[1], data.encoding),
+            self._request(fit.targets),
+            self._structure(shape[1], fit.encoding),
             dealt=data.dealt,
         )
         try:
@@ -307,12 +308,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
                 f"{error}; {here} fits of this process were charged to it before, of {len(runs)} "
                 "runs in all"
             ) from None
-        self._keep(training, data)
+        self._keep(training, fit)
         people, unit = proposal.budget.rows_per_person, proposal.budget.unit
         forecast = known_forecast(proposal, training.plan)
         messages: list[tuple[type[Warning], str]] = [
             *_fit_warnings(facts, delta, proposal.records // (people or 1), f"{unit}s"),
-            *validation.scaling_warnings(data.cells()[0], column_names(self)),
+            *validation.scaling_warnings(fit.cells()[0], column_names(self)),
             # targets are encoded in [-1, 1], whichever range they have
             *((UtilityWarning, text) for text in risk_warning(proposal, forecast, scaled=True)),
             *((UtilityWarning, text) for text in training.failures),
@@ -328,7 +329,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         validation.check_size(rows, answers)
         return validation.dense(rows), answers
 
-    def _counted(  # noqa: PLR0913, PLR0917 - what is public, then the records
+    def _planned(  # noqa: PLR0913, PLR0917 - what is public, then the records
         self,
         X: Any,
         y: Any,
@@ -337,8 +338,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         agents: ArrayLike | None,
         persons: ArrayLike | None,
         read: tuple[Float[HostArray, "N k"], HostArray] | None,
-    ) -> tuple[tuple[Fact, ...], Arrays]:
-        """Return the facts that are taken for public, and the records, counted.
+    ) -> tuple[tuple[Fact, ...], Fit]:
+        """Return the facts that are taken for public, and what the fit does with its records.
 
         **Guarantee.** Where nothing was read it is a function of public facts and of who owns which
         row; of X only the type is looked at. `InputError` if bounds, labels or the range of the
@@ -360,26 +361,15 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         if rows is not None:
             ranges.check_filled(rows, names)
         dealt_to, owners = owners_of(agents, shape[0])
-        targets, most = self._targets(answers), self.rows_per_person
-        if most is not None:
-            checks.at_least("rows_per_person", most, 1)
-        data = Arrays(
-            division=Division(
-                agents=dealt_to,
-                split_seed=self.split_seed,
-                rows_per_person=None
-                if most is None
-                else checks.at_least("rows_per_person", most, 1),
-                agents_per_person=self.agents_per_person,
-                evaluate=self.evaluate,
-            ),
+        most = self.rows_per_person
+        fit = Fit(
             shape=shape,
-            names_of_columns=names,
+            names=names,
             encoding=Encoding(ranges, self._feature_map(ranges, names)),
-            targets=targets,
+            targets=self._targets(answers),
             known=owners,
             numbers=persons_of(persons, shape[0], most),
-            stated=(
+            conditions=(
                 *(fact.condition(most) for fact in facts),
                 *feature_conditions(self.features),
                 _owners_condition(most, dealt=owners is None and dealt_to != 1),
@@ -389,7 +379,21 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             cells=cache(lambda: read or self._read(X, y)),
             encode=self._encode,
         )
-        return facts, data
+        return facts, fit
+
+    def _division(self, agents: Any) -> Division:
+        """Return how rows are divided, among a number of agents if they have no owners."""
+        most = self.rows_per_person
+        if most is not None:
+            checks.at_least("rows_per_person", most, 1)
+        number = 1 if agents is None else agents
+        return Division(
+            agents=int(number) if np.ndim(number) == 0 else None,
+            split_seed=self.split_seed,
+            rows_per_person=most,
+            agents_per_person=self.agents_per_person,
+            evaluate=self.evaluate,
+        )
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray | None) -> Targets:
@@ -468,9 +472,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             return facts
         return (*facts, Fact("the columns that may have missing cells", "missing", True))
 
-    def _keep(self, training: Training, data: Arrays) -> None:
+    def _keep(self, training: Training, fit: Fit) -> None:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
-        encoding, targets = data.encoding, data.targets
+        encoding, targets = fit.encoding, fit.targets
         weights = targets.scale * training.model.reshape(len(training.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges

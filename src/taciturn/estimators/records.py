@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from taciturn.kernel.records import Draw, numbered
 from taciturn.problems import Named, partition_by
 from taciturn.tables import INTERCEPT, Form, Report
 from taciturn.tables.cells import canonical
-from taciturn.training import Counted, DataFacts, DividedData
+from taciturn.training import Counted, DataFacts, DividedData, Division
 from taciturn.typing import HostArray, Precision, Task
 
 
@@ -177,87 +176,73 @@ class Encoding:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrays(Counted):
-    """The records of a fit, whose cells are read by `cells` and not before.
+class Fit:
+    """What a fit does with its records.
 
-    - `shape`: Rows and columns of X.
-    - `known`: The rows of each agent; None where they are dealt out.
-    - `numbers`: The person of each row; None where records are protected.
-    - `stated`: The conditions of the certificate.
-    - `read_off`: Whether public facts were read off the records.
-    - `cells`: Returns X and the targets; `encode` maps targets to numbers.
+    - `names`: Of the columns of X, if they have any. `known`: The rows of each agent; None where
+      they are dealt. `numbers`: The person of each row; None where records are protected.
+    - `conditions`: Those of the certificate. `read_off`: Whether public facts were read off the
+      records.
+    - `cells`: Returns X and the targets. `encode`: From targets to numbers.
     """
 
     shape: tuple[int, int]
-    names_of_columns: tuple[str, ...] | None
+    names: tuple[str, ...] | None
     encoding: Encoding
     targets: Targets
     known: tuple[Int[HostArray, "_m"], ...] | None
     numbers: Int[HostArray, "N"] | None
-    stated: tuple[str, ...]
+    conditions: tuple[str, ...]
     read_off: bool
     cells: Callable[[], tuple[Float[HostArray, "N k"], HostArray]]
     encode: Callable[[HostArray, Targets], Num[HostArray, "N"]]
 
-    @property
-    def title(self) -> str:
-        """What an account calls the data."""
-        return f"a fit of {self.shape[0]:,} rows"
+    def counted(self, division: Division) -> Counted:
+        """Return the records, counted; their cells are read when they are loaded."""
+        encoding, (rows, width) = self.encoding, self.shape
+        return Counted(
+            title=f"a fit of {rows:,} rows",
+            columns=self.names or tuple(f"x{k}" for k in range(width)),
+            division=division,
+            facts=self.targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
+            names=encoding.names(self.names),
+            all_counts=division.counts(self.known, self.numbers, rows),
+            owned=self.known is not None,
+            load=self._loaded,
+            conditional=self.read_off,
+        )
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that an account is bound to; those without names are numbered."""
-        return self.names_of_columns or tuple(f"x{k}" for k in range(self.shape[1]))
-
-    @property
-    def owned(self) -> bool:
-        """Whether each row has a label that names its owner."""
-        return self.known is not None
-
-    @property
-    def conditional(self) -> bool:
-        """Whether bounds, labels or the range of the target were read off the records."""
-        return self.read_off
-
-    @property
-    def facts(self) -> DataFacts:
-        """The public facts, except the counts."""
-        encoding = self.encoding
-        return self.targets.facts(columns=encoding.columns, record_norm=encoding.record_norm)
-
-    @cached_property
-    def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent will have, or places of persons, with those held out."""
-        return self.division.counts(self.known, self.numbers, self.shape[0])
-
-    def read(
-        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    def _loaded(
+        self, division: Division, draw: Draw, precision: Precision, report: Report | None
     ) -> DividedData:
-        """Return the records, encoded and divided by the draw."""
         del precision, report
         cells, answers = self.cells()
-        self.encoding.ranges.check_filled(cells, self.names_of_columns)
-        values, rows = self.encode(answers, self.targets), self.encoding.rows(cells)
-        targets, facts = self.targets, self.facts
+        self.encoding.ranges.check_filled(cells, self.names)
+        values, rows, targets = (
+            self.encode(answers, self.targets),
+            self.encoding.rows(cells),
+            self.targets,
+        )
+        facts = targets.facts(columns=rows.shape[1], record_norm=self.encoding.record_norm)
         dataset = Dataset(
             name=facts.name,
-            title=self.title,
+            title=facts.name,
             features=rows,
             targets=values,
             task=facts.task,
             classes=facts.classes,
-            feature_names=self.encoding.names(self.names_of_columns),
+            feature_names=self.encoding.names(self.names),
             train_rows=len(rows),
             public=False,
             licence="not stated",
             source="arrays",
-            conditions=self.stated,
+            conditions=self.conditions,
             record_norm=facts.record_norm,
             labels=None if targets.labels is None else tuple(map(str, targets.labels.tolist())),
             target_scale=(targets.scale, targets.offset),
         )
         parts = Split(rows, values, rows[:0], values[:0])
-        owners, held, persons = self.division.rows(self.known, self.numbers, len(rows), draw)
+        owners, held, persons = division.rows(self.known, self.numbers, len(rows), draw)
         return DividedData(
             dataset, parts, owners, held_out=held, persons=persons, conditional=self.read_off
         )

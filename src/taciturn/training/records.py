@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -181,64 +180,35 @@ def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -
 
 
 @dataclass(frozen=True, eq=False)
-class Counted(abc.ABC):
+class Counted:
     """Records that are counted and not read: what a proposal needs, and how to read them.
 
-    **Guarantee.** Everything but `read` is a function of public facts: of no cell, and of who owns
-    which row, and which rows are of one person, no more than counts.
+    - `columns`: Those that an account is bound to.
+    - `facts`, `names`: The public facts, except counts; the names of the coordinates of a row.
+    - `all_counts`: Records of each agent, or places of persons, with those to be held out.
+    - `owned`: Whether the records have owners.
+    - `load`: From a division, a draw, the precision of stored rows and a report of rows that were
+      read to the records.
+    - `public`, `conditional`: Whether the records are published; whether public facts were read off
+      them.
+    - `paths`, `test_paths`: The files with training records, and with test records alone.
+
+    **Guarantee.** All but `load` follow from public facts: from no cell, and of who owns which row,
+    and which rows are of one person, from no more than counts.
     """
 
+    title: str
+    columns: tuple[str, ...]
     division: Division
-
-    @property
-    @abc.abstractmethod
-    def title(self) -> str:
-        """A line for people."""
-
-    @property
-    @abc.abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """The columns that an account is bound to."""
-
-    @property
-    @abc.abstractmethod
-    def owned(self) -> bool:
-        """Whether the records have owners."""
-
-    @property
-    @abc.abstractmethod
-    def facts(self) -> DataFacts:
-        """The public facts, except the counts."""
-
-    @property
-    @abc.abstractmethod
-    def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent will have, or places of persons, with those held out."""
-
-    @abc.abstractmethod
-    def read(
-        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
-    ) -> DividedData:
-        """Return the records, read and divided by the draw.
-
-        `precision` is that of stored rows; `report` is called with the numbers of rows that were
-        read, and of all.
-        """
-
-    @property
-    def public(self) -> bool:
-        """Whether the records are published."""
-        return False
-
-    @property
-    def conditional(self) -> bool:
-        """Whether public facts were read off the records, beyond what the proposal states."""
-        return False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the coordinates of a row."""
-        return self.facts.names
+    facts: DataFacts
+    names: tuple[str, ...]
+    all_counts: tuple[int, ...]
+    owned: bool
+    load: Callable[[Division, Draw, Precision, Report | None], DividedData]
+    public: bool = False
+    conditional: bool = False
+    paths: tuple[Path, ...] = ()
+    test_paths: tuple[Path, ...] = ()
 
     @property
     def dealt(self) -> bool:
@@ -250,118 +220,46 @@ class Counted(abc.ABC):
         """K, where persons are protected."""
         return self.division.rows_per_person
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files with training records."""
-        return ()
 
-    @property
-    def test_paths(self) -> tuple[Path, ...]:
-        """The files with test records alone."""
-        return ()
+def count_data(division: Division, dataset: Dataset | Table) -> Counted:
+    """Return the records of a data set, or of a table that was read already."""
+    names, features = dataset.feature_names, division.features
+    if features is not None:
+        names = feature_map_named(features, inputs_for(dataset)).names
+    return Counted(
+        title=dataset.title,
+        columns=dataset.columns,
+        division=division,
+        facts=data_facts(dataset, features),
+        names=names,
+        all_counts=division.counts(dataset.owners, dataset.persons, dataset.train_rows),
+        owned=dataset.owners is not None,
+        load=lambda division, draw, _, __: divide_records(dataset, division, draw),
+        public=dataset.public,
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class CountedData(Counted):
-    """A data set, or a table that was read already."""
+def count_files(division: Division, files: Files) -> Counted:
+    """Return the records of the files of a table."""
+    facts = DataFacts.of(files.bounds, division.features)
 
-    dataset: Dataset | Table
-
-    @property
-    def title(self) -> str:
-        """As of the data."""
-        return self.dataset.title
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """As of the data."""
-        return self.dataset.columns
-
-    @property
-    def owned(self) -> bool:
-        """Whether the records have owners."""
-        return self.dataset.owners is not None
-
-    @property
-    def public(self) -> bool:
-        """Whether the records are published."""
-        return self.dataset.public
-
-    @property
-    def facts(self) -> DataFacts:
-        """The public facts, except the counts."""
-        return data_facts(self.dataset, self.division.features)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the coordinates of a row; those of the proposal are in another order."""
-        names = self.dataset.feature_names
-        features = self.division.features
-        if features is None:
-            return names
-        return feature_map_named(features, inputs_for(self.dataset)).names
-
-    @cached_property
-    def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent will have, or places of persons, with those held out."""
-        data = self.dataset
-        return self.division.counts(data.owners, data.persons, data.train_rows)
-
-    def read(
-        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
+    def load(
+        division: Division, draw: Draw, precision: Precision, report: Report | None
     ) -> DividedData:
-        """Return the records, divided by the draw."""
-        del precision, report
-        return divide_records(self.dataset, self.division, draw)
+        return divide_records(table_of(files, precision=precision, report=report), division, draw)
 
-
-@dataclass(frozen=True, eq=False)
-class CountedFiles(Counted):
-    """The files of a table."""
-
-    files: Files
-
-    @property
-    def title(self) -> str:
-        """As of the table."""
-        return self.files.title
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """As of the files."""
-        return self.files.columns
-
-    @property
-    def owned(self) -> bool:
-        """Whether a column, or a file for each agent, says whose the records are."""
-        return self.files.owners is not None
-
-    @property
-    def facts(self) -> DataFacts:
-        """The public facts, except the counts."""
-        return DataFacts.of(self.files.bounds, self.division.features)
-
-    @cached_property
-    def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent will have, or places of persons, with those held out."""
-        return self.division.counts(self.files.owners, self.files.persons, self.files.rows)
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files with training records."""
-        return tuple(self.files.tables)
-
-    @property
-    def test_paths(self) -> tuple[Path, ...]:
-        """The file with test records, if there is one."""
-        return () if self.files.tests is None else (self.files.tests.path,)
-
-    def read(
-        self, draw: Draw, precision: Precision = "float64", report: Report | None = None
-    ) -> DividedData:
-        """Return the records of the files, encoded and divided by the draw."""
-        table = table_of(self.files, precision=precision, report=report)
-        return divide_records(table, self.division, draw)
+    return Counted(
+        title=files.title,
+        columns=files.columns,
+        division=division,
+        facts=facts,
+        names=facts.names,
+        all_counts=division.counts(files.owners, files.persons, files.rows),
+        owned=files.owners is not None,
+        load=load,
+        paths=tuple(files.tables),
+        test_paths=() if files.tests is None else (files.tests.path,),
+    )
 
 
 def digest_of(file: Path) -> bytes:

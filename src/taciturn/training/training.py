@@ -50,11 +50,11 @@ from taciturn.training.parts import delta_warning
 from taciturn.training.proposal import Proposal
 from taciturn.training.records import (
     Counted,
-    CountedData,
     DividedData,
     Division,
     check_all_hold_out,
     check_data,
+    count_data,
     digest_of,
     inputs_for,
     local_part,
@@ -427,7 +427,7 @@ def read(
     processes.agree({"account": "charged"})
     draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
     precision = storage_precision(proposal, tests=bool(data.test_paths))
-    records = data.read(draw, precision, reading)
+    records = data.load(data.division, draw, precision, reading)
     if processes.count > 1:
         records = local_part(records, Devices())
     check_data(records, proposal)
@@ -595,7 +595,7 @@ def train_on(
 ) -> Training:
     """Return the training that a request asks for; the rest is as for `train` and `Division`."""
     division = Division.of_request(request, agents, features=features)
-    data = CountedData(division, dataset)
+    data = count_data(division, dataset)
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)
 

@@ -461,7 +461,7 @@ def _read(
     first = proposal.candidates[0].proposal
     draw = Draw.for_noise(seed, first.split_seed)
     division = Division.of_proposal(first, owned=data.owned)
-    records = {division.features: replace(data, division=division).read(draw)}
+    records = {division.features: data.load(division, draw, "float64", None)}
     dataset = records[division.features].dataset
     for candidate in proposal.candidates:
         name = candidate.proposal.data.features
