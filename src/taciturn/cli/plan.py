@@ -51,6 +51,9 @@ def plan(
     ] = None,
     out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
     force: Force = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="All that is predicted, and what it means.")
+    ] = False,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -73,7 +76,7 @@ def plan(
     if json:
         console.emit(strict({**values, "out": None if out is None else str(out)}))
     else:
-        typer.echo(_sentences(answer, values, out))
+        typer.echo(_sentences(answer, values, out, explain=explain))
 
 
 class _Answer(NamedTuple):
@@ -191,70 +194,96 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted(set(numbers)))
 
 
-def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None) -> str:
+def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, explain: bool) -> str:
     planned, facts, budget = answer.proposal, answer.proposal.facts, answer.proposal.budget
     mu = next((one.mu for one in answer.forecasts if one.mu is not None), None)
-    weights, zero = planned.weights_text, values["risk_of_zero"]
-    at = "of" if budget.unit == "record" else "at"
-    total = "" if mu is None else f" (mu = {mu:.4f})"
-    rows = training.network_rows(planned, answer.plan)
+    total = "" if mu is None else f" (mu {mu:.4f})"
+    agents = "1 agent" if facts.agents == 1 else f"{facts.agents} agents"
+    further = {
+        "Weights": planned.weights_text,
+        "Rows": values["centre"],
+        **{name.capitalize(): what for name, what in training.network_rows(planned, answer.plan)},
+    }
     lines = [
-        f"{planned.units_text} {at} {facts.agents} agents, {facts.dimension} coordinates, "
-        f"record norm {facts.record_norm:g}, record gradient at most {values['gradient_bound']:g}",
-        f"Loss: {planned.clipped_loss}",
-        *([f"Class weights: {weights}"] if weights is not None else []),
-        *([f"Rows: {values['centre']}"] if values["centre"] is not None else []),
-        *(f"{name.capitalize()}: {what}" for name, what in rows),
-        f"Total epsilon {budget.epsilon:g} at delta {budget.delta:g}{total}, relation "
-        f"{budget.relation}, unit {budget.unit}, observer {budget.observer}. No data was read, "
-        "nothing was spent.",
+        f"Plan     {planned.data.name}: {planned.units_text}, {agents}, {facts.dimension} "
+        f"coefficients, loss {planned.clipped_loss}",
+        f"Privacy  epsilon {budget.epsilon:g}, delta {budget.delta:g}{total}; relation "
+        f"{budget.relation}, unit {budget.unit}, observer {budget.observer}",
+        "         No record was read and no budget was spent.",
+        *(f"{name:8} {text}" for name, text in further.items() if text is not None),
         "",
-        console.table([_HEAD, *map(_row, answer.forecasts)]),
-        "",
-        *_LEGEND,
-        "",
-        f"Worst case: on some data no private method does better than about {values['floor']:.3g}",
-        "        (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its constant)",
+        *(_explained(answer, values) if explain else _compared(answer)),
+        *([] if answer.width is None else answer.width.lines()),
+        *(f"Warning: {warning}" for warning in values["warnings"]),
     ]
-    if zero is not None:
-        lines.append(f"Model 0: its risk is at most {zero:.3g}, without looking at a record")
-    lines.append(_advice(planned, answer.best))
-    lines += answer.width.lines() if answer.width is not None else []
-    lines += [f"Warning: {warning}" for warning in values["warnings"]]
     if out is not None:
         lines.append(f"Proposal: {out} ({planned.method.name}, {planned.rounds} rounds)")
     return "\n".join(lines)
 
 
-_HEAD = ("algorithm", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
-_LEGEND = (
-    "noise   standard deviation per coordinate of the mean answer in one round (a gradient;",
-    "        X'X/m for one-question); multiplier: noise scale / sensitivity of one answer",
-    "margin  by how much that noise moves a record's margin over the run",
-    "proven  bound on the expected excess risk, if the best model has norm at most sqrt(d)/R",
-    "rule    estimate of the excess risk that is not proved for the method as it is run",
-)
+def _compared(answer: _Answer) -> list[str]:
+    """Return the noise and the estimated risk of each method and number of rounds."""
+    rows = [("method", "rounds", "noise", "estimated excess risk", "")]
+    for one in answer.forecasts:
+        numbers = (_number(one.noise), _number(one.rule))
+        chosen = "<- recommended: the fewest rounds within 5 % of the best"
+        mark = chosen if one == answer.best and one.rounds > 1 else ""
+        rows.append((one.algorithm, str(one.rounds), *numbers, mark))
+    return [
+        console.table(rows),
+        "",
+        "noise: standard deviation of the mean answer, per coordinate and round",
+        *_advice(answer),
+        "More: --explain (proven bounds, the lower bound, and what the noise does)",
+    ]
 
 
-def _row(one: forecast.Forecast) -> tuple[str, ...]:
-    numbers = (one.multiplier, one.noise, one.margin_noise, one.proven, one.rule)
-    shown = ("-" if value is None else f"{value:.3g}" for value in numbers)
-    return (one.algorithm, str(one.rounds), *shown, one.basis)
+def _explained(answer: _Answer, values: dict[str, Any]) -> list[str]:
+    """Return all that is predicted of each method, and what the columns mean."""
+    head = ("method", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
+    rows = [
+        (
+            one.algorithm,
+            str(one.rounds),
+            *map(_number, (one.multiplier, one.noise, one.margin_noise, one.proven, one.rule)),
+            one.basis,
+        )
+        for one in answer.forecasts
+    ]
+    zero = values["risk_of_zero"]
+    return [
+        console.table([head, *rows]),
+        "",
+        "multiplier  noise scale / sensitivity of one answer",
+        "noise       standard deviation of the mean answer, per coordinate and round (of a",
+        "            gradient; of X'X/m for one-question)",
+        "margin      standard deviation that this noise adds to a record's margin over the run",
+        "proven      bound on the expected excess risk, if the best model has norm at most "
+        "sqrt(d)/R",
+        "rule        estimate of the excess risk, not proven for the method as it is run",
+        "",
+        f"Records: norm at most {values['record_norm']:g}, gradient at most "
+        f"{values['gradient_bound']:g}",
+        f"Lower bound: on some data no private method has an excess risk below about "
+        f"{values['floor']:.3g} (Bassily, Smith and Thakurta 2014, Theorem 5.3, without its "
+        "constant)",
+        *([] if zero is None else [f"Model 0, which uses no record: risk at most {zero:.3g}"]),
+        *_advice(answer),
+    ]
 
 
-def _advice(planned: Proposal, best: forecast.Forecast | None) -> str:
-    """Return the recommended rounds, and what `train` runs where that is something else."""
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _advice(answer: _Answer) -> list[str]:
+    """Return the recommended rounds where `train` runs others, and that none is known."""
+    best, rounds = answer.best, answer.proposal.rounds
     if best is None:
-        return "No number of rounds is recommended: no rule is known here"
-    if best.rounds == 1:
-        return f"{best.algorithm} asks once"
-    of_train = (
-        f". taciturn train runs {planned.rounds} with these options: pass --rounds {best.rounds} "
-        "to both"
-    )
-    return (
-        f"Recommended: {best.algorithm}, {best.rounds} rounds. At a fixed total budget the noise "
-        "per round grows as sqrt(rounds), so a run collects no less noise in fewer and no more in "
-        f"many; {best.rounds} are the fewest listed whose rule is within 5 % of the least"
-        + ("" if planned.rounds == best.rounds else of_train)
-    )
+        return ["No number of rounds is recommended: no estimate is known here"]
+    if best.rounds in {1, rounds}:
+        return []
+    return [
+        f"taciturn train runs {rounds} rounds with these options; for the recommended "
+        f"{best.rounds} pass --rounds {best.rounds}"
+    ]
