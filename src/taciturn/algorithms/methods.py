@@ -298,10 +298,7 @@ def _on_gradients(algorithm: Callable[[Problem], Algorithm], setting: Setting) -
 def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
     """Return a method that asks for the gradient on batches."""
     question = questions.MinibatchGradient(
-        setting.problem.loss,
-        setting.clip,
-        setting.number("sampling_rate"),
-        records=setting.records,
+        setting.problem.loss, setting.clip, setting.number("sampling_rate"), records=setting.records
     )
     return Composition(algorithm, (question,))
 
@@ -406,9 +403,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             rounds=1,
         ),
         "sadmm": Method(
-            build=_sadmm,
-            summary="stochastic ADMM for a structure (Liu et al. 2022)",
-            **_STRUCTURED,
+            build=_sadmm, summary="stochastic ADMM for a structure (Liu et al. 2022)", **_STRUCTURED
         ),
         "vradmm": Method(
             build=_vradmm,

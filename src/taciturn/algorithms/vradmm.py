@@ -197,13 +197,7 @@ def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
 
 
 def variance_reduction(
-    loss: Loss,
-    *,
-    clip: float,
-    spread: float,
-    rate: float,
-    inner: int,
-    records: int | None = None,
+    loss: Loss, *, clip: float, spread: float, rate: float, inner: int, records: int | None = None
 ) -> tuple[tuple[Gradient, Gradient], float]:
     """Return VRADMM's two questions, and its `snapshot_noise`.
 

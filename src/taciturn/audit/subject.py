@@ -32,13 +32,7 @@ from taciturn.audit.neighbours import replace_record
 from taciturn.audit.pairwise import DataPair, changed_places
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.kernel.door import (
-    Chance,
-    Door,
-    Live,
-    Raw,
-    Record,
-)
+from taciturn.kernel.door import Chance, Door, Live, Raw, Record
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.questions import (

@@ -42,13 +42,7 @@ from taciturn.kernel.door import (
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Certificate, Ledger, NoNoise
 from taciturn.kernel.questions import check_of_library
-from taciturn.kernel.records import (
-    Devices,
-    Origin,
-    Shards,
-    digest_of_all,
-    spread,
-)
+from taciturn.kernel.records import Devices, Origin, Shards, digest_of_all, spread
 from taciturn.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]

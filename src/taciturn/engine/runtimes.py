@@ -23,16 +23,7 @@ import numpy as np
 from taciturn.engine.network import NetworkKind, Turns
 from taciturn.engine.program import Program, agent_turns, server_turns, stack
 from taciturn.engine.protocol import Keep, Trace, agent_round, kept_parts
-from taciturn.kernel.door import (
-    Door,
-    Live,
-    Private,
-    Raw,
-    Supply,
-    apart,
-    at,
-    of_agent,
-)
+from taciturn.kernel.door import Door, Live, Private, Raw, Supply, apart, at, of_agent
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.records import Devices
 from taciturn.typing import Array, PyTree

@@ -22,11 +22,7 @@ __all__ = [
 
 # name: what its number counts (None if it has none), and the map
 FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(
-    {
-        "scattering": (None, Scattering),
-        "fourier": ("features", Fourier),
-        "bins": ("bins", Bins),
-    }
+    {"scattering": (None, Scattering), "fourier": ("features", Fourier), "bins": ("bins", Bins)}
 )
 
 

@@ -14,12 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.questions import (
-    Loss,
-    Margins,
-    PerRecord,
-    TargetArray,
-)
+from taciturn.kernel.questions import Loss, Margins, PerRecord, TargetArray
 from taciturn.typing import Array, HostArray
 
 Scores = TypeVar("Scores", Array, HostArray)
