@@ -1,4 +1,4 @@
-"""A run: a plan and data behind a door; the observed ledger must equal the planned one."""
+"""A run: a plan, and data behind a door; the observed ledger must equal the planned one."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ Runtime = Literal["simulate", "serial"]
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run; its `repr` has ten lines or fewer.
+    """A finished run.
 
     - `certificate`: The guarantee; stamped as a reproduction if the noise came from a given seed.
-    - `origin`: Where the records came from, for the data custodian's own checks; it is not pickled.
+    - `origin`: Where the records came from, for the data custodian's checks; never pickled.
     """
 
     model: HostArray  # the released model
@@ -66,7 +66,7 @@ class Run:
     origin: Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied: not the origin, which says whose each record is."""
+        """Return what is pickled and copied: no origin, which tells whose each record is."""
         return {**self.__dict__, "origin": None}
 
     def __repr__(self) -> str:
@@ -83,10 +83,10 @@ class Run:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return what changes from round to round, one row a round.
+        """Return one row for each round: public schedules, as of step sizes, and norms of models.
 
-        The public schedules of the plan, as the step size; and, where models were kept, the norm of
-        the model after each round (`model_norm`) and of its change (`model_change`).
+        Where models were kept, `model_norm` is the norm after each round and `model_change` that of
+        the change.
 
         **Guarantee.** Post-processing of public facts and of models that could be released.
         """
@@ -105,7 +105,7 @@ class Run:
 
 
 def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
-    """Return what a certificate promises, in two lines at most, and shape and norm of a model."""
+    """Return a certificate's promise in at most two lines, and a model's shape and norm."""
     norm = float(np.linalg.norm(np.asarray(model, np.float64)))
     return [
         *(f"  {line}" for line in certificate.lines()[: 1 + certificate.reproduction]),
@@ -125,35 +125,33 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     devices: Devices | None = None,
     trained_on: Origin | None = None,
 ) -> Run:
-    """Run `plan` on `shards` and return the released model, with its certificate.
-
-    Raises `InputError` if the shards differ from those of the plan (counts, dimension, record
-    norm), or the account has no room (`AccountError`). If the agents cannot be divided among the
-    devices, or the processes were given different plans, seeds, devices or versions, which is
-    compared before the charge; after it, if they have different records, or a target is none of the
-    loss (`taciturn.engine.running`). `PrivacyError` if no seed is given and no exact sampler is
-    known for the noise (inside an objective), or the machine does not add whole numbers exactly; if
-    a record breaks the norm that the shards promise, the program asks for more than was planned,
-    the observed ledger differs from the planned one, or the noise that was drawn does not have its
-    law (`taciturn.kernel.privacy.drawn`). Nothing is returned then.
+    """Run `plan` on `shards` and return the released model with its certificate.
 
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
-      operating system, which is written nowhere, and the noise has its exact law. A number: a
-      stream of the same law, which can be drawn again by whoever knows the number, so the run is
-      stamped "reproduction, not private".
+      operating system, which is stored nowhere, and the noise has its exact law. A number: a stream
+      of the same law that anyone who knows the number can draw again, so that the run is stamped
+      "reproduction, not private".
     - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
       custodian's audit: a certificate for the observer `sum` does not cover them.
-    - `account`: A `taciturn.budget.Account` that the run is charged to before a record is looked
-      at, or a reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
-    - `devices`: Those that agents are divided among, of this process or of several that
-      `jax.distributed.initialize` connected; None for the usual one. Every process calls this
-      function with the same plan and has the same result; one that fails must exit, since the
-      others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
-      (`taciturn.kernel.records.spread_local`). The first process alone is given an account: the
-      others wait until the charge is on its disk.
-    - `trained_on`: Of a plan on held-out records, the origin of those that were trained on, none of
+    - `account`: A `taciturn.budget.Account` that is charged before a record is read, or a
+      reservation of `taciturn.engine.reserve` for this plan; None charges nothing.
+    - `devices`: Those that agents are divided among, of this process or of several connected by
+      `jax.distributed.initialize`; None for the default one. Every process calls this function with
+      the same plan and gets the same result; one that fails must exit, since the others wait for
+      it. Its shards hold all agents, of which it keeps its share, or its share only
+      (`taciturn.kernel.records.spread_local`). Only the first process is given an account; the
+      others wait until its charge is on disk.
+    - `trained_on`: For a plan on held-out records, the origin of the training records, none of
       which is asked.
+
+    Raises `InputError` if the shards are not those of the plan (counts, dimension, record norm),
+    the agents cannot be divided among the devices, or the processes differ in plan, seed, devices
+    or versions; `AccountError` if the account has no room. After the charge: `InputError` if
+    processes have different records or a target does not suit the loss; `PrivacyError` if there is
+    no seed and no exact sampler for the noise, the machine does not add whole numbers exactly, a
+    record breaks the promised norm, the program asks more than planned, the ledgers differ, or the
+    noise does not have its law (`taciturn.kernel.privacy.drawn`). Nothing is released then.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
@@ -178,17 +176,17 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     given = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
     processes.agree({**versions(), **given})
     with charging(account, plan, seed, shards.origin) as released, report_loss():
-        # the first process comes here once its charge is on the disk
+        # the first process arrives here once its charge is on disk
         if processes.count > 1:
             processes.agree_on_records("records", [digest_of_all(shards)])
         if devices is not None:
             shards = spread(shards, devices)
         origin = shards.origin
         private = behind_the_door(plan, shards, trained_on=trained_on)
-        del shards  # which may be many, and only the door's own rows are needed from here on
+        del shards  # to free memory: the door has its own copy of the rows
         processes.agree({"records": "checked"})
         finished = _answered(plan, private, seed, execute, origin)
-        # a model that was computed is released once all have compared its ledger
+        # the model is released only once every process has compared its ledger
         processes.agree({"ledger": "as planned"})
         return dataclasses.replace(finished, charged=released())
 
@@ -209,7 +207,7 @@ def _answered(
     plan.ledger.same_as(ledger)
     certificate = plan.certificate
     trace = trace._replace(records=tested(plan.ledger, certificate, trace.records))
-    # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
+    # a known seed reveals the noise, or the division of the records
     repeated = origin is not None and origin.reproducible
     certificate = certificate.stamped(
         reproduction=seed is not None or certificate.reproduction or repeated
@@ -218,9 +216,9 @@ def _answered(
 
 
 def check_machine(program: Program, seed: int | None) -> None:
-    """Raise `PrivacyError` unless what this machine computes is what the certificate is of.
+    """Raise `PrivacyError` unless this machine computes what the certificate is about.
 
-    A reproduction promises nothing, nor does a run in which nothing is random.
+    A reproduction promises nothing, nor does a run without randomness.
     """
     quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
     if seed is None and not quiet:
@@ -238,7 +236,7 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
 ) -> tuple[Any, Trace]:
-    """Return model and trace; without a seed all randomness is from a fresh stream."""
+    """Return model and trace; without a seed all randomness comes from a fresh stream."""
     door = Live(program.oracles, program.mechanism, private)
     stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
@@ -256,11 +254,11 @@ def _executed(  # noqa: PLR0913 - what is run, how, and where
 def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     """Raise `InputError` unless this program's agents can be divided among the devices."""
     if serial:
-        raise InputError("the runtime serial is for one device; leave devices out, or it")
+        raise InputError("the runtime serial uses one device; leave out devices or the runtime")
     if not program.network.together:
         raise InputError(
-            "on a relay one agent answers after another, so that several processes gain nothing; "
-            "run it in one"
+            "on a relay agents answer one after another, so several devices gain nothing; run it "
+            "on one"
         )
     devices.local(program.agents)
 
@@ -268,10 +266,10 @@ def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
 def behind_the_door(
     plan: Plan, shards: Shards, *, trained_on: Origin | None = None, agent: int | None = None
 ) -> Private:
-    """Return the data for the doors of `plan`, checked; of all agents, or of one.
+    """Return the data for the doors of `plan`, checked (`taciturn.kernel.door.opened`).
 
-    Raises as `taciturn.kernel.door.opened`. With noise they are in double precision, cut to the
-    digits at which sums over records are exact, if an oracle has such sums.
+    Of all agents, or of one. With noise rows are in double precision, cut to the digits at which
+    sums over records are exact, if an oracle has such sums.
     """
     program = plan.program
     return opened(
@@ -289,7 +287,7 @@ def behind_the_door(
 
 
 def check_bounds(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the program has the noise and the bounds that were planned.
+    """Raise `PrivacyError` unless the program has the planned noise, bounds and questions.
 
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`),
     or the noise is not the library's.
@@ -312,9 +310,9 @@ def check_bounds(plan: Plan) -> None:
 
 
 def check_certificate(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the certificate is what the ledger amounts to.
+    """Raise `PrivacyError` unless the certificate follows from the ledger.
 
-    For the observer of sums only where agents send whole steps, and the method may be summed.
+    For the observer of sums, agents must send whole steps and the method must be creditable.
     Further conditions are the caller's to state.
     """
     program = plan.program
