@@ -50,11 +50,11 @@ class _Epochs(AnswerMessages):
         return epochs(rounds, self.inner)
 
     def spread(self, noise: Noise, steps: int) -> float:
-        """Return the standard deviation of the noise on d + p, p used in so many steps."""
+        """Return the standard deviation of the noise on d + p, where p serves so many steps."""
         return noise.of_mean * float(np.sqrt(1 + steps * self.snapshot_noise**2))
 
     def spread_out(self, rounds: int, values: dict[str, HostArray]) -> dict[str, HostArray]:
-        """Return schedules of steps as schedules of rounds, with `moves`: where there is a step."""
+        """Return schedules of steps as schedules of rounds, and `moves`: where a round is a step."""
         moves = self.questions(rounds)[:, 0] == DIFFERENCE
         place = np.maximum(np.cumsum(moves) - 1, 0)
         of_rounds = {name: np.asarray(value)[place] for name, value in values.items()}
@@ -79,15 +79,16 @@ class VRADMM(_Epochs, SplittingADMM):
     With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor),
     from the same noised p: the paper's method for strongly convex problems. The paper restarts from
     the un-noised gradient, which no noise in g protects. The shortest u with A'u = -grad f(x*) is
-    the optimal multiplier only if there is no other, that is if A has full row rank; [phi; I] never
-    has, and there the restart throws x off the optimum in every epoch. So it is off by default.
+    the optimal multiplier only if it is unique, that is if A has full row rank; [phi; I] never has,
+    and there the restart throws x off the optimum in every epoch. The default is therefore no
+    restart.
 
-    **Guarantee.** Both questions are asked at public points and each is charged for by itself: the
-    difference on a Poisson batch, amplified; the snapshot on all records, not. The snapshot is
-    asked once an epoch and used m + 1 times, which is post-processing. With `fused` it is asked
-    afresh before every difference: the sum of the two answers then has the law of the paper's (6),
-    one answer on gradient at the anchor plus difference with noise of both variances added, and
-    costs what the two cost.
+    **Guarantee.** Both questions are asked at public points and charged separately: the difference
+    on a Poisson batch, amplified; the snapshot on all records, not. The snapshot is asked once an
+    epoch and used m + 1 times, which is post-processing. With `fused` a new one is asked before
+    every difference: the sum of the two answers then has the law of the paper's (6), one answer on
+    gradient at the anchor plus difference with noise of both variances added, and costs what the
+    two cost.
     """
 
     restart: bool = eqx.field(static=True, default=False, kw_only=True)
@@ -125,7 +126,7 @@ class VRADMM(_Epochs, SplittingADMM):
 
     @override
     def _published(self, t: HostArray) -> HostArray:
-        """Return the constant step 1; Theorems 3 and 4 ask for one of order 1/L."""
+        """Return the constant step 1; Theorems 3 and 4 require one of order 1/L."""
         return np.ones(len(t))
 
     @override
@@ -160,7 +161,7 @@ class VRADMM(_Epochs, SplittingADMM):
         return public._replace(iterate=iterate, mean=mean, average=average)
 
     def _opened(self, public: _Public, answer: Vector, turn: Turn) -> _Public:
-        """Return the public value with a fresh p, at an opening also with a new anchor."""
+        """Return the public value with a new p and, where an epoch opens, a new anchor."""
         opens = turn.values["opens"] > 0
         anchor = jnp.where(opens, public.mean, public.anchor)
         fresh = public._replace(anchor=anchor, gradient=answer)
@@ -178,7 +179,7 @@ class VRADMM(_Epochs, SplittingADMM):
 def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
     """Return the questions of epochs of m differences, `(T, 1)`: a snapshot opens each.
 
-    Where `fused`, a snapshot is asked for before every difference.
+    With `fused` a snapshot precedes every difference.
 
     Examples
     --------
@@ -234,7 +235,7 @@ class AcceleratedVRADMM(_Epochs, AcceleratedSplitting):
 
     **Settings from public facts.** Those of `AcceleratedSplitting` for as many steps as there are
     differences. The noise of one p is in m steps: m z^2 is added to the variance of d, z
-    `snapshot_noise`, as if it were drawn anew in each.
+    `snapshot_noise`, as if it were independent in each.
 
     **Guarantee.** As for `VRADMM`.
     """
