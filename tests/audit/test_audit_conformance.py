@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Composition, NoisyGradient
 from taciturn.audit import audit, check_method, check_oracle, replace_record, zero_record
-from taciturn.audit.search import Search
+from taciturn.audit.neighbours import Search
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
 from taciturn.kernel.questions import (
@@ -205,7 +205,7 @@ class TargetsAlone(TargetGradient):
 )
 def test_no_bounded_change_moves_an_answer_beyond_its_bound(oracle, relation):
     """Where the bound is infinite the plan refuses."""
-    found = Search(oracle, relation, None).largest("record", length=1.0, trials=300, seed=0)
+    found = Search(oracle, relation, None).largest("record", trials=300, seed=0)
     assert found <= 1 + 1e-6
     unbounded = isinstance(relation, BoundedChange) and isinstance(oracle, TargetQuestion)
     assert (found == 0) == unbounded
@@ -213,7 +213,7 @@ def test_no_bounded_change_moves_an_answer_beyond_its_bound(oracle, relation):
 
 def test_a_bound_of_the_target_where_the_record_may_move_is_seen():
     search = Search(TargetsAlone(), BoundedChange(1.0), None)
-    assert search.largest("record", length=1.0, trials=300, seed=0) > 5
+    assert search.largest("record", trials=300, seed=0) > 5
 
 
 @pytest.mark.slow

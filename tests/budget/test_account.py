@@ -401,7 +401,7 @@ def copied_over(account, folder):
 def test_another_account_that_is_copied_over_one_of_its_name_is_refused(account, tmp_path):
     copied_over(account, tmp_path / "elsewhere")
     for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
-        with pytest.raises(InputError, match=r"another account of the name.*budget accept one"):
+        with pytest.raises(InputError, match=r"is not the account 'one'.*budget accept one"):
             use()
     state = account.accept()
     assert "in the place of another account" in state.changes[0].what

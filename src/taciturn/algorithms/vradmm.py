@@ -54,7 +54,7 @@ class _Epochs(AnswerMessages):
         return noise.of_mean * float(np.sqrt(1 + steps * self.snapshot_noise**2))
 
     def spread_out(self, rounds: int, values: dict[str, HostArray]) -> dict[str, HostArray]:
-        """Return schedules of steps as schedules of rounds, and `moves`: where a round is a step."""
+        """Return schedules of steps as those of rounds, and `moves`: where a round is a step."""
         moves = self.questions(rounds)[:, 0] == DIFFERENCE
         place = np.maximum(np.cumsum(moves) - 1, 0)
         of_rounds = {name: np.asarray(value)[place] for name, value in values.items()}

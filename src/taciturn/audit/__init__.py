@@ -1,4 +1,4 @@
-"""Attacks on runs, for the data custodian: results are not a release."""
+"""Attacks on runs, for the data custodian; their results must not be released."""
 
 from taciturn.audit.auditing import AuditReport, audit
 from taciturn.audit.conformance import Conformance, Law, check, check_method, check_oracle

@@ -28,8 +28,7 @@ from taciturn.algorithms import (
     Value,
     method_named,
 )
-from taciturn.audit.neighbours import replace_record
-from taciturn.audit.pairwise import DataPair, changed_places
+from taciturn.audit.neighbours import DataPair, changed_places, replace_record
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
 from taciturn.kernel.door import Chance, Door, Live, Raw, Record
@@ -59,16 +58,12 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """On what terms a subject is planned, with least squares to solve; see `audit`.
+    """The terms on which a subject is planned, to solve least squares; see `audit`.
 
-    Attributes
-    ----------
-    clip
-        Bound on the coefficient of a record; infinite for a run without noise.
-    rounds
-        None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
-    rows_per_person, agents_per_person
-        Where a person is attacked and not a record; an agent then has two persons.
+    - `clip`: Bound on the coefficient of a record; infinite for a run without noise.
+    - `rounds`: None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
+    - `rows_per_person`, `agents_per_person`: Where a person is attacked; an agent then has two
+      persons.
     """
 
     epsilon: float
@@ -101,17 +96,17 @@ def name_of(subject: str | Maker) -> str:
 
 
 def method_of(subject: str | Maker) -> Method | None:
-    """Return the method that is named; None for an algorithm of the user's."""
+    """Return the named method; None for a user's algorithm."""
     return method_named(subject) if isinstance(subject, str) else None
 
 
 def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
-    """Return the algorithm with its oracles: those that it states, where it brings none."""
+    """Return the algorithm with its oracles: those of a `Composition`, or those that it states."""
     if isinstance(subject, str):
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
     if centre:
         raise InputError(
-            f"{name_of(subject)} is a method of your own; compose it with a centre yourself "
+            f"{name_of(subject)} is not a method of the library; compose it with a centre yourself "
             "(taciturn.algorithms.around_centre), or audit it without"
         )
     result = subject(PROBLEM)
@@ -130,9 +125,9 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
     if isinstance(subject, str) and setup.network is None:
         return proposal_of(subject, setup).plan()
     algorithm, oracles = composition_of(subject, setup.clip)
-    # the clip of oracles that a subject brings must be 1
-    brings = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
-    clip = 1.0 if brings else setup.clip
+    # the oracles of a user's Composition must have clip 1
+    composed = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+    clip = 1.0 if composed else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
     if network is None and isinstance(algorithm, RelayAlgorithm):
         network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
@@ -188,8 +183,8 @@ class Canary:
     """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
 
     They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
-    `second`, clipped by the oracle one way or the other. Where a person is attacked, they differ in
-    this way in all records of one, at each agent that has some.
+    `second`, clipped by the oracle in opposite directions. Where a person is attacked, all of its
+    records differ in this way, at each of its agents.
 
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
@@ -197,7 +192,7 @@ class Canary:
     only half of its bound at ordinary iterates. A *projected step* without constraint answers that
     plus a public slope; a *proximal step* moves by its change over rho.
 
-    *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
+    *Around a centre.* The record is e_1 in both, with a zero in place of the constant, so that its
     row is the same around every centre, of the full norm, and its gradient moves as above. The
     first answer, the mean of the rows, does not move.
 
@@ -222,22 +217,13 @@ def canary(
     oracle: Oracle | None = None,
     adjacency: Adjacency = _RECORD,
 ) -> Canary:
-    """Return the pair: each of the agents holds `records` unit-norm records of `features`.
+    """Return the pair: each of the agents holds `records` unit-norm records of `features` >= 2.
 
+    `oracle`: the question to saturate: by default a `Gradient` of the squared loss clipped at 1.
+    `adjacency`: what the two differ in: a record, or the first places of so many agents.
     `InputError` if no saturating pair is known for the oracle.
-
-    Parameters
-    ----------
-    features
-        At least 2.
-    oracle
-        The question that is to be saturated: a `Gradient` of the squared loss clipped at 1 if none
-        is given, or `Statistics` of targets clipped at 1.
-    adjacency
-        What they differ in: a record, or the first places of so many agents.
     """
-    problem = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
-    oracle = oracle or Gradient(problem.loss, clip=1.0)
+    oracle = oracle or Gradient(PROBLEM.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
     if isinstance(oracle, Recentred):
@@ -261,26 +247,26 @@ def canary(
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
     packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    # every place is full, so whose it is need not be drawn
+    # all places are full, so their order need not be drawn
     first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
         second = replace_record(second, agent, place, other, FAR)
-    return Canary(problem, oracle, problems.public_facts(problem, first, clip=1.0), first, second)
+    return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
 
 def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
-    """Return two data sets of a question's author, checked."""
+    """Return a user's two data sets as a canary, checked."""
     first, second = pair
     if changed_places(pair, ReplaceOne()) != 1:
         raise InputError(
-            "an audit attacks one record that is replaced; let the two data sets differ in that"
+            "an audit attacks one replaced record, in which the two data sets must differ"
         )
     double = first.stacked.features.dtype == np.float64
     if len(set(first.counts)) != 1 or first.record_norm != 1 or not double:
         raise InputError(
-            "the data sets of an audit have as many records at every agent, of record norm 1, in "
-            'double precision; pack them so (record_norm=1.0, precision="float64")'
+            "the data sets of an audit must have equally many records at every agent, record norm "
+            '1 and double precision; pack them with record_norm=1.0, precision="float64"'
         )
     return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
@@ -308,7 +294,7 @@ Fault = Literal[
 
 
 class Subject(NamedTuple):
-    """What is really run: it equals the plan unless a fault was planted."""
+    """The parts that run: those of the plan unless a fault was planted."""
 
     algorithm: Algorithm
     oracles: tuple[Oracle, ...]
@@ -322,8 +308,7 @@ def fault_named(name: str) -> Fault:
     return cast("Fault", name)
 
 
-# beyond every coefficient of an audit, and still a bound that exact sums can be cut to
-_FAR = 1e9
+_FAR = 1e9  # a clip beyond every coefficient of an audit, at which sums are still exact
 
 
 def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
@@ -354,7 +339,7 @@ def _unclipped(oracle: Oracle) -> Oracle:
 
 
 class _Behind(Door):
-    """A door in front of another one."""
+    """A door that forwards to another one."""
 
     live: Live
 
@@ -368,7 +353,7 @@ class _Behind(Door):
 
 
 class HalvedNoise(_Behind):
-    """Adds half the noise that it records."""
+    """Planted fault: adds half the noise that it records."""
 
     @override
     def realised(self, turns: Turn, raw: Raw) -> Chance:
@@ -377,7 +362,7 @@ class HalvedNoise(_Behind):
 
 
 class ReusedNoise(_Behind):
-    """Adds the noise of the first round again in every round."""
+    """Planted fault: adds the noise of the first round in every round."""
 
     @override
     def realised(self, turns: Turn, raw: Raw) -> Chance:
@@ -387,7 +372,7 @@ class ReusedNoise(_Behind):
 
 
 class BothAnswers(_Behind):
-    """Hands the algorithm the noised and the exact answer."""
+    """Planted fault: hands the algorithm the noised and the exact answer."""
 
     @override
     def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Any, Record]:
@@ -401,7 +386,7 @@ class _Twin(NamedTuple):
 
 
 class ClearState(StarAlgorithm):
-    """Keep a second, un-noised state and let it out: the dual, or the whole message."""
+    """Planted fault: leaks from a second, un-noised state the dual, or the whole message."""
 
     base: StarAlgorithm
 
@@ -453,7 +438,7 @@ class ClearState(StarAlgorithm):
 
 
 class ClearRestart(ClearState):
-    """Send the un-noised snapshot gradient, which the published restart is computed from."""
+    """Planted fault: sends the un-noised snapshot gradient, as the published restart does."""
 
     @override
     def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:

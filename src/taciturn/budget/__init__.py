@@ -1,4 +1,4 @@
-"""Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
+"""Accounts: lasting privacy budgets of bodies of records, charged by every run."""
 
 from taciturn.budget.account import Account, Reservation, accounts_in, open_account
 from taciturn.budget.balance import Balance, ChargedRun, State, check_fits, salted
@@ -12,6 +12,7 @@ from taciturn.budget.charge import (
     relation_of,
     relation_text,
     renyi_divergence,
+    total_of,
 )
 from taciturn.budget.store import (
     Entry,
@@ -30,7 +31,6 @@ from taciturn.budget.store import (
     synchronise,
     write_head,
 )
-from taciturn.budget.sums import total_of
 
 __all__ = [
     "Account", "AccountTerms", "Balance", "Charge", "ChargedRun", "Entry", "Guarantee", "Purpose",

@@ -1,4 +1,4 @@
-"""Closed convex sets: Euclidean projection, and the proximal map of the l1 norm restricted to them.
+"""Closed convex sets: projection, and the proximal map of the l1 norm restricted to them.
 
 Arrays of any shape are read as one vector of all their coordinates.
 """
@@ -23,10 +23,10 @@ from taciturn.typing import Array, HostArray, Model, Scalar
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C.
 
-    It has a `closed_form` if `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the
-    norm of their argument or their result, whichever is larger, in double precision, d its entries:
-    only then is rounding known to stay within the sensitivity of a step that is computed before the
-    noise. It is `whole` if it holds every vector.
+    `closed_form`: whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm
+    of their argument or their result, whichever is larger, in double precision, d its entries: only
+    then does rounding stay within the sensitivity of a step that is computed before the noise.
+    `whole`: whether it is the whole space.
     """
 
     closed_form: ClassVar[bool] = False
@@ -142,9 +142,9 @@ class Ball(ConvexSet):
     def _project_in(self, x: Model, metric: Model) -> Model:
         """Return x / (1 + m / metric), with the multiplier m >= 0 of |p|^2 <= radius^2.
 
-        m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and
-        concave (Conn, Gould and Toint 2000, section 7.3.3), so that Newton's method from 0
-        grows towards the root and never passes it.
+        m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and concave
+        (Conn, Gould and Toint 2000, section 7.3.3), so that Newton's method from 0 grows towards
+        the root and never passes it.
         """
         weights, radius = metric / jnp.max(metric), jnp.asarray(self.radius, x.dtype)
         rounding = 4 * float(np.finfo(x.dtype).eps)
