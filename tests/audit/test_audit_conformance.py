@@ -293,7 +293,7 @@ def test_data_sets_that_are_no_neighbours_are_refused():
     with pytest.raises(InputError, match="are equal"):
         check_oracle(Rare(), pair=(first, first), trials=5)
     both = replace_record(zero_record(second, 0, 1), 0, 2, np.eye(5)[0], 1.0)
-    with pytest.raises(InputError, match="be neighbours"):
+    with pytest.raises(InputError, match="are not neighbours"):
         check_oracle(Rare(), pair=(first, both), trials=5)
     with pytest.raises(InputError, match="in the same way"):
         check_oracle(Rare(), pair=(first, along_the_first_axis(records=7)[1]), trials=5)
@@ -337,7 +337,7 @@ def test_an_audit_attacks_the_pair_of_its_author():
     wrong = audited(True, pair=pair)
     assert wrong.layers["replay"] == "violated"
     assert wrong.layers["likelihood"] == "violated"
-    with pytest.raises(InputError, match="one record"):
+    with pytest.raises(InputError, match="one replaced record"):
         audited(False, pair=along_the_first_axis(2, agents=3))
 
 

@@ -155,14 +155,14 @@ def _one_of(*choices: str) -> Callable[[str, Any], str]:
     return check
 
 
-def _at_least_one(title: str, given: Any) -> int:
-    return checks.at_least(title, given, 1)
-
-
 RHO = Option("rho", float, 0.1, checks.positive, "The ADMM parameter.")
 STEADY_RHO = dataclasses.replace(RHO, default=_steady)
 LOCAL_UPDATES = Option(
-    "local_updates", int, 1, _at_least_one, "Updates, each a question, in one round."
+    "local_updates",
+    int,
+    1,
+    lambda title, given: checks.at_least(title, given, 1),
+    "Updates, each a question, in one round.",
 )
 SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
 BATCH_SIZES = Option(

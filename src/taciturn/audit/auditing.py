@@ -181,12 +181,12 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         )
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    one, *sides = seeds_from(seed, 3)
+    one, *others = seeds_from(seed, 3)
     return AuditReport(
         name_of(algorithm),
         fault,
         plan.certificate.mu,
-        _attack(plan, attacked, sides, runs, fault),
+        lower_bound(*ratios(plan, attacked, fault, runs=runs, seeds=others), confidence=CONFIDENCE),
         *recorded(plan, attacked, one, fault),
         _drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
@@ -268,13 +268,3 @@ def recorded(
     plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
     seen = replay(plan, subject.oracles, trace, first, second, raw=raw)
     return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
-
-
-def _attack(
-    plan: Plan, pair: Canary, seeds: list[int], runs: int, fault: Fault | None
-) -> LowerBound:
-    sides = [
-        ratios(plan, pair, actual, fault, runs=runs, seed=seed)
-        for actual, seed in zip((pair.first, pair.second), seeds, strict=True)
-    ]
-    return lower_bound(*sides, confidence=CONFIDENCE)

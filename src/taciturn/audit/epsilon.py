@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -104,32 +105,32 @@ def log_likelihood_ratio(
     )
 
 
-def ratios(  # noqa: PLR0913 - what is attacked, and how often
+def ratios(
     plan: Plan,
     pair: Canary,
-    actual: Shards,
     fault: Fault | None,
     *,
     runs: int,
-    seed: int,
+    seeds: Sequence[int],
     spread: float = 1.0,
-) -> HostArray:
-    """Return the log likelihood ratio of each of `runs` runs on `actual`.
+) -> list[HostArray]:
+    """Return the log likelihood ratio of each of `runs` runs, on both data sets of the pair.
 
     `spread`: the standard deviation of an answer's noise over the scale in its record.
     """
     program = plan.program
-    behind, first, second = (
-        behind_the_door(plan, one) for one in (actual, pair.first, pair.second)
-    )
-    live = Live(program.oracles, program.mechanism, behind)
-    subject = plant(fault, program.algorithm, live)
-    # replay covers faulty messages: here the algorithm runs as planned
-    door = live if isinstance(subject.door, BothAnswers) else subject.door
+    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
     observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
-    rival = Rival(door, subject.oracles, first, second)
-    raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
-    return np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer))
+    found = []
+    for behind, seed in zip(sides, seeds, strict=True):
+        live = Live(program.oracles, program.mechanism, behind)
+        subject = plant(fault, program.algorithm, live)
+        # replay covers faulty messages: here the algorithm runs as planned
+        door = live if isinstance(subject.door, BothAnswers) else subject.door
+        rival = Rival(door, subject.oracles, *sides)
+        raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
+        found.append(np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer)))
+    return found
 
 
 @partial(jax.jit, static_argnames=("observer",))
@@ -385,10 +386,8 @@ def audit_perturbed(
         precision="float64",
     )
     spread = float(np.hypot(1, question.output_noise)) / RHO
-    scores = [
-        ratios(audited, pair, actual, fault, runs=runs, seed=one, spread=spread)
-        for actual, one in zip((pair.first, pair.second), seeds_from(seed, 2), strict=True)
-    ]
+    seeds = seeds_from(seed, 2)
+    scores = ratios(audited, pair, fault, runs=runs, seeds=seeds, spread=spread)
     terms = dataclasses.replace(audited.terms, delta=DELTA)
     claimed = compose((audited.leg,), terms).certificate().epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)

@@ -77,9 +77,9 @@ def replay(
     numbers of the run, which determine its batches, if an oracle samples.
     """
     ledger, recorded = plan.ledger, trace.records.answer
-    (exact, messages), (other, _) = (
-        _exact(plan, Replay(oracles, private, recorded), raw) for private in (first, second)
-    )
+    doors = [Replay(oracles, private, recorded) for private in (first, second)]
+    replayed = [compute(plan.program, door, raw, keep=frozenset({"messages"}))[1] for door in doors]
+    exact, other = (np.asarray(one.records.exact) for one in replayed)
     flat = (exact - other).reshape(*exact.shape[:3], -1)
     change = np.linalg.norm(flat, ord=1 if ledger.mechanism.norm == "l1" else 2, axis=-1)
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
@@ -90,13 +90,8 @@ def replay(
         worst_ratio=float(np.max(_quotient(change, bound, asked))),
         realised_mu=float(np.max(realised)),
         planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
-        message_gap=_gap(messages, trace.messages),
+        message_gap=_gap(replayed[0].messages, trace.messages),
     )
-
-
-def _exact(plan: Plan, door: Replay, raw: Raw | None) -> tuple[HostArray, PyTree]:
-    _, trace = compute(plan.program, door, raw, keep=frozenset({"messages"}))
-    return np.asarray(trace.records.exact), trace.messages
 
 
 def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray:

@@ -184,7 +184,11 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
         return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> privacy.Event:
-        return mechanism.event(multiplier) if inside is None else _worst(inside, multiplier)
+        if inside is None:
+            return mechanism.event(multiplier)
+        # at least as dear as any agent's answer
+        worst = (float(np.max(part)) for part in (inside.jacobian, inside.output_ratio))
+        return privacy.PerturbedAnswer(multiplier, *worst)
 
     def events(multiplier: float) -> list[tuple[privacy.Event, int]]:
         return [
@@ -194,13 +198,6 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
 
     return multiplier_for_all(
         events, epsilon=terms.epsilon, delta=terms.delta, relation=terms.adjacency.relation
-    )
-
-
-def _worst(inside: privacy.Inside, multiplier: float) -> privacy.PerturbedAnswer:
-    """Return an event that costs at least as much as any agent's answer."""
-    return privacy.PerturbedAnswer(
-        multiplier, float(np.max(inside.jacobian)), float(np.max(inside.output_ratio))
     )
 
 

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -171,7 +170,6 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
-    execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
     order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
     given = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
     processes.agree({**versions(), **given})
@@ -185,33 +183,46 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         private = behind_the_door(plan, shards, trained_on=trained_on)
         del shards  # to free memory: the door has its own copy of the rows
         processes.agree({"records": "checked"})
-        finished = _answered(plan, private, seed, execute, origin)
+        finished = _execute(
+            plan, private, origin,
+            seed=seed, runtime=runtime, devices=devices, keep=keep, report=report,
+        )  # fmt: skip
         # the model is released only once every process has compared its ledger
         processes.agree({"ledger": "as planned"})
         return dataclasses.replace(finished, charged=released())
 
 
-def _answered(
+def _execute(  # noqa: PLR0913 - what is run, how, and where
     plan: Plan,
     private: Private,
-    seed: int | None,
-    execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
     origin: Origin | None,
+    *,
+    seed: int | None,
+    runtime: Runtime,
+    devices: Devices | None,
+    keep: frozenset[str],
+    report: Callable[[Any], None] | None,
 ) -> Run:
-    """Return the run of a plan on records, both of which were checked."""
-    began = time.perf_counter()
-    model, trace = execute(plan.program, private, seed)
-    released = np.asarray(model)
-    seconds = time.perf_counter() - began
+    """Return the run of a plan on records, both checked; without a seed, with fresh randomness."""
+    program, began = plan.program, time.perf_counter()
+    door = Live(program.oracles, program.mechanism, private)
+    stream = Stream.fresh() if seed is None else Stream.seeded(seed)
+    slot = None if devices is None else devices.local(program.agents)
+    supply = Supply(program.agenda, stream, private.rows, slot=slot)
+    if not program.algorithm.runs_here:
+        model, trace = answered_elsewhere(program, door, supply, keep=keep, report=report)
+    elif runtime == "simulate":
+        model, trace = simulate(program, door, supply, devices=devices, keep=keep, report=report)
+    else:
+        model, trace = serial(program, door, supply, keep=keep, report=report)
+    supply.check_used(np.asarray(trace.records.drawn))
+    released, seconds = np.asarray(model), time.perf_counter() - began
     ledger = observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
-    certificate = plan.certificate
-    trace = trace._replace(records=tested(plan.ledger, certificate, trace.records))
+    trace = trace._replace(records=tested(plan.ledger, plan.certificate, trace.records))
     # a known seed reveals the noise, or the division of the records
-    repeated = origin is not None and origin.reproducible
-    certificate = certificate.stamped(
-        reproduction=seed is not None or certificate.reproduction or repeated
-    )
+    known = seed is not None or (origin is not None and origin.reproducible)
+    certificate = plan.certificate.stamped(reproduction=known or plan.certificate.reproduction)
     return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
 
 
@@ -224,31 +235,6 @@ def check_machine(program: Program, seed: int | None) -> None:
     if seed is None and not quiet:
         check_exact_noise(program.oracles)
         check_arithmetic()
-
-
-def _executed(  # noqa: PLR0913 - what is run, how, and where
-    program: Program,
-    private: Private,
-    seed: int | None,
-    *,
-    runtime: Runtime,
-    devices: Devices | None,
-    keep: frozenset[str],
-    report: Callable[[Any], None] | None,
-) -> tuple[Any, Trace]:
-    """Return model and trace; without a seed all randomness comes from a fresh stream."""
-    door = Live(program.oracles, program.mechanism, private)
-    stream = Stream.fresh() if seed is None else Stream.seeded(seed)
-    slot = None if devices is None else devices.local(program.agents)
-    supply = Supply(program.agenda, stream, private.rows, slot=slot)
-    if not program.algorithm.runs_here:
-        done = answered_elsewhere(program, door, supply, keep=keep, report=report)
-    elif runtime == "simulate":
-        done = simulate(program, door, supply, devices=devices, keep=keep, report=report)
-    else:
-        done = serial(program, door, supply, keep=keep, report=report)
-    supply.check_used(np.asarray(done[1].records.drawn))
-    return done
 
 
 def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:

@@ -224,23 +224,26 @@ def sweep(
     in the same rounds stays a branch. Raises `InputError` if the programs differ in more than
     numbers.
     """
-    program, axes = _united(programs)
+    leaves, tree = jax.tree.flatten(stack(programs))
+    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
+    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
+    program, axes = jax.tree.unflatten(tree, kept), tuple(0 if other else None for other in differ)
     raw = jax.tree.leaves(reproduction(programs[0], private, 0)[1].shapes(1))
     size = program.rounds * sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in raw)
     at_once = max(1, _TOGETHER // max(1, size * len(programs)))
     parts = []
+
+    def draw(one: Program, seed: int) -> PyTree:
+        block = reproduction(one, private, seed)[1].block(0, one.rounds)
+        return block, np.zeros(())  # an axis to map over even if nothing is drawn
+
     for start in range(0, len(seeds), at_once):
         some = seeds[start : start + at_once]
-        drawn = [_stack([_drawn(one, private, seed) for seed in some], axis=0) for one in programs]
+        drawn = [_stack([draw(one, seed) for seed in some], axis=0) for one in programs]
         parts.append(_runs(program, private, _stack(drawn, axis=0), axes=axes, keep=keep))
     joined: tuple[Array, Trace]
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
     return joined
-
-
-def _drawn(program: Program, private: Private, seed: int) -> PyTree:
-    raw = reproduction(program, private, seed)[1].block(0, program.rounds)
-    return raw, np.zeros(())  # an axis to map over even if nothing is drawn
 
 
 @partial(jax.jit, static_argnames=("axes", "keep"))
@@ -258,11 +261,3 @@ def _runs(
     over_seeds = jax.vmap(one, in_axes=(None, 0))
     found: tuple[Array, Trace] = jax.vmap(over_seeds, in_axes=(mapped, 0))(program, drawn)
     return found
-
-
-def _united(programs: Sequence[Program]) -> tuple[Program, tuple[int | None, ...]]:
-    """Return the programs as one, leaves stacked where they differ, and the axis of each."""
-    leaves, shape = jax.tree.flatten(stack(programs))
-    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
-    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
-    return jax.tree.unflatten(shape, kept), tuple(0 if other else None for other in differ)

@@ -91,7 +91,7 @@ class FeatureMap(ABC):
 def applied(
     feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
 ) -> Float[HostArray, "N K"]:
-    """Return the features of *published* records, read from a cache on disk, or computed and cached.
+    """Return the features of *published* records, from a cache on disk or computed and cached.
 
     A file is named by a digest of the rows, of the map with its settings and of the code that
     computes it. Where `folder` (None: `features` in the user's cache folder) cannot be written,

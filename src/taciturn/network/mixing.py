@@ -138,9 +138,9 @@ class Mixing(OnGraph):
         left = 2 * power / (1 + power**2)
         return -left, left
 
-    @property
+    @cached_property
     def _ends_of_one(self) -> tuple[float, float]:
-        return self._least_of_one, self._second_of_one
+        return self._least_of_one, float(np.min(self._eigenvalues("LA", 2, None)))
 
     @cached_property
     def _least_of_one(self) -> float:
@@ -153,11 +153,6 @@ class Mixing(OnGraph):
             return float(self._eigenvalues("SA", 1, _RESTARTS)[0])
         except scipy.sparse.linalg.ArpackNoConvergence:
             return 1 - 2 * float(np.max(self._leaving))
-
-    @cached_property
-    def _second_of_one(self) -> float:
-        """The second largest eigenvalue of W."""
-        return float(np.min(self._eigenvalues("LA", 2, None)))
 
     def _eigenvalues(
         self, which: Literal["SA", "LA"], count: int, restarts: int | None
