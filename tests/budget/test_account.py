@@ -367,7 +367,7 @@ def test_an_account_is_opened_once_and_whole(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "../a", "a/b", ".a", "a b", "x" * 65, "a\n", "ä"])
 def test_a_name_that_is_none_is_refused_and_nothing_is_written(name, tmp_path):
-    with pytest.raises(InputError, match="no name of an account"):
+    with pytest.raises(InputError, match="not a valid name of an account"):
         open_account(name, Guarantee(1.0, 1e-5), AccountTerms(), folder=tmp_path / "f")
     assert not (tmp_path / "f").exists()
     with pytest.raises(InputError):

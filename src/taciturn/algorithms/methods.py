@@ -422,24 +422,13 @@ def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
     return methods[name]
 
 
-def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[str, ...]:
-    """Return the names of the methods that have an option.
-
-    Examples
-    --------
-    >>> those_with("rho")
-    ('dp-admm', 'pvp', 'dvp')
-    """
-    return tuple(name for name, method in methods.items() if method.has(option))
-
-
 def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the options in their declared types; `InputError` for one the method does not have."""
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)
         if declared is None:
-            others = those_with(option)
+            others = [other for other, one in METHODS.items() if one.has(option)]
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
         values[option] = declared.checked(value)

@@ -96,14 +96,7 @@ class OneQuestion(_AskedOnce):
 def unpacked(
     statistics: Float[Array, "S"], features: int
 ) -> tuple[Float[Array, "D D"], Float[Array, "D"]]:
-    """Return the symmetric matrix and the vector that `Statistics` put into one vector.
-
-    Examples
-    --------
-    >>> matrix, vector = unpacked(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
-    >>> matrix.round(3).tolist(), vector.tolist()
-    ([[1.0, 1.414], [1.414, 3.0]], [4.0, 5.0])
-    """
+    """Return the symmetric matrix and the vector that `Statistics` packs into one vector."""
     rows, columns = np.triu_indices(features)
     weight = np.where(rows == columns, 1.0, 1 / math.sqrt(2)).astype(statistics.dtype)
     upper = statistics[: len(rows)] * weight

@@ -204,13 +204,6 @@ def variance_reduction(
 
     Their multipliers z_d and z_s share the budget as z_s / z_d = sqrt(k / m) / q, k = spread / clip
     (docs/explanation/step-sizes.md).
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic
-    >>> _, ratio = variance_reduction(Logistic(), clip=0.5, spread=0.5, rate=0.1, inner=4)
-    >>> ratio
-    0.5
     """
     share = spread / clip if np.isfinite(spread) and np.isfinite(clip) else 1.0
     relative = float(np.sqrt(share / inner)) / rate

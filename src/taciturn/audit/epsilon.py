@@ -251,13 +251,6 @@ def epsilon_lower_bound(
         epsilon >= max over both of log((P_D(S)_low - delta) / P_D'(S)_high),    never below 0.
 
     The threshold must have been fixed before the runs.
-
-    Examples
-    --------
-    >>> scores = np.full(1000, 5.0)
-    >>> kwargs = {"delta": 1e-5, "threshold": 1.0, "confidence": 0.95}
-    >>> round(epsilon_lower_bound(scores, -scores, **kwargs), 2)
-    5.43
     """
     checks.fraction("confidence", confidence)
     alpha = (1 - confidence) / 2  # upper_rate halves it once more

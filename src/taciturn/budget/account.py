@@ -471,8 +471,8 @@ def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -
     """
     head = store.head_file(balance.identity)
     with store.usable(file), store.locked(connection), store.head_locked(head, store.PATIENCE):
-        stands = store.read_head(head)
-        if stands is None or store.digest_of(connection, stands.number) != stands.digest:
+        old = store.read_head(head)
+        if old is None or store.digest_of(connection, old.number) != old.digest:
             raise InputError(
                 f"a copy of account {balance.name!r} was charged meanwhile, or its head was lost, "
                 "so no record is read; put the right file back"

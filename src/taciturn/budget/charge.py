@@ -86,15 +86,10 @@ class Charge:
     def to_dict(self) -> dict[str, Any]:
         """Return the charge as JSON-safe values; agents with equal events are written once."""
         return {
-            "relation": self.relation,
-            "unit": self.unit,
+            **vars(self),
             "messages": _group_agents(self.messages),
             "summed": None if self.summed is None else _group_agents(self.summed),
-            "colluders": self.colluders,
-            "values": self.values,
             "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
-            "partition": self.partition,
-            "dealt": self.dealt,
         }
 
     @classmethod

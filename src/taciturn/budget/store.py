@@ -97,11 +97,11 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
     descriptor = os.open(file, flags, 0o600)
     try:
         content = os.read(descriptor, 2 * _SLOT)
-        stands = _newest(content)
-        if stands == head:
+        old = _newest(content)
+        if old == head:
             return
         # never overwrite the newest slot: an interrupted write must leave it intact
-        at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
+        at = _SLOT if old is not None and _parsed(content[:_SLOT]) == old else 0
         os.lseek(descriptor, at, os.SEEK_SET)
         written = os.write(descriptor, head_text(head))
         if written != _SLOT:

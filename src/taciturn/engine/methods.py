@@ -108,10 +108,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )
     settled = algorithms.settled(chosen, setting, given)
     algorithm, oracles = chosen.build(dataclasses.replace(setting, options=settled))
-    made = planning.plan(
+    result = planning.plan(
         spec, algorithm, oracles, terms, rounds=rounds, precision=precision, network=network
     )
-    return MethodPlan(**{part.name: getattr(made, part.name) for part in dataclasses.fields(made)})
+    return MethodPlan(**vars(result))
 
 
 def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
@@ -163,7 +163,7 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
     tables = []
     for name, chosen in methods.items():
         for epsilon in epsilons:
-            made = plan(
+            planned = plan(
                 problem,
                 owners.facts,
                 epsilon=epsilon,
@@ -172,8 +172,8 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
                 precision=precision,
                 **{**settings, **chosen},
             )
-            door = behind_the_door(made, shards)
-            trace = sweep([made.program], door, seeds=seeds, keep=frozenset({"models"}))[1]
+            private = behind_the_door(planned, shards)
+            trace = sweep([planned.program], private, seeds=seeds, keep=frozenset({"models"}))[1]
             gaps, errors = map(np.asarray, measured(trace.models[0]))
             index = pd.MultiIndex.from_product(
                 [[name], [epsilon], seeds, range(1, rounds + 1)],

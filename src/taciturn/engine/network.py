@@ -49,7 +49,7 @@ class NetworkKind(eqx.Module):
     data: ClassVar[str]  # what a user passes for it, for error messages
     aggregates: ClassVar[bool] = False  # whether an aggregator's sums can hide messages
     inbox_axis: ClassVar[int | None] = None  # the agents' axis; None: one inbox for all
-    together: ClassVar[bool] = False  # whether all answer in every round: devices can divide them
+    together: ClassVar[bool] = True  # whether all answer in every round: devices can divide them
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -103,11 +103,19 @@ class NetworkKind(eqx.Module):
         """Return the inbox of one agent."""
         return inboxes if self.inbox_axis is None else at(inboxes, agent)
 
-    @abstractmethod
     def round(
         self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        """Return the next carry (states, inboxes), and the round's records and messages."""
+        """Return the next carry (states, inboxes), and the round's records and messages.
+
+        Here all agents are asked in every round, as one vectorised step.
+        """
+        states, inboxes = carry
+        states, messages, records = agents_round(
+            algorithm, ask, states, inboxes, now.agents, inbox_axis=self.inbox_axis
+        )
+        messages = self.sent(messages)
+        return (states, self.deliver(algorithm, inboxes, messages, now.server)), (records, messages)
 
     def trust(self, observer: Observer) -> str | None:
         """Return what a certificate assumes; None for the observer's statement."""
@@ -144,31 +152,13 @@ class NetworkKind(eqx.Module):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.agents, *x.shape)), tree)
 
 
-class Together(NetworkKind):
-    """A network on which all agents are asked in every round, as one vectorised step."""
-
-    together: ClassVar[bool] = True
-
-    @override
-    def round(
-        self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
-    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        states, inboxes = carry
-        states, messages, records = agents_round(
-            algorithm, ask, states, inboxes, now.agents, inbox_axis=self.inbox_axis
-        )
-        messages = self.sent(messages)
-        inboxes = self.deliver(algorithm, inboxes, messages, now.server)
-        return (states, inboxes), (records, messages)
-
-
 def check_agents(of_network: int, agents: int) -> None:
     """Raise `InputError` unless a network has as many agents as the data."""
     if of_network != agents:
         raise InputError(f"the network has {of_network} agents, the data {agents}; make them equal")
 
 
-class Star(Together):
+class Star(NetworkKind):
     """An aggregator and all agents, who receive its public value."""
 
     algorithms: ClassVar[type] = StarAlgorithm
@@ -311,7 +301,7 @@ class Chebyshev(eqx.Module):
     momentum: Float[Array, " K"]
 
 
-class Gossip(Together):
+class Gossip(NetworkKind):
     """Gossip: agent i receives sum_j w_ij (m_j - m_i), and all are asked in every round.
 
     With K exchanges a round w_ij are the entries of P_K(W) (`taciturn.network.Mixing`): agents send
@@ -422,6 +412,7 @@ class Relay(NetworkKind):
 
     algorithms: ClassVar[type] = RelayAlgorithm
     data: ClassVar[str] = "a Walk"
+    together: ClassVar[bool] = False
 
     holders: Int[Array, " T"]
     visits: Int[Array, " T"]

@@ -289,8 +289,8 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     most the budget (`within_budget`). n questions of Gaussian noise with multiplier z = scale /
     sensitivity compose to mu = sqrt(n) / z exactly; z is chosen so that the curve of that mu passes
     through (epsilon, delta), with n that of the agent that answers most (on a relay: the privacy
-    leakage frequency). Noise is discrete and stands on a lattice, which makes z larger by less than
-    a millionth in most plans and is in the ledger (`taciturn.kernel.privacy.mechanisms`). A
+    leakage frequency). Noise is discrete, on a lattice, which makes z larger by less than a
+    millionth in most plans and is in the ledger (`taciturn.kernel.privacy.mechanisms`). A
     question of `relative_multiplier` r has multiplier r z in scales, ledger and calibration; z is
     then computed numerically (`multiplier_for_all`), as it is on sampled batches and for noise
     inside an objective.
@@ -420,7 +420,7 @@ def _bounds(
     law: privacy.Mechanism,
     precision: Precision,
 ) -> tuple[tuple[privacy.SensitivityBound, ...], privacy.Inside | None]:
-    """Return sensitivity bounds, finite if there is noise, and where the noise stands.
+    """Return sensitivity bounds, finite if there is noise, and the law of noise in an objective.
 
     Raises `InputError` unless every question suits the algorithm's loss, these facts and the
     others.

@@ -265,7 +265,7 @@ def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsil
     if type(mechanism) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)
         raise InputError(
-            f"no accountant covers the noise {type(mechanism).__name__}; choose one of {names}"
+            f"no accountant knows the noise {type(mechanism).__name__}; choose one of {names}"
         )
     poisson = any(isinstance(o.sampling, PoissonBatches) and o.sampling.rate < 1 for o in oracles)
     if poisson and MOST_EPSILON_OF_POISSON < epsilon < math.inf:

@@ -53,7 +53,7 @@ class Problem(eqx.Module):
     def local_value(
         self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, ""]:
-        """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask."""
+        """Return f_i(w) of one agent; `count` is its public m_i, which the mask does not change."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
