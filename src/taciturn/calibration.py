@@ -17,22 +17,7 @@ from scipy.special import log_ndtr, ndtri
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import (
-    LEAST_SCALE,
-    Adjacency,
-    Event,
-    Law,
-    Observer,
-    Relation,
-    Sum,
-    ZeroOut,
-    account,
-    delta_left,
-    delta_of,
-    epsilon_of,
-    eta1,
-    eta2,
-)
+from taciturn.kernel import privacy
 from taciturn.typing import HostArray
 
 Real = TypeVar("Real", float, HostArray)
@@ -65,11 +50,11 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     usable = np.where(np.isfinite(target), target, 1.0)
     low = _root_below(usable, float(ndtri(delta))) * (1 - 1e-12)
     high = np.maximum(2 * low, 4 * ndtri((1 + delta) / 2) * np.ones_like(low))
-    while bool(np.any(delta_of(usable, high) <= delta)):
+    while bool(np.any(privacy.delta_of(usable, high) <= delta)):
         high = 2 * high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        private = delta_of(usable, middle) <= delta
+        private = privacy.delta_of(usable, middle) <= delta
         low, high = np.where(private, middle, low), np.where(private, high, middle)
     found = np.where(np.isinf(target), np.inf, low)
     return cast("Real", found if isinstance(epsilon, np.ndarray) else found.item())
@@ -88,7 +73,7 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     mu = mu_of(float(epsilon), delta)
     margin = 1e-14  # covers the rounding of the square root and the quotient
     # for a tiny epsilon the curve is steep, and the rounding of mu costs more
-    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+    while privacy.epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
         margin *= 10
     return math.sqrt(rounds) / mu * (1 + margin)
 
@@ -98,14 +83,14 @@ def _root_below(epsilon: Values, quantile: float) -> Values:
     return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
 
 
-def spread_of(adjacency: Adjacency, agents: int, observer: Observer) -> float:
+def spread_of(adjacency: privacy.Adjacency, agents: int, observer: privacy.Observer) -> float:
     """Return the cost of a unit at several agents over one at a single agent, at equal noise.
 
     1 for units at one agent; for a person at M agents that answer the same questions sqrt(M) under
     `Messages` and M under `Sum`.
     """
     most = min(adjacency.agents_per_person, agents)
-    return float(most) if isinstance(observer, Sum) else math.sqrt(most)
+    return float(most) if isinstance(observer, privacy.Sum) else math.sqrt(most)
 
 
 def step_exponents(
@@ -117,7 +102,7 @@ def step_exponents(
     `width`, up to 2^38: a lattice adds at most 2^-21 of the sensitivity, twice that on Poisson
     batches, unless that limit applies.
     """
-    fineness = np.maximum(LEAST_SCALE, _FINER * multiplier * width)
+    fineness = np.maximum(privacy.LEAST_SCALE, _FINER * multiplier * width)
     target = scale / np.minimum(fineness, _MOST_SCALE)
     _, exponent = np.frexp(target)
     return np.where(scale > 0, exponent - 1, 0).astype(np.int32)
@@ -125,20 +110,22 @@ def step_exponents(
 
 def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
     """Return the most that the lattice adds to a sensitivity of 1."""
-    fineness = max(LEAST_SCALE, _FINER * multiplier * width)
+    fineness = max(privacy.LEAST_SCALE, _FINER * multiplier * width)
     return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
 
 
-def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple[float, float]:
+def budget_left(
+    epsilon: float, delta: float, *, values: int, law: privacy.Law
+) -> tuple[float, float]:
     """Return the epsilon and delta that remain for the curve of rounded noise.
 
     Both pay for the lattice, and delta also for the test of the noise (`SHARE`). Noise calibrated
     to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice of `step_exponents`.
     Raises `InputError` if the correction is larger than the budget.
     """
-    once = eta1(values, LEAST_SCALE, law)
-    left = epsilon - (once + eta2(values, LEAST_SCALE, law, epsilon))
-    remaining = delta_left(delta, once)
+    once = privacy.eta1(values, privacy.LEAST_SCALE, law)
+    left = epsilon - (once + privacy.eta2(values, privacy.LEAST_SCALE, law, epsilon))
+    remaining = privacy.delta_left(delta, once)
     if left <= 0 or remaining <= 0:
         raise InputError(
             f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "
@@ -147,16 +134,21 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
     return left, remaining
 
 
-def rate_of_choice(mu: float, relation: Relation) -> float:
+def rate_of_choice(mu: float, relation: privacy.Relation) -> float:
     """Return the largest rate of a choice that is mu-Gaussian private, up to rounding."""
     half = checks.positive("mu", mu) / 2
     logit = float(log_ndtr(half) - log_ndtr(-half))
-    width = 1.0 if isinstance(relation, ZeroOut) else 2.0
+    width = 1.0 if isinstance(relation, privacy.ZeroOut) else 2.0
     return 2 * logit / width * (1 - 4e-12)
 
 
 def multiplier_for(
-    make: Callable[[float], Event], *, rounds: int, epsilon: float, delta: float, relation: Relation
+    make: Callable[[float], privacy.Event],
+    *,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    relation: privacy.Relation,
 ) -> float:
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
@@ -172,11 +164,11 @@ def multiplier_for(
 
 
 def multiplier_for_all(
-    make: Callable[[float], Sequence[tuple[Event, int]]],
+    make: Callable[[float], Sequence[tuple[privacy.Event, int]]],
     *,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: privacy.Relation,
 ) -> float:
     """Return one noise multiplier at which the answers `make(multiplier)` together fit the budget.
 
@@ -198,7 +190,7 @@ def multiplier_for_all(
     @functools.cache
     def excess(log_multiplier: float) -> float:
         events = make(math.exp(log_multiplier))
-        spent = account(events, delta=delta, relation=relation).epsilon
+        spent = privacy.account(events, delta=delta, relation=relation).epsilon
         # nearly linear in the logarithms; clipped where one side is 0 or infinite
         return math.log(min(max(spent / epsilon, 1e-9), 1e9))
 

@@ -20,33 +20,15 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import ADMM
 from taciturn.audit.neighbours import replace_record, zero_record
-from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
+from taciturn.audit.subject import DATA, FAR, ONE_RECORD, BothAnswers, Canary, Fault, canary, plant
 from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel import privacy, questions
 from taciturn.kernel.door import Live, Private, Raw, Supply
 from taciturn.kernel.exact import Rival, RivalRecord
 from taciturn.kernel.noise import Stream
-from taciturn.kernel.privacy import (
-    Adjacency,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    Messages,
-    Observer,
-    ReplaceOne,
-    Terms,
-    compose,
-)
-from taciturn.kernel.questions import (
-    Drawn,
-    Gradient,
-    PerturbedStep,
-    PoissonBatches,
-    ProximalStep,
-    Words,
-)
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import Squared
 from taciturn.proposal import NONE, Request, propose
@@ -71,7 +53,7 @@ class LowerBound:
 
 
 def log_likelihood_ratio(
-    record: RivalRecord, mechanism: Mechanism, observer: Observer
+    record: RivalRecord, mechanism: privacy.Mechanism, observer: privacy.Observer
 ) -> Float[Array, ""]:
     """Return log p(view | first) - log p(view | second) of one run; they differ at agent 0.
 
@@ -84,7 +66,7 @@ def log_likelihood_ratio(
     reveals the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
     """
     scale, first, second = record.scale, record.first, record.second
-    if isinstance(observer, Messages):  # 1 where an agent gave no answer
+    if isinstance(observer, privacy.Messages):  # 1 where an agent gave no answer
         places = tuple(range(scale.ndim, first.ndim))
         silent = jnp.all((first == 0) & (second == 0), axis=places)
         scale = jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
@@ -94,10 +76,10 @@ def log_likelihood_ratio(
         first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (first, second))
     scale = scale.reshape(scale.shape + (1,) * (first.ndim - scale.ndim))
     u, v = first / scale, second / scale
-    if isinstance(mechanism, Gaussian):
+    if isinstance(mechanism, privacy.Gaussian):
         # a difference of squares as a product: no cancellation when the two are close
         return jnp.sum((v - u) * (v + u)) / 2
-    if isinstance(mechanism, Laplace):
+    if isinstance(mechanism, privacy.Laplace):
         return jnp.sum(jnp.abs(v) - jnp.abs(u))
     raise PrivacyError(
         "an answer without noise has an infinite or undefined likelihood ratio; "
@@ -120,7 +102,9 @@ def ratios(
     """
     program = plan.program
     sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
-    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
+    observer = (
+        privacy.Messages() if plan.certificate.observer == "messages" else plan.terms.observer
+    )
     found = []
     for behind, seed in zip(sides, seeds, strict=True):
         live = Live(program.oracles, program.mechanism, behind)
@@ -135,7 +119,7 @@ def ratios(
 
 @partial(jax.jit, static_argnames=("observer",))
 def _many_runs(
-    program: Program, door: Rival, raw: Raw, spread: Array, observer: Observer
+    program: Program, door: Rival, raw: Raw, spread: Array, observer: privacy.Observer
 ) -> Float[Array, "N"]:
     def one(raw: Raw) -> Float[Array, ""]:
         _, trace = compute(program, door, raw, keep=frozenset())
@@ -230,12 +214,12 @@ class EpsilonBound:
         }
 
 
-class NoBatches(PoissonBatches):
+class NoBatches(questions.PoissonBatches):
     """Planted fault: claims a sampling rate and takes all records."""
 
     @override
-    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn:
-        return Drawn(None, jnp.ones(rows, bool))
+    def draw(self, words: questions.Words, rows: int, count: Float[Array, ""]) -> questions.Drawn:
+        return questions.Drawn(None, jnp.ones(rows, bool))
 
 
 def epsilon_lower_bound(
@@ -267,7 +251,7 @@ def epsilon_lower_bound(
 
 
 def audit_sampled(
-    adjacency: Adjacency,
+    adjacency: privacy.Adjacency,
     *,
     rate: float,
     epsilon: float,
@@ -290,7 +274,7 @@ def audit_sampled(
     rows[0, 0] = 1.0
     targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
     first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    replaced = isinstance(adjacency.relation, ReplaceOne)
+    replaced = isinstance(adjacency.relation, privacy.ReplaceOne)
     second = replace_record(first, 0, 0, rows[0], FAR) if replaced else zero_record(first, 0, 0)
     request = Request(
         epsilon=checks.positive("epsilon", epsilon),
@@ -324,7 +308,7 @@ def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: 
     """Return the first coordinate of every answer, `(runs, T)`."""
     program, oracles = plan.program, plan.program.oracles
     if fault is not None:
-        oracles = (Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
+        oracles = (questions.Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
     private = behind_the_door(plan, shards)
     raw = Supply(program.agenda, Stream.seeded(seed), private.rows).repeated(runs)
@@ -368,13 +352,13 @@ def audit_perturbed(
     """
     seed = checked_seed(runs, seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)
-    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
-    question = PerturbedStep(step)
+    step = questions.ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
+    question = questions.PerturbedStep(step)
     audited = plan(
         pair.spec,
         ADMM(pair.problem, RHO, regulariser_at="agents"),
         (question,),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
+        privacy.Terms(epsilon, 1e-5, ONE_RECORD, privacy.Messages()),
         rounds=ROUNDS,
         precision="float64",
     )
@@ -382,6 +366,6 @@ def audit_perturbed(
     seeds = seeds_from(seed, 2)
     scores = ratios(audited, pair, fault, runs=runs, seeds=seeds, spread=spread)
     terms = dataclasses.replace(audited.terms, delta=DELTA)
-    claimed = compose((audited.leg,), terms).certificate().epsilon
+    claimed = privacy.compose((audited.leg,), terms).certificate().epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)

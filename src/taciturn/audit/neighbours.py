@@ -14,16 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import (
-    Adjacency,
-    BoundedChange,
-    Norm,
-    Relation,
-    ReplaceOne,
-    TargetChange,
-    Unit,
-    ZeroOut,
-)
+from taciturn.kernel import privacy
 from taciturn.kernel.questions import Oracle, Point
 from taciturn.kernel.records import Shard, Shards, check_norms, row_norms
 from taciturn.problems import NoRegulariser, Problem, Squared, WholeSpace, facts_from
@@ -32,10 +23,10 @@ from taciturn.typing import Array, Key
 DataPair = tuple[Shards, Shards]  # two data sets that differ in one unit
 RECORDS, FEATURES = 6, 5
 # how many records change together
-CHANGED: Mapping[Unit, int] = MappingProxyType(
+CHANGED: Mapping[privacy.Unit, int] = MappingProxyType(
     {"record": 1, "agent": RECORDS, "person": RECORDS // 2}
 )
-NORMS: tuple[Norm, ...] = ("l2", "l1")
+NORMS: tuple[privacy.Norm, ...] = ("l2", "l1")
 # sizes of questions and targets, as powers of ten
 _SMALLEST, _LARGEST = -2.0, 6.0
 
@@ -89,7 +80,7 @@ def _check_place(shards: Shards, agent: int, index: int) -> None:
         )
 
 
-def changed_places(pair: DataPair, relation: Relation) -> int | None:
+def changed_places(pair: DataPair, relation: privacy.Relation) -> int | None:
     """Return how many records of one agent differ as the relation allows; None if it does not.
 
     Under replace_one the same places hold records in both; under zero_out a record of one is absent
@@ -120,9 +111,9 @@ def changed_places(pair: DataPair, relation: Relation) -> int | None:
         return None
     absent = here != there
     fits = not np.any(absent)
-    if isinstance(relation, ZeroOut):
+    if isinstance(relation, privacy.ZeroOut):
         fits = bool(np.array_equal(absent, different))
-    elif not isinstance(relation, ReplaceOne):
+    elif not isinstance(relation, privacy.ReplaceOne):
         fits = False
     return int(np.count_nonzero(different)) if fits else None
 
@@ -138,7 +129,7 @@ class Search:
     """
 
     def __init__(
-        self, oracle: Oracle, relation: Relation, query: Callable[[Array], Any] | None
+        self, oracle: Oracle, relation: privacy.Relation, query: Callable[[Array], Any] | None
     ) -> None:
         self._oracle, self._relation, self._asks = oracle, relation, query or Point
         self._changes = jax.jit(jax.vmap(self._change, in_axes=(0, None)))
@@ -146,9 +137,9 @@ class Search:
 
     def bound(
         self,
-        unit: Unit,
+        unit: privacy.Unit,
         *,
-        norm: Norm = "l2",
+        norm: privacy.Norm = "l2",
         record_norm: float = 1.0,
         records: int = RECORDS,
         features: int = FEATURES,
@@ -161,7 +152,7 @@ class Search:
         problem = Problem(loss, NoRegulariser(), WholeSpace())
         spec = facts_from(problem, [records], features=features, record_norm=record_norm, clip=clip)
         rows = CHANGED[unit] if unit == "person" else None
-        adjacency = Adjacency(self._relation, unit, rows)
+        adjacency = privacy.Adjacency(self._relation, unit, rows)
         try:
             return float(self._oracle.bound(spec, adjacency, norm=norm).value[0, 0, 0])
         except InputError:
@@ -169,7 +160,7 @@ class Search:
                 return np.inf
             raise
 
-    def largest(self, unit: Unit, *, trials: int, seed: int) -> float:
+    def largest(self, unit: privacy.Unit, *, trials: int, seed: int) -> float:
         """Return the largest |exact(D) - exact(D')| / bound that was found, in either norm."""
         changed = jnp.arange(RECORDS) < CHANGED[unit]
         keys = jax.random.split(jax.random.key(seed), trials)
@@ -177,7 +168,9 @@ class Search:
         bounds = np.array([self.bound(unit, norm=norm) for norm in NORMS])
         return float(np.max(moved / bounds))
 
-    def largest_between(self, pair: DataPair, unit: Unit, *, trials: int, seed: int) -> float:
+    def largest_between(
+        self, pair: DataPair, unit: privacy.Unit, *, trials: int, seed: int
+    ) -> float:
         """Return the same for two data sets of one agent, over questions alone.
 
         0 where the two are no neighbours for the relation and the unit.
@@ -219,14 +212,14 @@ class Search:
         return jnp.where(jnp.isfinite(sizes), sizes, jnp.inf)
 
 
-def _neighbour(relation: Relation, shard: Shard, changed: Array, keys: Key) -> Shard:
+def _neighbour(relation: privacy.Relation, shard: Shard, changed: Array, keys: Key) -> Shard:
     """Return the shard with the records in `changed` moved as the relation allows."""
-    if isinstance(relation, ZeroOut):
+    if isinstance(relation, privacy.ZeroOut):
         return dataclasses.replace(shard, mask=jnp.where(changed, 0.0, shard.mask))
-    if isinstance(relation, TargetChange):
+    if isinstance(relation, privacy.TargetChange):
         return dataclasses.replace(shard, targets=shard.targets + relation.beta * changed)
     choice = jax.random.randint(keys[0], (), 0, 3)
-    if isinstance(relation, BoundedChange):  # of the target, or of a row of norm 1
+    if isinstance(relation, privacy.BoundedChange):  # of the target, or of a row of norm 1
         shorter = jnp.where(choice == 0, 1.0, jnp.maximum(1 - relation.beta, -1.0))
         further = jnp.where(choice == 0, relation.beta, 0.0)
         return dataclasses.replace(

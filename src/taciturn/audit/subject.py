@@ -13,21 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from taciturn import problems
-from taciturn.algorithms import (
-    VRADMM,
-    Algorithm,
-    Composition,
-    DualMessage,
-    GossipAlgorithm,
-    Method,
-    Noise,
-    RelayAlgorithm,
-    StarAlgorithm,
-    Turn,
-    Value,
-    method_named,
-)
+from taciturn import algorithms, problems
+from taciturn.algorithms import Turn
 from taciturn.audit.neighbours import DataPair, changed_places, replace_record
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
@@ -47,7 +34,7 @@ from taciturn.network import Network, metropolis, path, ring, uniform_walk
 from taciturn.proposal import NONE, DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
-Maker = Callable[[problems.Problem], Algorithm | Composition]
+Maker = Callable[[problems.Problem], algorithms.Algorithm | algorithms.Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
 PROBLEM = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
 DATA = DataFacts(
@@ -76,7 +63,7 @@ class Setup:
     precision: Precision = "float64"
     agents: int = AGENTS
     network: Network | None = None
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, algorithms.Value] = field(default_factory=dict)
     rows_per_person: int | None = None
     agents_per_person: int = 1
     centre: bool = False
@@ -86,7 +73,7 @@ class Setup:
     def adjacency(self) -> Adjacency:
         """What neighbours differ in: one is replaced."""
         if self.rows_per_person is None:
-            return Adjacency(ReplaceOne(), "record")
+            return ONE_RECORD
         return Adjacency(ReplaceOne(), "person", self.rows_per_person, self.agents_per_person)
 
 
@@ -95,12 +82,14 @@ def name_of(subject: str | Maker) -> str:
     return subject if isinstance(subject, str) else getattr(subject, "__name__", repr(subject))
 
 
-def method_of(subject: str | Maker) -> Method | None:
+def method_of(subject: str | Maker) -> algorithms.Method | None:
     """Return the named method; None for a user's algorithm."""
-    return method_named(subject) if isinstance(subject, str) else None
+    return algorithms.method_named(subject) if isinstance(subject, str) else None
 
 
-def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
+def composition_of(
+    subject: str | Maker, clip: float = 1.0, *, centre: bool = False
+) -> algorithms.Composition:
     """Return the algorithm with its oracles: those of a `Composition`, or those that it states."""
     if isinstance(subject, str):
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
@@ -110,14 +99,14 @@ def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = Fa
             "(taciturn.algorithms.around_centre), or audit it without"
         )
     result = subject(PROBLEM)
-    if isinstance(result, Composition):
+    if isinstance(result, algorithms.Composition):
         return result
-    if not isinstance(result, Algorithm):
+    if not isinstance(result, algorithms.Algorithm):
         raise InputError(
             f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
             "Algorithm, or a Composition of an algorithm and its oracles"
         )
-    return Composition(result, result.oracles(clip))
+    return algorithms.Composition(result, result.oracles(clip))
 
 
 def planned(subject: str | Maker, setup: Setup) -> Plan:
@@ -126,12 +115,12 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
         return proposal_of(subject, setup).plan()
     algorithm, oracles = composition_of(subject, setup.clip)
     # the oracles of a user's Composition must have clip 1
-    composed = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
+    composed = not isinstance(subject, str) and isinstance(subject(PROBLEM), algorithms.Composition)
     clip = 1.0 if composed else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
-    if network is None and isinstance(algorithm, RelayAlgorithm):
+    if network is None and isinstance(algorithm, algorithms.RelayAlgorithm):
         network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
-    elif network is None and isinstance(algorithm, GossipAlgorithm):
+    elif network is None and isinstance(algorithm, algorithms.GossipAlgorithm):
         network = metropolis(path(setup.agents))
     if network is not None:
         rounds = network.fixed_rounds or rounds
@@ -146,7 +135,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
 
 def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
-    method = method_named(name)
+    method = algorithms.method_named(name)
     relay, rounds = method.network == "relay", setup.rounds or min(ROUNDS, method.rounds)
     epoch = method.epoch(float(setup.options.get("sampling_rate", 0.1)))
     rounds = epoch * max(1, round(rounds / epoch)) * (setup.agents if relay else 1)
@@ -175,7 +164,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
 
 
 FAR = 1e4
-_RECORD = Adjacency(ReplaceOne(), "record")
+ONE_RECORD = Adjacency(ReplaceOne(), "record")
 
 
 @dataclass(frozen=True)
@@ -215,7 +204,7 @@ def canary(
     features: int,
     seed: int,
     oracle: Oracle | None = None,
-    adjacency: Adjacency = _RECORD,
+    adjacency: Adjacency = ONE_RECORD,
 ) -> Canary:
     """Return the pair: each of the agents holds `records` unit-norm records of `features` >= 2.
 
@@ -296,7 +285,7 @@ Fault = Literal[
 class Subject(NamedTuple):
     """The parts that run: those of the plan unless a fault was planted."""
 
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
     oracles: tuple[Oracle, ...]
     door: Door
 
@@ -311,7 +300,7 @@ def fault_named(name: str) -> Fault:
 _FAR = 1e9  # a clip beyond every coefficient of an audit, at which sums are still exact
 
 
-def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
+def plant(fault: Fault | None, algorithm: algorithms.Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
     if fault in ("halved-noise", "reused-noise"):
         door = HalvedNoise(live) if fault == "halved-noise" else ReusedNoise(live)
@@ -320,11 +309,11 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
         return Subject(algorithm, oracles, dataclasses.replace(live, oracles=oracles))
     if fault == "clear-restart":
-        if not isinstance(algorithm, VRADMM):
+        if not isinstance(algorithm, algorithms.VRADMM):
             raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
         return Subject(ClearRestart(algorithm), live.oracles, BothAnswers(live))
     if fault == "clear-dual":
-        if not isinstance(algorithm, StarAlgorithm):
+        if not isinstance(algorithm, algorithms.StarAlgorithm):
             raise InputError("a clear dual is planted in methods with an aggregator only")
         return Subject(ClearState(algorithm), live.oracles, BothAnswers(live))
     return Subject(algorithm, live.oracles, live)
@@ -385,17 +374,17 @@ class _Twin(NamedTuple):
     clear: PyTree
 
 
-class ClearState(StarAlgorithm):
+class ClearState(algorithms.StarAlgorithm):
     """Planted fault: leaks from a second, un-noised state the dual, or the whole message."""
 
-    base: StarAlgorithm
+    base: algorithms.StarAlgorithm
 
     @override
     def questions(self, rounds: int) -> HostArray:
         return self.base.questions(rounds)
 
     @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+    def schedule(self, spec: Spec, rounds: int, noise: algorithms.Noise) -> dict[str, HostArray]:
         return self.base.schedule(spec, rounds, noise)
 
     @override
@@ -420,7 +409,7 @@ class ClearState(StarAlgorithm):
     def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
         noised, message = self.base.send(state.noised, inbox, turn)
         clear, leaked = self.base.send(state.clear, inbox, turn)
-        if isinstance(message, DualMessage):
+        if isinstance(message, algorithms.DualMessage):
             leaked = message._replace(dual=leaked.dual)
         return _Twin(noised, clear), leaked
 

@@ -25,17 +25,7 @@ from taciturn.engine.network import NetworkKind
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.runtimes import compute
 from taciturn.errors import InputError, TaciturnError
-from taciturn.kernel.door import (
-    AFFINE,
-    CLEAN,
-    TAINTED,
-    Agenda,
-    Live,
-    Private,
-    Raw,
-    has_no_effects,
-    marks_out,
-)
+from taciturn.kernel import door
 from taciturn.kernel.privacy import Ledger, Leg, Observer, Terms
 from taciturn.kernel.questions import Oracle
 from taciturn.kernel.records import Shard, Side, Spec
@@ -70,11 +60,13 @@ def credits_summation(program: Program) -> bool:
 
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
-    if not all(has_no_effects(*step) for step in (*steps, (released, (public, sent)))):
+    if not all(door.has_no_effects(*step) for step in (*steps, (released, (public, sent)))):
         return False
-    queries = marks_out(query, (private, public), (TAINTED, CLEAN))
-    messages = marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
-    return set(queries) <= {CLEAN} and TAINTED not in messages
+    queries = door.marks_out(query, (private, public), (door.TAINTED, door.CLEAN))
+    messages = door.marks_out(
+        message, (private, public, answer), (door.TAINTED, door.CLEAN, door.AFFINE)
+    )
+    return set(queries) <= {door.CLEAN} and door.TAINTED not in messages
 
 
 def _adds_noise_once(program: Program) -> bool:
@@ -126,12 +118,12 @@ def check_traces(program: Program, spec: Spec) -> None:
     tried as numbers and as labels.
     """
 
-    def whole(program: Program, private: Private, raw: Raw) -> Any:
-        door = Live(program.oracles, program.mechanism, private)
-        return compute(program, door, raw, keep=frozenset({"models"}))
+    def whole(program: Program, private: door.Private, raw: door.Raw) -> Any:
+        live = door.Live(program.oracles, program.mechanism, private)
+        return compute(program, live, raw, keep=frozenset({"models"}))
 
     turns, oracles = jax.eval_shape(agent_turns, program), program.oracles
-    agenda = Agenda(turns, oracles, program.mechanism, program.template.shape)
+    agenda = door.Agenda(turns, oracles, program.mechanism, program.template.shape)
     raw = agenda.numbers(max(spec.counts), program.rounds)
     first: Exception | None = None
     for kind in (program.template.dtype, jnp.dtype(np.int32)):
@@ -150,15 +142,15 @@ def check_traces(program: Program, spec: Spec) -> None:
     ) from first
 
 
-def _records(spec: Spec, precision: Any, targets: Any) -> Private:
+def _records(spec: Spec, precision: Any, targets: Any) -> door.Private:
     """Return types and shapes of all agents' records, without allocating them."""
     agents, rows = len(spec.counts), max(spec.counts)
 
-    def zeros() -> Private:
+    def zeros() -> door.Private:
         features = jnp.zeros((agents, rows, spec.shape[0]), precision)
         mask = jnp.zeros((agents, rows), precision)
         shard = Shard(features, jnp.zeros((agents, rows), targets), mask)
-        return Private(shard, jnp.zeros(agents, precision))
+        return door.Private(shard, jnp.zeros(agents, precision))
 
-    shapes: Private = jax.eval_shape(zeros)
+    shapes: door.Private = jax.eval_shape(zeros)
     return shapes

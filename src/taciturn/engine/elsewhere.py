@@ -304,35 +304,31 @@ class _Elsewhere(Algorithm):
     def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
         return state, _zeros(self.known.message)
 
-
-class _OnStar(_Elsewhere, algorithms.StarAlgorithm):
-    @override
     def first_public(self, template: Array) -> PyTree:
+        """Return an inbox of zeros, whose shape is all that is used of it."""
         return _zeros(self.known.inbox)
 
-    @override
+    first_inbox = first_token = first_public
+
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        """Return the public value; the other process computes the true one."""
         return public
+
+    def model(self, public: PyTree) -> Array:
+        """Return no model; the other process computes the true one."""
+        return jnp.zeros(())
+
+
+class _OnStar(_Elsewhere, algorithms.StarAlgorithm):
+    pass
 
 
 class _ByGossip(_Elsewhere, algorithms.GossipAlgorithm):
-    @override
-    def first_inbox(self, template: Array) -> PyTree:
-        return _zeros(self.known.inbox)
-
-    @override
-    def model(self, state: PyTree) -> Array:
-        return jnp.zeros(())
+    pass
 
 
 class _OnRelay(_Elsewhere, algorithms.RelayAlgorithm):
-    @override
-    def first_token(self, template: Array) -> PyTree:
-        return _zeros(self.known.inbox)
-
-    @override
-    def model(self, token: PyTree) -> Array:
-        return jnp.zeros(())
+    pass
 
 
 # by the kind of network, the stand-in and the class of methods that it stands for

@@ -23,21 +23,6 @@ from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import door
-from taciturn.kernel.door import (
-    Live,
-    Private,
-    Supply,
-    check_arithmetic,
-    check_blocks,
-    check_exact_noise,
-    check_facts,
-    check_ledger,
-    check_part,
-    observed_ledger,
-    opened,
-    samples,
-    tested,
-)
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Certificate, Ledger, NoNoise
 from taciturn.kernel.questions import check_of_library
@@ -164,9 +149,9 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, program, program.network)
     check_bounds(plan)
     check_certificate(plan)
-    check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
-    check_part(plan.part, shards.origin, trained_on)
-    check_blocks(program.oracles, shards.origin)
+    door.check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
+    door.check_part(plan.part, shards.origin, trained_on)
+    door.check_blocks(program.oracles, shards.origin)
     check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
@@ -194,7 +179,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 
 def _execute(  # noqa: PLR0913 - what is run, how, and where
     plan: Plan,
-    private: Private,
+    private: door.Private,
     origin: Origin | None,
     *,
     seed: int | None,
@@ -205,21 +190,21 @@ def _execute(  # noqa: PLR0913 - what is run, how, and where
 ) -> Run:
     """Return the run of a plan on records, both checked; without a seed, with fresh randomness."""
     program, began = plan.program, time.perf_counter()
-    door = Live(program.oracles, program.mechanism, private)
+    live = door.Live(program.oracles, program.mechanism, private)
     stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
-    supply = Supply(program.agenda, stream, private.rows, slot=slot)
+    supply = door.Supply(program.agenda, stream, private.rows, slot=slot)
     if not program.algorithm.runs_here:
-        model, trace = answered_elsewhere(program, door, supply, keep=keep, report=report)
+        model, trace = answered_elsewhere(program, live, supply, keep=keep, report=report)
     elif runtime == "simulate":
-        model, trace = simulate(program, door, supply, devices=devices, keep=keep, report=report)
+        model, trace = simulate(program, live, supply, devices=devices, keep=keep, report=report)
     else:
-        model, trace = serial(program, door, supply, keep=keep, report=report)
+        model, trace = serial(program, live, supply, keep=keep, report=report)
     supply.check_used(np.asarray(trace.records.drawn))
     released, seconds = np.asarray(model), time.perf_counter() - began
-    ledger = observed_ledger(plan.ledger, trace.records)
+    ledger = door.observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
-    trace = trace._replace(records=tested(plan.ledger, plan.certificate, trace.records))
+    trace = trace._replace(records=door.tested(plan.ledger, plan.certificate, trace.records))
     # a known seed reveals the noise, or the division of the records
     known = seed is not None or (origin is not None and origin.reproducible)
     certificate = plan.certificate.stamped(reproduction=known or plan.certificate.reproduction)
@@ -231,10 +216,10 @@ def check_machine(program: Program, seed: int | None) -> None:
 
     A reproduction promises nothing, nor does a run without randomness.
     """
-    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
+    quiet = isinstance(program.mechanism, NoNoise) and not door.samples(program.oracles)
     if seed is None and not quiet:
-        check_exact_noise(program.oracles)
-        check_arithmetic()
+        door.check_exact_noise(program.oracles)
+        door.check_arithmetic()
 
 
 def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
@@ -251,14 +236,14 @@ def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
 
 def behind_the_door(
     plan: Plan, shards: Shards, *, trained_on: Origin | None = None, agent: int | None = None
-) -> Private:
+) -> door.Private:
     """Return the data for the doors of `plan`, checked (`taciturn.kernel.door.opened`).
 
     Of all agents, or of one. With noise rows are in double precision, cut to the digits at which
     sums over records are exact, if an oracle has such sums.
     """
     program = plan.program
-    return opened(
+    return door.opened(
         program.oracles,
         program.mechanism,
         plan.spec,
@@ -280,7 +265,7 @@ def check_bounds(plan: Plan) -> None:
     """
     program = plan.program
     check_noise(program.mechanism, program.oracles, plan.certificate.epsilon)
-    check_ledger(
+    door.check_ledger(
         plan.ledger,
         program.oracles,
         program.mechanism,
