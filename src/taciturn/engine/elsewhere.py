@@ -306,16 +306,19 @@ class _Elsewhere(Algorithm):
 
     def first_public(self, template: Array) -> PyTree:
         """Return an inbox of zeros, whose shape is all that is used of it."""
+        del template
         return _zeros(self.known.inbox)
 
     first_inbox = first_token = first_public
 
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
         """Return the public value; the other process computes the true one."""
+        del mean_message, turn
         return public
 
     def model(self, public: PyTree) -> Array:
         """Return no model; the other process computes the true one."""
+        del public
         return jnp.zeros(())
 
 
