@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -218,13 +219,21 @@ def _drawn(
 ) -> ResidualReport:
     """Return the tests of the noise of a run without a seed, on wide data and many rounds."""
     rounds = LONG if repeats and setup.network is None else None
-    long = dataclasses.replace(setup, rounds=rounds)
-    wide = long if setup.pair is not None else dataclasses.replace(long, features=WIDE)
-    try:
-        pair, plan = prepared(subject, wide, seed)
-    except InputError:  # a user's method may be for the pair's number of features only
-        pair, plan = prepared(subject, long, seed)
+    pair, plan = prepared_wide(subject, dataclasses.replace(setup, rounds=rounds), WIDE, seed)
     return randomness_report(plan, pair, level=LEVEL, fault=fault)
+
+
+def prepared_wide(
+    subject: str | Maker, setup: Setup, features: int, seed: int
+) -> tuple[Canary, Plan]:
+    """Return the result of `prepared` on data with more features, where the subject allows them.
+
+    A user's method, or pair, may be for one number of features only.
+    """
+    if setup.pair is None:
+        with suppress(InputError):
+            return prepared(subject, dataclasses.replace(setup, features=features), seed)
+    return prepared(subject, setup, seed)
 
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:

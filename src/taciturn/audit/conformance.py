@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import StarAlgorithm, Value
-from taciturn.audit.auditing import audit, prepared, recorded
+from taciturn.audit.auditing import audit, prepared_wide, recorded
 from taciturn.audit.neighbours import DataPair, Search, changed_places
-from taciturn.audit.recorded import ResidualReport, replay
+from taciturn.audit.recorded import ResidualReport
 from taciturn.audit.subject import (
     AGENTS,
     FEATURES,
@@ -37,10 +37,8 @@ from taciturn.audit.subject import (
     planned,
     saturated,
 )
-from taciturn.engine import Plan, behind_the_door, compute, run
+from taciturn.engine import Plan, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door import Live, Supply
-from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Relation, ReplaceOne, Unit, ZeroOut
 from taciturn.kernel.questions import Oracle
 from taciturn.kernel.records import Shards, pack
@@ -266,28 +264,17 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 
 def _halved(subject: str | Maker, setup: Setup, seed: int) -> ResidualReport:
-    """Return the tests of a run with half the noise that it records, on wide data where they fit.
-
-    A user's method may be for the audit's number of features only.
-    """
-    try:
-        pair, plan = prepared(subject, dataclasses.replace(setup, features=_WIDE), seed)
-    except InputError:
-        pair, plan = prepared(subject, setup, seed)
+    """Return the tests of a run with half the noise that it records, on wide data if possible."""
+    pair, plan = prepared_wide(subject, setup, _WIDE, seed)
     return recorded(plan, pair, seed, "halved-noise")[1]
 
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run, whose batches are drawn again for the replay."""
-    plan = planned(subject, setup)
     known = saturated(composition_of(subject).oracles)  # else the gradient's pair
-    records, features = setup.records, setup.features
-    pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
-    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
-    raw = Supply(program.agenda, Stream.seeded(seed), sides[0].rows).block(0, program.rounds)
-    door = Live(program.oracles, program.mechanism, sides[0])
-    _, trace = compute(program, door, raw, keep=frozenset({"answers", "messages"}))
-    seen = replay(plan, program.oracles, trace, *sides, raw=raw)
+    size: dict[str, int] = {"records": setup.records, "features": setup.features}
+    pair = canary(agents=AGENTS, seed=seed, oracle=known, **size)
+    seen, _ = recorded(planned(subject, setup), pair, seed, None)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(
