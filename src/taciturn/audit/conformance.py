@@ -272,8 +272,9 @@ def _halved(subject: str | Maker, setup: Setup, seed: int) -> ResidualReport:
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
     """Return replay and messages of one run, whose batches are drawn again for the replay."""
     known = saturated(composition_of(subject).oracles)  # else the gradient's pair
-    size: dict[str, int] = {"records": setup.records, "features": setup.features}
-    pair = canary(agents=AGENTS, seed=seed, oracle=known, **size)
+    pair = canary(
+        agents=AGENTS, records=setup.records, features=setup.features, seed=seed, oracle=known
+    )
     seen, _ = recorded(planned(subject, setup), pair, seed, None)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
