@@ -1,6 +1,6 @@
-"""What a budget asks for: the least noise by an accountant, the step of a lattice, a choice's rate.
+"""The least noise that a budget allows, the step of a lattice, and the rate of a choice.
 
-What is proposed here is computed again by `taciturn.kernel.privacy.compose`, from the finished
+`taciturn.kernel.privacy.compose` computes the cost of these proposals again, from the finished
 ledger.
 """
 
@@ -17,33 +17,17 @@ from scipy.special import log_ndtr, ndtri
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.privacy import (
-    LEAST_SCALE,
-    Adjacency,
-    Event,
-    Law,
-    Observer,
-    Relation,
-    Sum,
-    ZeroOut,
-    account,
-    delta_left,
-    delta_of,
-    epsilon_of,
-    eta1,
-    eta2,
-)
+from taciturn.kernel import privacy
 from taciturn.typing import HostArray
 
 Real = TypeVar("Real", float, HostArray)
-# what numpy computes from an array without axes is a scalar
+# numpy returns a scalar for an array without axes
 Values: TypeAlias = HostArray | np.float64
 
-# each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
-_HALVINGS = 100
+_HALVINGS = 100  # of a bracket, down to neighbouring floats
 _TOL = 1e-6
 _WIDENINGS = 20
-# scale over step: at least `LEAST_SCALE`, and the first times z w, but for at least the second
+# scale over step is max(LEAST_SCALE, _FINER z w), at most _MOST_SCALE (`step_exponents`)
 _FINER = 2.0**22
 _MOST_SCALE = 2.0**38
 
@@ -52,13 +36,12 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     """Return the largest mu whose Gaussian privacy is (epsilon, delta)-private.
 
     The inverse of `delta_of` in mu, rounded down: `delta_of(epsilon, mu) <= delta` holds in
-    floating point. It is infinity for epsilon = infinity. `epsilon` is a float or an array.
-
-    Raises `InputError` if delta is not above 0 and below 1, or epsilon is negative or NaN.
+    floating point. Infinite for epsilon = infinity. `epsilon` is a float or an array. Raises
+    `InputError` if delta is not in (0, 1), or epsilon is negative or NaN.
 
     **Guarantee.** delta(epsilon; mu) grows in mu and is below Phi(mu/2 - epsilon/mu), so the root
-    of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at
-    the lower end, which is the end returned.
+    of mu^2/2 - mu Phi^-1(delta) - epsilon = 0 is small enough; bisection keeps that property at the
+    lower end, which is returned.
     """
     delta = checks.delta(delta)
     target = np.asarray(epsilon, dtype=np.float64)
@@ -67,11 +50,11 @@ def mu_of(epsilon: Real, delta: float) -> Real:
     usable = np.where(np.isfinite(target), target, 1.0)
     low = _root_below(usable, float(ndtri(delta))) * (1 - 1e-12)
     high = np.maximum(2 * low, 4 * ndtri((1 + delta) / 2) * np.ones_like(low))
-    while bool(np.any(delta_of(usable, high) <= delta)):
+    while bool(np.any(privacy.delta_of(usable, high) <= delta)):
         high = 2 * high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        private = delta_of(usable, middle) <= delta
+        private = privacy.delta_of(usable, middle) <= delta
         low, high = np.where(private, middle, low), np.where(private, high, middle)
     found = np.where(np.isinf(target), np.inf, low)
     return cast("Real", found if isinstance(epsilon, np.ndarray) else found.item())
@@ -80,8 +63,8 @@ def mu_of(epsilon: Real, delta: float) -> Real:
 def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     """Return the least noise multiplier for `rounds` Gaussian answers: sqrt(rounds) / mu.
 
-    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` if epsilon is not
-    above 0, delta not in (0, 1), or rounds not a whole number above 0.
+    mu = `mu_of(epsilon, delta)`; 0 for epsilon = infinity. Raises `InputError` for arguments out of
+    range.
 
     **Guarantee.** `rounds` answers of multiplier s compose to mu = sqrt(rounds)/s exactly.
     """
@@ -89,8 +72,8 @@ def gaussian_multiplier(epsilon: float, delta: float, rounds: int) -> float:
     rounds = checks.at_least("rounds", rounds, 1)
     mu = mu_of(float(epsilon), delta)
     margin = 1e-14  # covers the rounding of the square root and the quotient
-    # where epsilon is tiny its curve is steep, and rounding of mu costs more than that
-    while epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
+    # for a tiny epsilon the curve is steep, and the rounding of mu costs more
+    while privacy.epsilon_of(delta, mu * (1 - margin) * (1 + 1e-15)) > epsilon:
         margin *= 10
     return math.sqrt(rounds) / mu * (1 + margin)
 
@@ -100,14 +83,14 @@ def _root_below(epsilon: Values, quantile: float) -> Values:
     return quantile + root if quantile >= 0 else np.asarray(2 * epsilon / (root - quantile))
 
 
-def spread_of(adjacency: Adjacency, agents: int, observer: Observer) -> float:
-    """Return what a unit at several agents costs over one at a single agent, at equal noise.
+def spread_of(adjacency: privacy.Adjacency, agents: int, observer: privacy.Observer) -> float:
+    """Return the cost of a unit at several agents over one at a single agent, at equal noise.
 
-    It is 1 for units at one agent; for a person at M agents that answer alike sqrt(M) under
+    1 for units at one agent; for a person at M agents that answer the same questions sqrt(M) under
     `Messages` and M under `Sum`.
     """
     most = min(adjacency.agents_per_person, agents)
-    return float(most) if isinstance(observer, Sum) else math.sqrt(most)
+    return float(most) if isinstance(observer, privacy.Sum) else math.sqrt(most)
 
 
 def step_exponents(
@@ -117,30 +100,32 @@ def step_exponents(
 
     The largest with sigma / h >= max(2^24, 2^22 z w), z = sigma / Delta the `multiplier` and w the
     `width`, up to 2^38: a lattice adds at most 2^-21 of the sensitivity, twice that on Poisson
-    batches, where that limit does not bite.
+    batches, unless that limit applies.
     """
-    fineness = np.maximum(LEAST_SCALE, _FINER * multiplier * width)
+    fineness = np.maximum(privacy.LEAST_SCALE, _FINER * multiplier * width)
     target = scale / np.minimum(fineness, _MOST_SCALE)
     _, exponent = np.frexp(target)
     return np.where(scale > 0, exponent - 1, 0).astype(np.int32)
 
 
 def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
-    """Return what the lattice adds to a sensitivity of 1, at most."""
-    fineness = max(LEAST_SCALE, _FINER * multiplier * width)
+    """Return the most that the lattice adds to a sensitivity of 1."""
+    fineness = max(privacy.LEAST_SCALE, _FINER * multiplier * width)
     return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
 
 
-def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple[float, float]:
-    """Return the epsilon and delta that are left for the curve of rounded noise.
+def budget_left(
+    epsilon: float, delta: float, *, values: int, law: privacy.Law
+) -> tuple[float, float]:
+    """Return the epsilon and delta that remain for the curve of rounded noise.
 
-    Both pay for the lattice, and delta for the test of the noise, too (`SHARE`). What is calibrated
-    to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice that `step_exponents`
-    gives. Raises `InputError` if the correction is larger than the budget.
+    Both pay for the lattice, and delta also for the test of the noise (`SHARE`). Noise calibrated
+    to them is within (epsilon, delta) by `lattice_epsilon`, on any lattice of `step_exponents`.
+    Raises `InputError` if the correction is larger than the budget.
     """
-    once = eta1(values, LEAST_SCALE, law)
-    left = epsilon - (once + eta2(values, LEAST_SCALE, law, epsilon))
-    remaining = delta_left(delta, once)
+    once = privacy.eta1(values, privacy.LEAST_SCALE, law)
+    left = epsilon - (once + privacy.eta2(values, privacy.LEAST_SCALE, law, epsilon))
+    remaining = privacy.delta_left(delta, once)
     if left <= 0 or remaining <= 0:
         raise InputError(
             f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "
@@ -149,30 +134,25 @@ def budget_left(epsilon: float, delta: float, *, values: int, law: Law) -> tuple
     return left, remaining
 
 
-def rate_of_choice(mu: float, relation: Relation) -> float:
-    """Return the largest rate of a choice that is mu-Gaussian private, but for rounding.
-
-    Raises `InputError` if mu is not above 0, or infinite.
-    """
+def rate_of_choice(mu: float, relation: privacy.Relation) -> float:
+    """Return the largest rate of a choice that is mu-Gaussian private, up to rounding."""
     half = checks.positive("mu", mu) / 2
     logit = float(log_ndtr(half) - log_ndtr(-half))
-    width = 1.0 if isinstance(relation, ZeroOut) else 2.0
+    width = 1.0 if isinstance(relation, privacy.ZeroOut) else 2.0
     return 2 * logit / width * (1 - 4e-12)
 
 
 def multiplier_for(
-    make: Callable[[float], Event], *, rounds: int, epsilon: float, delta: float, relation: Relation
+    make: Callable[[float], privacy.Event],
+    *,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    relation: privacy.Relation,
 ) -> float:
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
-    `account([(make(result), rounds)], ...).epsilon <= epsilon` has been evaluated for the result;
-    it is within a relative 1e-6 of the least such multiplier. 0 for epsilon = infinity. Raises
-    `InputError` if the budget or `rounds` is out of range, the combination of sampling and relation
-    is not supported, or no amount of noise fits (an event without noise, or a delta too small).
-
-    **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
-    in the multiplier. The search starts from large noise, where the accountant is cheap, and
-    returns only a multiplier whose cost it has computed.
+    As `multiplier_for_all`, for one kind of answers.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     return multiplier_for_all(
@@ -184,15 +164,23 @@ def multiplier_for(
 
 
 def multiplier_for_all(
-    make: Callable[[float], Sequence[tuple[Event, int]]],
+    make: Callable[[float], Sequence[tuple[privacy.Event, int]]],
     *,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: privacy.Relation,
 ) -> float:
     """Return one noise multiplier at which the answers `make(multiplier)` together fit the budget.
 
-    As `multiplier_for`, for answers of several kinds: pairs (event, how often).
+    `make` returns pairs (event, how often). `account(make(result), ...).epsilon <= epsilon` was
+    evaluated for the result, which is within a relative 1e-6 of the least such multiplier; 0 for
+    epsilon = infinity. Raises `InputError` if the budget or a number is out of range, the
+    combination of sampling and relation is not supported, or no amount of noise fits (an event
+    without noise, or a delta too small).
+
+    **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
+    in the multiplier. The search starts from large noise, where the accountant is cheap, and
+    returns only a multiplier whose cost it has computed.
     """
     answers = sum(count for _, count in make(1.0))
     start = gaussian_multiplier(epsilon, delta, answers)
@@ -202,14 +190,14 @@ def multiplier_for_all(
     @functools.cache
     def excess(log_multiplier: float) -> float:
         events = make(math.exp(log_multiplier))
-        spent = account(events, delta=delta, relation=relation).epsilon
-        # near a straight line in the logarithms; clipped where one side is 0 or infinite
+        spent = privacy.account(events, delta=delta, relation=relation).epsilon
+        # nearly linear in the logarithms; clipped where one side is 0 or infinite
         return math.log(min(max(spent / epsilon, 1e-9), 1e9))
 
     from scipy.optimize import brentq  # noqa: PLC0415 - which takes 0.2 s to import
 
     low, high = _bracket(excess, math.log(2 * start))
-    # brentq narrows the bracket from both sides; a step on top ends on the private side
+    # brentq may end on either side of the root; step to the private one
     root = float(brentq(excess, low, high, xtol=_TOL / 4, rtol=8.9e-16))
     while excess(root) > 0:
         root += _TOL / 4
@@ -217,7 +205,7 @@ def multiplier_for_all(
 
 
 def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float]:
-    """Return logarithms (too little noise, enough noise) a factor of 4 apart."""
+    """Return logarithms of two multipliers a factor of 4 apart: too little noise, enough noise."""
     step = math.log(4)
     high = start
     for _ in range(_WIDENINGS):

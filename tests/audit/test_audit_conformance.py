@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from taciturn.algorithms import METHODS, Composition, NoisyGradient
 from taciturn.audit import audit, check_method, check_oracle, replace_record, zero_record
-from taciturn.audit.search import Search
+from taciturn.audit.neighbours import Search
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, BoundedChange, SensitivityBound, TargetChange
 from taciturn.kernel.questions import (
@@ -205,7 +205,7 @@ class TargetsAlone(TargetGradient):
 )
 def test_no_bounded_change_moves_an_answer_beyond_its_bound(oracle, relation):
     """Where the bound is infinite the plan refuses."""
-    found = Search(oracle, relation, None).largest("record", length=1.0, trials=300, seed=0)
+    found = Search(oracle, relation, None).largest("record", trials=300, seed=0)
     assert found <= 1 + 1e-6
     unbounded = isinstance(relation, BoundedChange) and isinstance(oracle, TargetQuestion)
     assert (found == 0) == unbounded
@@ -213,7 +213,7 @@ def test_no_bounded_change_moves_an_answer_beyond_its_bound(oracle, relation):
 
 def test_a_bound_of_the_target_where_the_record_may_move_is_seen():
     search = Search(TargetsAlone(), BoundedChange(1.0), None)
-    assert search.largest("record", length=1.0, trials=300, seed=0) > 5
+    assert search.largest("record", trials=300, seed=0) > 5
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_data_sets_that_are_no_neighbours_are_refused():
     with pytest.raises(InputError, match="are equal"):
         check_oracle(Rare(), pair=(first, first), trials=5)
     both = replace_record(zero_record(second, 0, 1), 0, 2, np.eye(5)[0], 1.0)
-    with pytest.raises(InputError, match="be neighbours"):
+    with pytest.raises(InputError, match="are not neighbours"):
         check_oracle(Rare(), pair=(first, both), trials=5)
     with pytest.raises(InputError, match="in the same way"):
         check_oracle(Rare(), pair=(first, along_the_first_axis(records=7)[1]), trials=5)
@@ -337,7 +337,7 @@ def test_an_audit_attacks_the_pair_of_its_author():
     wrong = audited(True, pair=pair)
     assert wrong.layers["replay"] == "violated"
     assert wrong.layers["likelihood"] == "violated"
-    with pytest.raises(InputError, match="one record"):
+    with pytest.raises(InputError, match="one replaced record"):
         audited(False, pair=along_the_first_axis(2, agents=3))
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from taciturn.audit import audit, check_oracle
-from taciturn.audit.auditing import _attack, prepared
+from taciturn.audit.auditing import prepared
+from taciturn.audit.epsilon import lower_bound, ratios
 from taciturn.audit.subject import Setup
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Messages, Sum, epsilon_of
@@ -47,7 +48,8 @@ def test_an_attack_on_a_person_sees_a_plan_that_was_made_for_rows():
     # a run refuses such records: here they say that they are of rows
     first, second = (dataclasses.replace(one, origin=Origin()) for one in (pair.first, pair.second))
     pair = dataclasses.replace(pair, first=first, second=second)
-    assert _attack(of_rows, pair, [0, 1], 500, None).mu > 1.5
+    sides = ratios(of_rows, pair, None, runs=500, seeds=[0, 1])
+    assert lower_bound(*sides, confidence=0.95).mu > 1.5
 
 
 def test_the_kit_measures_persons_too():

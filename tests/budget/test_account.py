@@ -367,7 +367,7 @@ def test_an_account_is_opened_once_and_whole(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "../a", "a/b", ".a", "a b", "x" * 65, "a\n", "ä"])
 def test_a_name_that_is_none_is_refused_and_nothing_is_written(name, tmp_path):
-    with pytest.raises(InputError, match="no name of an account"):
+    with pytest.raises(InputError, match="not a valid name of an account"):
         open_account(name, Guarantee(1.0, 1e-5), AccountTerms(), folder=tmp_path / "f")
     assert not (tmp_path / "f").exists()
     with pytest.raises(InputError):
@@ -401,7 +401,7 @@ def copied_over(account, folder):
 def test_another_account_that_is_copied_over_one_of_its_name_is_refused(account, tmp_path):
     copied_over(account, tmp_path / "elsewhere")
     for use in (account.state, lambda: account.reserve(charge(), PURPOSE)):
-        with pytest.raises(InputError, match=r"another account of the name.*budget accept one"):
+        with pytest.raises(InputError, match=r"is not the account 'one'.*budget accept one"):
             use()
     state = account.accept()
     assert "in the place of another account" in state.changes[0].what

@@ -23,8 +23,8 @@ from taciturn.budget import (
     store,
 )
 from taciturn.budget import balance as balances
+from taciturn.budget.charge import Sums, share_of
 from taciturn.budget.store import START, Entry, connected, digest_of, head_file, write_head
-from taciturn.budget.sums import Sums, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.kernel.privacy import GaussianAnswer, LaplaceAnswer, Sampled
 

@@ -300,7 +300,7 @@ def test_a_place_where_something_else_listens_is_refused_in_one_line(table):
         other.kill()
         other.communicate()
     assert (out, first.returncode) == ("", 2)
-    assert f"taciturn: error: the processes of this run did not meet at {place}" in errors
+    assert f"taciturn: error: the processes of this run did not connect at {place}" in errors
 
 
 @pytest.mark.slow

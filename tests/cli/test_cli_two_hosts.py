@@ -114,7 +114,7 @@ def test_names_that_the_other_machine_cannot_reach_are_refused_before_the_charge
     ended = end(hosts.train("--account", "ill", "--accounts", str(hosts.folder)))
     assert 2 in [code for *_, code in ended], ended
     assert all(code for *_, code in ended)  # JAX may end the other one
-    assert any("stands for an address that the others can reach" in str(each) for each in ended)
+    assert any("must resolve to an address that the others reach" in str(each) for each in ended)
     assert account.state().runs == ()
 
 

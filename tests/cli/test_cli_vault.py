@@ -16,7 +16,7 @@ import pytest
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import elsewhere
-from taciturn.engine.coded import coded, decoded
+from taciturn.engine.elsewhere import coded, decoded
 from taciturn.errors import InputError
 from taciturn.kernel.door import pipe, read_message, write_message
 from taciturn.kernel.questions import (

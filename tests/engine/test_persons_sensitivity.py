@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.attacks.subjects import PERSON, Trials, ratios, subject_named
 
-from taciturn.audit.search import CHANGED, Search
+from taciturn.audit.neighbours import CHANGED, Search
 from taciturn.kernel.privacy import ReplaceOne, ZeroOut
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Draw, Persons, pack
@@ -82,7 +82,7 @@ class CountsRows(Gradient):
 def test_a_search_finds_no_person_beyond_the_bound_but_one_behind_a_private_divisor(relation):
     def largest(oracle):
         search = Search(oracle, relation, None)
-        return search.largest("person", length=1.0, trials=500, seed=0)
+        return search.largest("person", trials=500, seed=0)
 
     assert CHANGED["person"] == 3
     assert largest(Gradient(Squared(), 1.0)) <= 1 + 1e-9

@@ -203,13 +203,6 @@ def test_on_full_batches_the_split_budget_adds_up_to_the_exact_mu(shards):
     assert ratios[0] / ratios[1] == pytest.approx(2.0)  # z_s / z_d = sqrt(1 / m) / q = 1/2
 
 
-def test_a_fused_answer_costs_its_snapshot_every_time(shards):
-    two, fused = planned(shards, rate=1.0), planned(shards, rate=1.0, fused=True)
-    assert np.sum(fused.ledger.kind[0] == 1) == 20
-    assert np.sum(two.ledger.kind[0] == 1) == 5
-    assert fused.multiplier > 1.5 * two.multiplier
-
-
 @pytest.mark.slow
 def test_all_runtimes_agree_on_sampled_epochs_and_the_ledger_is_observed(shards):
     made = planned(shards, rate=0.3, epochs=2)

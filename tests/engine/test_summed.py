@@ -13,9 +13,8 @@ from conftest import computed, make_plan, make_shards, make_terms
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.program import server_turns
-from taciturn.engine.protocol import at
+from taciturn.engine.protocol import at, mean_of
 from taciturn.engine.running import behind_the_door, run
-from taciturn.engine.summed import mean_of
 from taciturn.errors import PrivacyError
 from taciturn.kernel.privacy import Messages, Sum, compose
 from taciturn.kernel.questions import Point

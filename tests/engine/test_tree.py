@@ -15,7 +15,7 @@ from taciturn.audit.subject import AGENTS, Setup, proposal_of
 from taciturn.engine import behind_the_door, run, traffic_of
 from taciturn.engine.network import OnTree, Star
 from taciturn.engine.planning import plan
-from taciturn.engine.summed import Summed
+from taciturn.engine.protocol import Summed
 from taciturn.errors import InputError
 from taciturn.kernel.door.door import Live
 from taciturn.kernel.exact import exact_answers

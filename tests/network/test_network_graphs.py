@@ -228,7 +228,7 @@ def test_a_walk_knows_who_is_asked_how_often():
         ([0, 2], None, "not neighbours"),
         ([], None, "no hop"),
         ([0, 4], None, "0 to 3"),
-        ([0, 1], 0, "before the first hop"),
+        ([0, 1], 0, "no agent may answer"),
         ([0, 1], -1, "at least"),
     ],
 )

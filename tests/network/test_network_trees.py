@@ -82,7 +82,7 @@ def test_levels_name_every_agent_but_the_root_once_and_children_before_parents()
         (path(4), [1, 0, 1, 2], "one root"),
         (path(4), [0, 1, 1, 2], "one root"),
         (path(4), [0, 0, 0, 2], "parent of agent 2 is 0, who is no neighbour"),
-        (ring(5), [0, 2, 3, 2, 0], "lead round in a circle"),
+        (ring(5), [0, 2, 3, 2, 0], "form a cycle"),
     ],
 )
 def test_what_is_no_tree_is_refused(graph, parents, words):

@@ -1,4 +1,4 @@
-"""Conic sets, polyhedra, sets of agents; every set's projection in a diagonal metric."""
+"""Conic sets, polyhedra, sets of agents; their projection in a diagonal metric."""
 
 import json
 
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import brentq
 
 from taciturn.engine.planning import describe
 from taciturn.errors import InputError, SolverError
@@ -19,7 +20,6 @@ from taciturn.problems import (
     NoRegulariser,
     Problem,
     Simplex,
-    WholeSpace,
 )
 from taciturn_power.conic import (
     AgentSets,
@@ -30,7 +30,6 @@ from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, produ
 
 SIZE = 6
 METRIC = np.array([0.3, 1.0, 20.0, 1.0, 0.05, 4.0])
-PLAIN = [WholeSpace(), Box(-0.5, 0.8), Ball(1.2), Simplex(1.5)]
 
 
 def zone(seed=0):
@@ -59,27 +58,30 @@ def rules_of_the_zone(x, balance):
     return [*cones, x[[0, 1, 4]] >= 0, balance @ x == 0, cp.abs(x) <= 1.5]
 
 
-def rules(constraint, x, balance=None):
-    match constraint:
-        case WholeSpace():
-            return []
-        case Box():
-            return [x >= constraint.lower, x <= constraint.upper]
-        case Ball():
-            return [cp.norm(x) <= constraint.radius]
-        case Simplex():
-            return [x >= 0, cp.sum(x) == constraint.total]
-    return rules_of_the_zone(x, balance)
+def in_metric(plain, x, metric):
+    """Return the projection on a box, ball or simplex in a diagonal metric, by its multiplier."""
+    x, metric = np.asarray(x), np.asarray(metric)
+    if isinstance(plain, Box):
+        return np.clip(x, plain.lower, plain.upper)
+    if isinstance(plain, Ball):
+        if np.linalg.norm(x) <= plain.radius:
+            return x
+        most = np.max(metric) * np.linalg.norm(x) / plain.radius
+        m = brentq(lambda m: np.linalg.norm(x / (1 + m / metric)) - plain.radius, 0.0, most)
+        return x / (1 + m / metric)
+    ends = np.max(metric * (x - plain.total)), np.max(metric * x)
+    theta = brentq(lambda t: np.maximum(x - t / metric, 0).sum() - plain.total, *ends)
+    return np.maximum(x - theta / metric, 0)
 
 
-def steepest(constraint):
-    """Return (p, x, metric) -> max over y in C of <way, y - p>, way along metric (x - p).
+def steepest():
+    """Return (p, x, metric) -> max over y in the zone of <way, y - p>, way along metric (x - p).
 
     p is the projection if and only if this is not above 0. The maximum is found by another
     modelling layer, over y of norm 20 and less.
     """
     y, way = cp.Variable(SIZE), cp.Parameter(SIZE)
-    bounded = [*rules(constraint, y, zone()[1]), cp.norm(y) <= 20]
+    bounded = [*rules_of_the_zone(y, zone()[1]), cp.norm(y) <= 20]
     problem = cp.Problem(cp.Maximize(way @ y), bounded)
 
     def gain(p, x, metric):
@@ -93,23 +95,20 @@ def steepest(constraint):
     return gain
 
 
-@pytest.mark.parametrize("constraint", [*PLAIN, zone()[0]])
-def test_the_projection_in_a_metric_meets_its_variational_inequality(constraint):
-    random, gain = np.random.default_rng(2), steepest(constraint)
+def test_the_projection_in_a_metric_meets_its_variational_inequality():
+    random, gain, (constraint, _) = np.random.default_rng(2), steepest(), zone()
     for scale in (0.3, 3.0, 50.0):
         for _ in range(2):
             x = random.normal(size=SIZE) * scale
             p = constraint.project_in(jnp.asarray(x), jnp.asarray(METRIC))
             assert bool(constraint.contains(p, 1e-9 * max(1.0, scale)))
-            if not isinstance(constraint, WholeSpace):
-                # twice what Clarabel promises of a maximum of size 1
-                assert gain(np.asarray(p), x, METRIC) <= 2e-8
+            # twice what Clarabel promises of a maximum of size 1
+            assert gain(np.asarray(p), x, METRIC) <= 2e-8
 
 
-@pytest.mark.parametrize("constraint", [Ball(1.2), Simplex(1.5), zone()[0]])
-def test_a_wrong_metric_is_caught_by_the_same_inequality(constraint):
-    x, gain = np.array([1.0, -0.8, 2.1, -0.2, -2.0, 0.7]), steepest(constraint)
-    p = np.asarray(constraint.project(jnp.asarray(x)))
+def test_a_wrong_metric_is_caught_by_the_same_inequality():
+    x, gain = np.array([1.0, -0.8, 2.1, -0.2, -2.0, 0.7]), steepest()
+    p = np.asarray(zone()[0].project(jnp.asarray(x)))
     assert gain(p, x, np.ones(SIZE)) <= 2e-8
     assert gain(p, x, METRIC) > 1e-2
 
@@ -141,33 +140,24 @@ def test_known_sets_written_as_cones_are_projected_on_to_1e_9():
         for metric in (np.ones(SIZE), METRIC):
             for scale in (0.1, 1.0, 1e3, 1e6):
                 v = jnp.asarray(random.normal(size=SIZE) * scale)
-                p, q = (one.project_in(v, jnp.asarray(metric)) for one in (conic, plain))
+                p, q = conic.project_in(v, jnp.asarray(metric)), in_metric(plain, v, metric)
                 np.testing.assert_allclose(p, q, atol=1e-9 * max(1.0, scale))
+                if np.all(metric == 1):
+                    np.testing.assert_allclose(p, plain.project(v), atol=1e-9 * max(1.0, scale))
 
 
-@pytest.mark.parametrize("constraint", PLAIN)
-def test_equal_weights_are_the_plain_projection(constraint):
+def test_equal_weights_are_the_plain_projection():
     draw = np.random.default_rng(6).normal(size=SIZE)  # a shape that other tests compiled for
-    for scale in (0.1, 3.0, 1e6):
+    constraint, _ = zone()
+    for scale in (0.1, 3.0):
         v = jnp.asarray(draw * scale)
         weighed = constraint.project_in(v, jnp.full(SIZE, 7.0))
-        np.testing.assert_allclose(weighed, constraint.project(v), atol=1e-12 * max(1.0, scale))
+        np.testing.assert_allclose(weighed, constraint.project(v), atol=1e-9 * max(1.0, scale))
 
 
 def test_a_projection_keeps_its_precision():
     v = jnp.ones((2, 3), jnp.float32)
-    assert all(one.project_in(v, 7.0).dtype == np.float32 for one in (Box(-0.5, 0.8), zone()[0]))
-
-
-def test_the_ball_in_a_spread_metric_meets_its_multiplier_equation():
-    random = np.random.default_rng(7)
-    project = jax.jit(lambda ball, v, metric: ball.project_in(v, metric))
-    for spread in (1.0, 4.0, 8.0):
-        v, metric = random.normal(size=40) * 30, 10 ** random.uniform(-spread, 0, 40)
-        p = np.asarray(project(Ball(2.0), jnp.asarray(v), jnp.asarray(metric)))
-        multipliers = metric * (v - p) / p
-        assert np.linalg.norm(p) == pytest.approx(2.0, rel=1e-12)
-        np.testing.assert_allclose(multipliers, multipliers[0], rtol=1e-6, atol=0)
+    assert zone()[0].project_in(v, 7.0).dtype == np.float32
 
 
 def test_the_cone_projection_splits_as_moreau_says_and_its_derivative_is_the_slope():
@@ -346,8 +336,6 @@ def test_an_error_inside_a_compiled_program_stops_it():
         project(zone()[0], jnp.full(SIZE, jnp.nan)).block_until_ready()
     with pytest.raises(Exception, match="there is no agent 2"):
         jax.jit(two_agents().project)(2, jnp.ones(SIZE), jnp.ones(SIZE)).block_until_ready()
-    ball = jax.jit(lambda one, x, m: one.project_in(x, m))
-    assert np.isnan(ball(Ball(1.0), jnp.ones(2), jnp.array([1.0, -1.0]))).all()
 
 
 EYE = np.eye(2)
@@ -369,8 +357,6 @@ EYE = np.eye(2)
         (lambda: polyhedron(A=EYE, b=[1.0, 1.0]).project(jnp.ones(3)), "3 coordinates"),
         (lambda: polyhedron(A=EYE, b=[1.0, 1.0]).project(jnp.array([1.0, jnp.nan])), "NaN"),
         (lambda: polyhedron(A=EYE, b=[1.0, 1.0]).project_in(jnp.ones(2), -1.0), "metric"),
-        (lambda: Ball(1.0).project_in(jnp.ones(2), jnp.array([1.0, jnp.nan])), "metric"),
-        (lambda: Box(0.0, 1.0).project_in(jnp.ones(2), 0.0), "metric"),
         (lambda: L1(1.0).prox_within(polyhedron(A=EYE, b=[1.0, 1.0]), jnp.ones(2), 1.0), "l1"),
         (lambda: AgentSets([]), "no sets"),
         (lambda: AgentSets([zone()[0]], [np.eye(2)]), "not those of the sets"),

@@ -505,9 +505,6 @@ class SetAndLoss(ConvexSet, OwnLoss):
     def project(self, x):
         return 1e3 * x
 
-    def _project_in(self, x, metric):
-        return 1e3 * x
-
     def prox_l1(self, v, threshold):
         return 1e3 * v
 

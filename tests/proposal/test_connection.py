@@ -69,7 +69,7 @@ def test_a_network_from_a_file_is_used(tmp_path):
         ({"algorithm": "noisy-gradient", "network": "ring", "cap": 3}, "has no token.*recal, walk"),
         ({"algorithm": "noisy-gradient", "walk": "random"}, "has no token, so leave the walk out"),
         ({"algorithm": "noisy-gradient", "network": "path", "agents": 1}, "at least 2"),
-        ({"algorithm": "nids", "centre": True}, "centre of its own"),
+        ({"algorithm": "nids", "centre": True}, "a separate centre"),
         ({"algorithm": "nids", "walk": "random"}, "asks all agents.*recal, walkman"),
         ({"algorithm": "nids", "cap": 4}, "leave the cap out"),
         ({"walk": "drunken"}, "cyclic, random"),

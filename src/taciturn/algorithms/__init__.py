@@ -1,4 +1,4 @@
-"""Methods, one per file: they ask, are told, and send; they never see data."""
+"""Optimisation methods, one per file: they ask, are told noised answers, and send messages."""
 
 from taciturn.algorithms.admm import ADMM, DPADMM, ConsensusADMM, DualMessage, at_agents
 from taciturn.algorithms.algorithm import (

@@ -40,13 +40,8 @@ class ConsensusADMM(StarAlgorithm):
         w_i     <- the agent's local step, in `ask` and `tell`
         w       <- mean(w_i) - mean(gamma_i) / rho                                  (10c)
 
-    Attributes
-    ----------
-    rho
-        The ADMM parameter.
-    regulariser_at
-        "agents": the regulariser is part of the agents' step, as published. "server": exact prox,
-        with the constraint, in (10c): w <- prox_{r/rho}(mean(w_i) - mean(gamma_i)/rho).
+    `regulariser_at`: "agents": the regulariser is part of the agents' step, as published. "server":
+    exact prox, with the constraint, in (10c): w <- prox_{r/rho}(mean(w_i) - mean(gamma_i)/rho).
     """
 
     problem: Problem
@@ -58,8 +53,8 @@ class ConsensusADMM(StarAlgorithm):
         constrained = not isinstance(self.problem.constraint, WholeSpace)
         if self.regulariser_at == "agents" and constrained:
             raise InputError(
-                f"{type(self).__name__} as published knows no constraint; pass "
-                'regulariser_at="server" to have one'
+                f"{type(self).__name__} as published has no constraint; for one, pass "
+                'regulariser_at="server"'
             )
 
     @override
@@ -108,21 +103,20 @@ class ADMM(ConsensusADMM):
         w_i <- argmin f_i(w_i) + r(w_i) - gamma_i'(w_i - w) + (rho/2) |w_i - w|^2
              = the proximal step at w + gamma_i / rho.
 
-    The oracle decides the method:
+    The oracle (of `taciturn.kernel.questions`) decides the method:
 
-    - `taciturn.kernel.questions.ProximalStep` without noise: ADMM, Algorithm 1;
+    - `ProximalStep` without noise: ADMM, Algorithm 1;
     - `ProximalStep` with noise on its answer: ADMM with primal variable perturbation (PVP),
       Algorithm 2, whose duals follow the noised iterates (step 9);
-    - `taciturn.kernel.questions.PerturbedStep`, noise inside the objective: dual variable
-    perturbation
-      (DVP), Zhang and Zhu 2017.
+    - `PerturbedStep`, noise inside the objective: dual variable perturbation (DVP), Zhang and Zhu
+      2017.
 
     The oracle must have the same rho, which a plan checks, and the regulariser if and only if
     `regulariser_at` is "agents": build both with `taciturn.algorithms.at_agents`.
 
     **Guarantee.** State, message and public value are functions of noised answers and public
     constants alone, so a run is post-processing of the adaptive composition of its answers. The
-    question depends on the agent's dual or iterate, hence no credit is taken for summation.
+    question depends on the agent's dual or iterate, hence summation is not credited.
     """
 
     @property
@@ -155,21 +149,15 @@ class DPADMM(ConsensusADMM):
         nonsmooth (29):  eta_k = c_w / sqrt(2 k ((c_1 + c_2)^2 + d s^2))
         smooth    (34):  eta_k = 1 / (c_3 + c_4 + s sqrt(2 d k) / c_w)
 
-    Our regulariser weight is the paper's lambda / n, so c_2 and c_4 carry it already.
+    Our regulariser weight is the paper's lambda / n, so c_2 and c_4 already contain it. At the
+    agents the regulariser is linearised.
+
+    `radius`: c_w, the assumed norm of the solution. The paper took it from the private optimum (23
+    and 89 on Adult), which is not private. None is the public choice sqrt(A d) / R: coordinates of
+    order one for records of norm one, times sqrt(A) because the rules count one agent's noise and
+    the public value averages that of A agents.
 
     **Guarantee.** As for `ADMM`.
-
-    Attributes
-    ----------
-    problem, rho, regulariser_at
-        As for `ConsensusADMM`; at the agents the regulariser is linearised.
-    radius
-        c_w, the assumed norm of the solution. The paper took it from the private optimum (23 and 89
-        on Adult), which is not private. None is the public choice sqrt(A d) / R: coordinates of
-        order one for records of norm one, times sqrt(A) because the rules count one agent's noise
-        and the public value averages that of A agents.
-    step_rule
-        "nonsmooth" (29) or "smooth" (34).
     """
 
     radius: float | None = eqx.field(static=True, kw_only=True)

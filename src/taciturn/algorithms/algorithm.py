@@ -1,6 +1,6 @@
-"""The agent's side of a method: it asks, is told, and sends, and never sees data.
+"""The agent's side of a method, which never sees data.
 
-    receive(state, inbox, turn) -> state            once a round, first: dual updates live here
+    receive(state, inbox, turn) -> state            once a round, first: dual updates go here
     ask(state, inbox, turn) -> query                public
     tell(state, inbox, turn, answer) -> state       post-processing of a noised answer
     send(state, inbox, turn) -> (state, message)    once a round, last
@@ -33,16 +33,11 @@ from taciturn.typing import Array, HostArray, Model, PyTree
 class Noise:
     """The noise of a plan, as far as schedules may depend on it.
 
-    Attributes
-    ----------
-    multiplier
-        scale / sensitivity of every answer; 0 without noise.
-    gradient_scale
-        `(A,)`: standard deviation, per coordinate, of the noise on one answer of each agent to
-        question 0, a mean gradient in most methods.
-    rate
-        The share of the records that question 0 is answered on; below 1 they are a random batch,
-        and answers vary without noise too.
+    - `multiplier`: scale / sensitivity of every answer; 0 without noise.
+    - `gradient_scale`: `(A,)`: standard deviation, per coordinate, of the noise on one answer of
+      each agent to question 0, a mean gradient in most methods.
+    - `rate`: The share of the records that question 0 is answered on; below 1 they are a random
+      batch, and answers vary without noise, too.
     """
 
     multiplier: float
@@ -69,7 +64,7 @@ class Algorithm(eqx.Module):
 
     `tells_neighbours`: on a relay, whether the holder sends its results to all its neighbours. The
     token is then simulated: its parts stay with the agents, and neighbours learn of the answer at
-    that hop. `runs_here`: whether its code is in this process.
+    that hop. `runs_here`: whether the method's code is in this process.
     """
 
     tells_neighbours: ClassVar[bool] = False
@@ -88,21 +83,21 @@ class Algorithm(eqx.Module):
     def oracles(self, clip: float) -> tuple[Oracle, ...]:
         """Return the questions in the order of their numbers: here the gradient on all records.
 
-        `clip` is the public bound on the norm of a record's coefficient.
+        `clip`: the public bound on the norm of a record's coefficient.
         """
         if self.loss is None:
             raise InputError(
-                f"{type(self).__name__} has no problem, and so no gradient to ask for; define "
+                f"{type(self).__name__} has no problem, hence no gradient to ask for; define "
                 "oracles(clip), which returns its questions"
             )
         return (Gradient(self.loss, clip),)
 
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
-        """Return this algorithm with the constants that it takes from the network; here unchanged.
+        """Return this algorithm with its constants for the network; here unchanged.
 
-        Called once, before planning. `InputError` if a setting does not suit the network, for
-        example a step size that is not stable on it. The network is None for a method with an
-        aggregator, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay.
+        Called once, before planning. `network`: None for a star or a tree, a
+        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay. `InputError` if
+        a setting does not suit it, for example a step size that is unstable.
         """
         del spec, network
         return self
@@ -153,10 +148,7 @@ class StarAlgorithm(Algorithm):
         """Return the next public value from the mean of all agents' messages."""
 
     def model(self, public: PyTree) -> Model:
-        """Return the model that a run would release at this public value: here its `average`.
-
-        A public value without one is the model.
-        """
+        """Return the model that a run would release here: the public value, or its `average`."""
         model: Model = public.average if hasattr(public, "average") else public
         return model
 
@@ -180,7 +172,7 @@ class AnswerMessages(StarAlgorithm):
 class ServerMethod(AnswerMessages):
     """A star method that steps along the mean of all agents' noised gradients at a public model.
 
-    One of your own is made of the problem alone and defines `step`; a `schedule` if it needs one.
+    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one.
 
     Examples
     --------
@@ -193,7 +185,7 @@ class ServerMethod(AnswerMessages):
 
     @abstractmethod
     def step(self, model: Model, gradient: Model, turn: Turn) -> Model:
-        """Return the next public model, from the mean of the gradients of all agents at this one.
+        """Return the next public model, given the mean of all agents' gradients at this one.
 
         `turn.values` has this round's value of every schedule.
         """
@@ -224,7 +216,7 @@ class GossipAlgorithm(Algorithm):
 
 
 class RelayAlgorithm(Algorithm):
-    """A method with a token: the inbox is the token that arrives, the message the one passed on."""
+    """A method with a token: the inbox is the arriving token, the message the one passed on."""
 
     @abstractmethod
     def first_token(self, template: Model) -> PyTree:
@@ -253,7 +245,7 @@ def batch_variance(spec: Spec, rate: float) -> float:
     """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
 
     An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
-    independently. Where c_1 is infinite, L / R stands for it: it is then an estimate.
+    independently. An infinite c_1 is replaced by L / R: the result is then an estimate.
     """
     slope = spec.gradient_bound
     if not np.isfinite(slope):
@@ -263,7 +255,7 @@ def batch_variance(spec: Spec, rate: float) -> float:
 
 
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
-    """Return half of `limit`, or less if the noise asks for it: min(limit / 2, min(H, H') / n).
+    """Return min(limit / 2, min(H, H') / n): half of `limit`, or less if the noise requires it.
 
     n sweeps, in each of which every agent is asked once, may reach the horizon H = radius sqrt(n /
     d) / nu (`NoisyGradient`), nu the standard deviation of the mean answer of a sweep; in many
@@ -278,7 +270,7 @@ def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: fl
 
 
 def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str) -> None:
-    """Raise `InputError` unless a step size that was given is below its limit."""
+    """Raise `InputError` unless a given step size is below its limit."""
     if step is not None and not 0 < step < limit:
         raise InputError(
             f"{type(algorithm).__name__} has step size {step:g}; it must be above 0 and below "
@@ -294,7 +286,7 @@ def smoothness_of(spec: Spec) -> float:
 
 
 def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
-    """Return the weights of a mean of the last half of the rounds with noise, else the last one."""
+    """Return the weights of a mean over the last half of the rounds; without noise, of the last."""
     return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 

@@ -1,17 +1,17 @@
-r"""A method on rows around a private centre: the first round learns it, the others run the method.
+"""A method on rows around a private centre, which the first round learns.
 
-Round 0 asks for the mean of the rows (`RowMean`, the last question); c is the mean over agents.
-From then on the method's queries are asked of the rows around c: gradients on all records by
+Round 0 asks for the mean of the rows (`RowMean`, the last question); c is the mean over agents. The
+later rounds ask the method's queries of the rows around c: gradients on all records by
 `CentredGradient`, others by `Recentred`.
 
 **The share of the centre.** With T questions of multiplier z and one of multiplier r z for the
 centre, mu^2 = T / z^2 + 1 / (r z)^2, so that r = sqrt((1 - s) / (s T)) spends the share s on the
-centre: here 5 %. A question on batches of rate q costs about q^2 / z^2, so that q^2 T stands for T.
+centre: here 5 %. A question on batches of rate q costs about q^2 / z^2, so that q^2 T replaces T.
 
 **Whether it pays.** A noised centre misses the mean by sqrt(D) nu, nu the standard deviation of its
-noise in one coordinate, where the rows themselves have norm R. Where that is no small part of R the
-noise moves rows apart at random, and the method is better off without. The rule sees public
-numbers only: `noise_share` must be at most `MOST_NOISE`.
+noise in one coordinate; the rows have norm R. Where the error is no small part of R, noise moves
+rows at random and the method does better without a centre. The rule uses public numbers alone:
+`noise_share` must be at most `MOST_NOISE`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
 from taciturn.typing import Array, HostArray, Model, PyTree
 
-# of mu^2, for the centre
-SHARE = 0.05
-# the largest error of a centre that pays, of the norm of rows
-MOST_NOISE = 0.25
+SHARE = 0.05  # of mu^2, spent on the centre
+MOST_NOISE = 0.25  # the largest error of a centre that pays, relative to the norm of rows
 
 
 class _Public(NamedTuple):
@@ -65,20 +63,16 @@ class _State(NamedTuple):
 
 
 class Centred(StarAlgorithm):
-    """A star method, whose questions are about rows around a centre from round 1 on.
+    """A star method whose questions are about rows around a centre from round 1 on.
+
+    - `method`: The method; its answers have the model's shape.
+    - `centre_question`: The number of the question for the centre.
+    - `record_norm`, `row_norm`: R of the packed rows, and sqrt(1 + kappa^2) of those around the
+      centre.
 
     **Guarantee.** The centre is a function of noised answers, and the queries are those of the
-    method beside it, so every query is public. Agents send the method's message, or in round 0 the
-    answer itself, so that summation is credited where it is for the method.
-
-    Attributes
-    ----------
-    method
-        The method; its answers have the model's shape.
-    centre_question
-        The number of the question for the centre.
-    record_norm, row_norm
-        R of the packed rows, and sqrt(1 + kappa^2) of those around the centre.
+    method, so every query is public. Agents send the method's message, or in round 0 the answer
+    itself, so that summation is credited where it is for the method.
     """
 
     method: StarAlgorithm
@@ -98,7 +92,7 @@ class Centred(StarAlgorithm):
 
     @override
     def questions(self, rounds: int) -> HostArray:
-        """Return the question for the centre, once, in round 0, and then those of the method."""
+        """Return the question for the centre, once, in round 0, then those of the method."""
         later = np.asarray(self.method.questions(max(rounds - 1, 1)))
         first = np.full((1, later.shape[1]), -1)
         first[0, 0] = self.centre_question
@@ -125,10 +119,10 @@ class Centred(StarAlgorithm):
 
     @override
     def receive(self, state: _State, inbox: _Public, turn: Turn) -> _State:
-        # what the method made of the answer of round 0, which is none of its own, is forgotten
+        # the answer of round 0 is not for the method: start its state again after it
         blank = self.method.start(jnp.zeros_like(state.answer))
-        own = _chosen(turn.round <= 1, blank, state.method)
-        return state._replace(method=self.method.receive(own, inbox.method, _later(turn)))
+        inner = _chosen(turn.round <= 1, blank, state.method)
+        return state._replace(method=self.method.receive(inner, inbox.method, _later(turn)))
 
     @override
     def ask(self, state: _State, inbox: _Public, turn: Turn) -> Around:
@@ -137,11 +131,11 @@ class Centred(StarAlgorithm):
 
     @override
     def tell(self, state: _State, inbox: _Public, turn: Turn, answer: Array) -> _State:
-        told = self.method.tell(state.method, inbox.method, _later(turn), answer)
+        inner = self.method.tell(state.method, inbox.method, _later(turn), answer)
         if np.shape(self.method.questions(1))[1] > 1:
-            # later questions of the first round are not asked, and answered with 0
+            # further questions of round 0 are not asked: their answers are 0, not the mean
             answer = jnp.where(turn.local == 0, answer, state.answer)
-        return _State(told, answer)
+        return _State(inner, answer)
 
     @override
     def send(self, state: _State, inbox: _Public, turn: Turn) -> tuple[_State, PyTree]:
@@ -164,20 +158,20 @@ class Centred(StarAlgorithm):
         return self.method.model(public.method)
 
     def centre(self, public: Any) -> Float[Array, "D"]:
-        """Return the centre that the model is about."""
+        """Return the centre of the model's rows."""
         return usable_centre(public.centre, self.record_norm)
 
 
 def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """Raise `InputError` unless a centre can be learned.
 
-    `one_public` says whether all agents know one public value, as on a star and where sums go along
-    a tree, `plain` whether the weights have no structure.
+    `one_public`: whether all agents share one public value, as on a star or a tree. `plain`:
+    whether the weights have no structure.
     """
     if not one_public:
         raise InputError(
-            "by gossip or on a relay every agent would have a centre of its own, and models on "
-            "rows around different centres cannot be averaged; leave the centre out"
+            "by gossip or on a relay every agent would have a separate centre, and models on rows "
+            "around different centres cannot be averaged; leave the centre out"
         )
     if not plain:
         raise InputError("a structure is about the columns themselves; leave the centre out")
@@ -197,11 +191,11 @@ def around_centre(
     shapes = {oracle.answer_shape(facts.shape) for oracle in oracles}
     if not isinstance(algorithm, StarAlgorithm) or shapes != {facts.shape}:
         raise InputError(
-            f"{type(algorithm).__name__} asks for something else than vectors of the model's "
-            "shape, as the mean of the rows is; leave the centre out"
+            f"the answers to {type(algorithm).__name__} do not have the model's shape, which the "
+            "mean of the rows has; leave the centre out"
         )
     questions: list[Recentred | RowMean] = []
-    for oracle in oracles:  # a gradient on all records needs no rows that are formed
+    for oracle in oracles:  # a gradient on all records never forms the centred rows
         whole = type(oracle) is Gradient and is_plain(oracle)
         kind: type[Any] = CentredGradient if whole else Recentred
         questions.append(kind(oracle, facts.record_norm, constant))
@@ -213,7 +207,7 @@ def around_centre(
 
 
 def centre_multiplier(rounds: int) -> float:
-    """Return r, the centre's multiplier over that of the other questions."""
+    """Return r, the centre's multiplier relative to that of the other questions."""
     return math.sqrt((1 - SHARE) / (SHARE * max(rounds - 1, 1)))
 
 
@@ -224,7 +218,7 @@ def noise_share(scales: Float[HostArray, "A"], *, columns: int, record_norm: flo
 
 
 def _later(turn: Turn) -> Turn:
-    """Return the turn as the method counts rounds."""
+    """Return the turn with rounds as the method counts them."""
     back = jnp.maximum(turn.round - 1, 0)
     return turn._replace(round=back, participation=jnp.maximum(turn.participation - 1, 0))
 

@@ -52,16 +52,14 @@ class NoisedGossip(GossipAlgorithm):
 
     The dual Y sums up differences C V, which vanish at agreement, instead of differences of
     gradients in time: it does not drift with rounding. Both products are of vectors known when an
-    agent sends, so a round is one exchange of two vectors.
+    agent sends, so a round is one exchange of two vectors. `problem` supplies the regulariser and
+    the constraint; `step` is tau, or None.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`taciturn.algorithms.step_within`); with noise every agent averages the last
-    half of its models.
+    noise requires it (`step_within`); with noise every agent averages the last half of its models.
 
     **Guarantee.** State and messages are functions of noised answers and public constants alone: a
     run is post-processing of the adaptive composition of its answers.
-
-    `problem` supplies the regulariser and the constraint; `step` is tau; None: from public facts.
     """
 
     problem: Problem

@@ -26,7 +26,7 @@ class Settings(eqx.Module):
 
     @property
     def averages_queries(self) -> bool:
-        """Whether the points of the questions are averaged, instead of the solutions."""
+        """Whether the points of the questions are averaged instead of the solutions."""
         return False
 
     @abstractmethod
@@ -116,14 +116,12 @@ class LinearisedADMM(StarAlgorithm):
 
     and the round ends with zbar = mean of the E solutions, lambda <- lambda + rho (w - zbar), and w
     <- mean_i(zbar_i - lambda_i / rho) at the aggregator. Without regulariser the prox is Proj_W.
-    The three arms differ in where the noise is:
+    The arms differ in where the noise is:
 
-    - `objective` (ObjG, ObjL): g is asked of `taciturn.kernel.questions.Gradient`, noised, then the
-    step is
-      made. Every solution is feasible.
-    - `output` (OutG, OutL): the step is asked of `taciturn.kernel.questions.ProjectedStep`, its
-    solution
-      carries the noise (3.4) and may be infeasible.
+    - `objective` (ObjG, ObjL): the answer to `taciturn.kernel.questions.Gradient` is noised, then
+      the step is made. Every solution is feasible.
+    - `output` (OutG, OutL): the answer to `taciturn.kernel.questions.ProjectedStep`, the solution,
+      is noised (3.4) and may be infeasible.
     - `projected-output`: the same, and the noised solution is projected.
 
     At equal noise on g and away from the constraint the three are the same. `objective` is not
@@ -131,24 +129,16 @@ class LinearisedADMM(StarAlgorithm):
     oracles state their noise in units of the gradient, so plans of equal budget have equal gradient
     noise, which is also what the paper's calibrations, Delta_g and Delta_g / c, amount to.
 
+    - `problem`: Supplies regulariser and constraint; its loss is not used.
+    - `local_updates`: E.
+    - `arm`: Decides which oracle the plan needs.
+    - `weighting`: "agents": a = 1. "records": a = A m_i / I, which makes the objective the mean
+      over all I records, as in the paper.
+
     **Guarantee.** Solutions, duals, messages and the consensus are functions of noised answers and
     public constants: a run is post-processing of the adaptive composition of its T E answers, each
-    of them in the ledger. The questions depend on the agent's iterate, hence no credit is taken for
-    summation.
-
-    Attributes
-    ----------
-    problem
-        Supplies regulariser and constraint; its loss is not used.
-    local_updates
-        E.
-    arm
-        Where the noise is; it decides which oracle the plan needs.
-    settings
-        Schedules of rho and eta, and what is averaged.
-    weighting
-        "agents": a = 1. "records": a = A m_i / I, which makes the objective the mean over all I
-        records, as in the paper.
+    of them in the ledger. The questions depend on the agent's iterate, hence summation is not
+    credited.
     """
 
     problem: Problem

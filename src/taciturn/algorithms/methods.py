@@ -50,12 +50,8 @@ TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 class Setting:
     """The public facts that a method is built from.
 
-    Attributes
-    ----------
-    clip
-        Bound on the norm of a record's coefficient; may be infinite.
-    options
-        The values of the method's options, by name.
+    `clip`: bound on the norm of a record's coefficient; may be infinite. `options`: the values of
+    the method's options, by name.
     """
 
     problem: Problem
@@ -71,7 +67,7 @@ class Setting:
 
     @property
     def step_rule(self) -> StepRule | None:
-        """The rule of the printed form's steps, or None for the accelerated form."""
+        """The rule of the published form's steps; None for the accelerated form."""
         rule = self.options["steps"]
         if rule == "accelerated":
             return None
@@ -79,7 +75,7 @@ class Setting:
 
     @property
     def records(self) -> int | None:
-        """What batches of a fixed size are drawn from; None for Poisson batches."""
+        """How many records batches of a fixed size are drawn from; None for Poisson batches."""
         if self.options["batches"] != "fixed":
             return None
         relation = self.terms.adjacency.relation
@@ -95,16 +91,10 @@ class Setting:
 class Option:
     """One option of a method.
 
-    Attributes
-    ----------
-    name
-        As in Python; `title`, as the command line writes it, has - for _.
-    default
-        A value, or a function of the setting, whose `options` are then empty.
-    check
-        From the title and what was given to the value as it is used; raises `InputError`.
-    help
-        A few words for help texts.
+    - `name`: As in Python; `title` is the command line's form, with - for _.
+    - `default`: A value, or a function of the setting, whose `options` are then empty.
+    - `check`: From the title and a given value to the value used; raises `InputError`.
+    - `help`: A few words for help texts.
     """
 
     name: str
@@ -114,7 +104,7 @@ class Option:
     help: str
 
     def value(self, given: Value | None, setting: Setting) -> Value:
-        """Return the value that was given, checked, or the default where none was."""
+        """Return the given value, checked, or the default."""
         if given is not None:
             return self.checked(given)
         return self.default(setting) if callable(self.default) else self.default
@@ -135,12 +125,12 @@ class Option:
 
     @property
     def title(self) -> str:
-        """The name as the command line writes it."""
+        """The name in the command line's form."""
         return self.name.replace("_", "-")
 
 
 def _steady(setting: Setting) -> float:
-    """Return `steady_rho` for the noise that the terms ask for."""
+    """Return `steady_rho` for the noise that the terms require."""
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
@@ -167,14 +157,14 @@ def _one_of(*choices: str) -> Callable[[str, Any], str]:
     return check
 
 
-def _at_least_one(title: str, given: Any) -> int:
-    return checks.at_least(title, given, 1)
-
-
 RHO = Option("rho", float, 0.1, checks.positive, "The ADMM parameter.")
 STEADY_RHO = dataclasses.replace(RHO, default=_steady)
 LOCAL_UPDATES = Option(
-    "local_updates", int, 1, _at_least_one, "Updates, each a question, in one round."
+    "local_updates",
+    int,
+    1,
+    lambda title, given: checks.at_least(title, given, 1),
+    "Updates, each a question, in one round.",
 )
 SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
 BATCH_SIZES = Option(
@@ -205,29 +195,18 @@ class Composition(NamedTuple):
 class Method:
     """A named method.
 
-    Attributes
-    ----------
-    build
-        From public facts to the algorithm and its questions.
-    summary
-        A few words for help texts.
-    options
-        The method's options; others are refused.
-    rounds
-        How many are planned if the user does not say; on a relay, sweeps of as many hops as there
-        are agents.
-    network
-        "relay" or "gossip" if there is no aggregator.
-    structure
-        "required" for methods that solve problems with a structure only, "allowed" for those to
-        which it is a regulariser with a prox.
-    minimises, inside
-        Whether the question is about a minimiser, not a gradient (the coefficient of a loss with
-        several margins is then not clipped), and whether the noise stands inside: there is no mu.
-    epoch
-        From the sampling rate to the number of rounds that belong together.
-    elsewhere
-        From a proposal to what stands here for a method that is in a process of its own.
+    - `build`: From public facts to the algorithm and its questions.
+    - `summary`: A few words for help texts.
+    - `options`: The method's options; others are refused.
+    - `rounds`: The default number; on a relay, of sweeps of as many hops as agents.
+    - `network`: "relay" or "gossip" if there is no aggregator.
+    - `structure`: "required" if the method solves structured problems only, "allowed" if a
+      structure can be its regulariser with a prox.
+    - `minimises`, `inside`: Whether the answer is a minimiser, not a gradient (the coefficient of a
+      loss of several margins is then not clipped), and whether the noise stands inside the
+      objective, so that the answer has no mu.
+    - `epoch`: From the sampling rate to the number of rounds that belong together.
+    - `elsewhere`: From a proposal to the stand-in of a method that runs in a separate process.
     """
 
     build: Callable[[Setting], Composition]
@@ -243,11 +222,11 @@ class Method:
 
     @classmethod
     def of(cls, target: Callable[[Problem], Any]) -> Method:
-        """Return the method of somebody's own class, or of a function of the problem.
+        """Return the method of a user's class, or of a function of the problem.
 
         It makes an `Algorithm`, which states its questions, or a `Composition`.
         """
-        # of a function it is stated, on it or on one that it wraps: its result is not known yet
+        # a function states its network as an attribute, perhaps on a function that it wraps
         written: Any = target
         kind = _network_of(written)
         while hasattr(written, "__wrapped__"):
@@ -267,7 +246,7 @@ class Method:
         return cls(build=build, summary="a method of your own", network=kind)
 
     def clip_for(self, loss: Loss, epsilon: float) -> float:
-        """Return the bound on a record's coefficient where none is given.
+        """Return the default bound on a record's coefficient.
 
         `taciturn.problems.default_clip`; infinite without privacy, and where the method answers
         with minimisers of a loss of several margins.
@@ -286,7 +265,7 @@ class Method:
 
 
 def _network_of(function: Any) -> Literal["relay", "gossip"] | None:
-    """Return what a function states of the network that its method runs on."""
+    """Return the network that a function states for its method."""
     stated = getattr(function, "network", None)
     return stated if stated in ("relay", "gossip") else None
 
@@ -300,10 +279,7 @@ def _on_gradients(algorithm: Callable[[Problem], Algorithm], setting: Setting) -
 def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
     """Return a method that asks for the gradient on batches."""
     question = questions.MinibatchGradient(
-        setting.problem.loss,
-        setting.clip,
-        setting.number("sampling_rate"),
-        records=setting.records,
+        setting.problem.loss, setting.clip, setting.number("sampling_rate"), records=setting.records
     )
     return Composition(algorithm, (question,))
 
@@ -466,24 +442,13 @@ def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
     return methods[name]
 
 
-def those_with(option: str, methods: Mapping[str, Method] = METHODS) -> tuple[str, ...]:
-    """Return the names of the methods that have an option.
-
-    Examples
-    --------
-    >>> those_with("rho")
-    ('dp-admm', 'pvp', 'dvp')
-    """
-    return tuple(name for name, method in methods.items() if method.has(option))
-
-
 def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the options in their declared types; `InputError` for one the method does not have."""
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)
         if declared is None:
-            others = those_with(option)
+            others = [other for other, one in METHODS.items() if one.has(option)]
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
         values[option] = declared.checked(value)

@@ -9,7 +9,13 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import AnswerMessages, Noise, smoothness_of, tail_average
+from taciturn.algorithms.algorithm import (
+    AnswerMessages,
+    Noise,
+    radius_of,
+    smoothness_of,
+    tail_average,
+)
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point
 from taciturn.kernel.records import Spec
@@ -41,27 +47,23 @@ class NoisyGradient(AnswerMessages):
 
         H = radius sqrt(T / d) / nu.
 
-    With radius = sqrt(d) / R (coordinates of order one for records of norm one) this says: stop
+    With radius = sqrt(d) / R (coordinates of order one for records of norm one) this means: stop
     when the noise moves a record's margin by one unit, the scale on which a logistic loss changes.
     If H / T <= 1/L then eta = H / T and beta = 0; beyond it eta = 1/L and momentum makes up the
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
     the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
-    (`taciturn.kernel.questions.MinibatchGradient`) the method is distributed DP-SGD; their own
-    variance is not public and does not enter H, but without noise it forbids acceleration: eta =
+    (`taciturn.kernel.questions.MinibatchGradient`) the method is distributed DP-SGD; the variance
+    of batches is not public and does not enter H, but without noise it forbids acceleration: eta =
     1/L, beta = 0, tail averaging.
+
+    `radius`: the assumed norm of the solution; None for sqrt(d) / R. `averaged`: the fraction of
+    the run, at its end, that is averaged.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The question
     depends on public state alone and the message is the answer itself, so under summation the
     observer sees mean_i(g_i) and the noises of honest agents add up.
-
-    Attributes
-    ----------
-    radius
-        Assumed norm of the solution; None for sqrt(d) / R.
-    averaged
-        Fraction of the run, at its end, that is averaged.
     """
 
     problem: Problem
@@ -76,7 +78,7 @@ class NoisyGradient(AnswerMessages):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         smoothness = smoothness_of(spec)
-        radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+        radius = self.radius or radius_of(spec)
         spread = np.sqrt(spec.dimension) * noise.of_mean
         k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
         if spread == 0 and not noise.sampled:  # accelerated

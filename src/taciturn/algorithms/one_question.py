@@ -1,4 +1,4 @@
-"""One question: linear regression from noised sufficient statistics, asked once."""
+"""Methods that ask once: linear regression from noised statistics, and the score of a model."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class OneQuestion(_AskedOnce):
     below may be noise alone (docs/explanation/step-sizes.md). It makes S+ positive semi-definite.
 
     **Solution.** Without constraint and with no or an l2 regulariser of weight c, in closed form on
-    the eigenvectors, w = sum_k v_k (v_k'b) / (l_k+ + c), leaving out directions in which the
-    denominator is 0 to rounding (then w is the solution of least norm). Otherwise by `steps` steps
+    the eigenvectors, w = sum_k v_k (v_k'b) / (l_k+ + c), without directions in which the
+    denominator is 0 to rounding (w is then the solution of least norm). Otherwise by `steps` steps
     of the accelerated proximal gradient method with restart, on the public quadratic, from 0.
 
-    **Guarantee.** One round, one question, asked at public state (its answer does not even depend
-    on the query), and the message is the answer itself: under summation the observer sees the mean
-    answer and the noises of honest agents add up. Everything after it is post-processing.
+    **Guarantee.** One round, one question asked at public state, whose answer is the message: under
+    summation the observer sees the mean answer and the noises of honest agents add up. Everything
+    after it is post-processing.
     """
 
     problem: Problem
@@ -85,7 +85,7 @@ class OneQuestion(_AskedOnce):
             return _proximal(self.problem, (basis * values) @ basis.T, vector, self.steps)
         if isinstance(regulariser, L2):
             values = values + regulariser.weight
-        # the minimiser of least norm
+        # the minimiser of least norm: no part along directions of zero curvature
         least = values.shape[0] * float(np.finfo(values.dtype).eps) * jnp.max(values)
         solid = values > least
         along = jnp.where(solid, basis.T @ vector, 0) / jnp.where(solid, values, 1)
@@ -96,14 +96,7 @@ class OneQuestion(_AskedOnce):
 def unpacked(
     statistics: Float[Array, "S"], features: int
 ) -> tuple[Float[Array, "D D"], Float[Array, "D"]]:
-    """Return the symmetric matrix and the vector that `Statistics` put into one vector.
-
-    Examples
-    --------
-    >>> matrix, vector = unpacked(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
-    >>> matrix.round(3).tolist(), vector.tolist()
-    ([[1.0, 1.414], [1.414, 3.0]], [4.0, 5.0])
-    """
+    """Return the symmetric matrix and the vector that `Statistics` packs into one vector."""
     rows, columns = np.triu_indices(features)
     weight = np.where(rows == columns, 1.0, 1 / math.sqrt(2)).astype(statistics.dtype)
     upper = statistics[: len(rows)] * weight
@@ -132,17 +125,13 @@ def _proximal(problem: Problem, matrix: Float[Array, "D D"], vector: Vector, ste
 
 
 class EvaluateModel(_AskedOnce):
-    """One question about a model: what a run releases is the mean of the agents' noised answers.
+    """One question about a model; the run releases the mean of the agents' noised answers.
 
-    **Guarantee.** One round, one question, asked at a model that is fixed in the plan, and the
-    message is the answer itself: under summation the noises of honest agents add up.
+    `weights`: the model, which must be public, for example released by another run. `answers`: the
+    number of numbers in an answer.
 
-    Attributes
-    ----------
-    weights
-        The model. It must be public: released by another run, for example.
-    answers
-        How many numbers an answer has.
+    **Guarantee.** One round, one question at a model fixed in the plan, whose answer is the
+    message: under summation the noises of honest agents add up.
     """
 
     weights: Float[Array, "..."]

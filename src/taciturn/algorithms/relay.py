@@ -1,4 +1,4 @@
-"""What relay methods on noised gradients have in common."""
+"""Relay methods on noised gradients: RECAL and Walkman."""
 
 from __future__ import annotations
 
@@ -41,20 +41,14 @@ class RelayState(NamedTuple):
 class NoisedRelay(RelayAlgorithm):
     """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
 
-    **Settings from public facts.** The step size is half of the method's limit, or less if the
-    noise asks for it (`step_within`); with noise the last half of the models is averaged. Hops that
-    only pass the token on, beyond a cap, count for neither.
+    - `step`: The step size; None for the public choice.
+    - `agents`: The number of agents; from the public facts.
+    - `pace`: A sweep moves the model like a gradient step of this many times the step size.
+    - `amplification`: The variance of a sweep's noise relative to that of such a gradient step.
 
-    Attributes
-    ----------
-    step
-        The step size; None for the public choice.
-    agents
-        The number of agents; from the public facts.
-    pace
-        A sweep moves the model like a gradient step of so many times the step size.
-    amplification
-        The variance of the noise that a sweep adds, over that of such a gradient step.
+    **Settings from public facts.** The step size is half of the method's limit, or less if the
+    noise requires it (`step_within`); with noise the last half of the models is averaged. Hops
+    beyond a cap, which only pass the token on, count for neither.
     """
 
     problem: Problem
@@ -77,9 +71,9 @@ class NoisedRelay(RelayAlgorithm):
         limit, _ = self.limit(spec)
         sweeps = rounds / spec.agents
         ridge = float(self.problem.regulariser.strong_convexity)
-        louder = np.sqrt(self.amplification) * noise.gradient_scale
-        alike = dataclasses.replace(noise, gradient_scale=louder)
-        step = step_within(self.pace * limit, spec, alike, sweeps, ridge) / self.pace
+        amplified = np.sqrt(self.amplification) * noise.gradient_scale
+        noise_of_sweep = dataclasses.replace(noise, gradient_scale=amplified)
+        step = step_within(self.pace * limit, spec, noise_of_sweep, sweeps, ridge) / self.pace
         return {
             "step_size": np.full(rounds, self.step or step),
             "averaging": averaging(rounds, noise),
@@ -126,19 +120,13 @@ class RECAL(NoisedRelay):
 
     It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
     (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
-    recovered exactly from the links: see the package taciturn-papers. alpha s is a step size
-    (docs/explanation/step-sizes.md), with the limit 2 / (L + 1/s); s = 10/L makes that nearly 2/L.
+    recovered exactly from the links: see the package taciturn-papers. `step` is alpha s, with the
+    limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s, None for 10/L,
+    which makes that nearly 2/L.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
-    alone: a run is post-processing of the adaptive composition of its answers, and an observer who
-    reads every link learns what the certificate says and no more.
-
-    Attributes
-    ----------
-    step
-        alpha s.
-    objective_scale
-        s; None for 10 / L.
+    alone: a run is post-processing of the adaptive composition of its answers, and an observer of
+    every link learns no more than the certificate states.
     """
 
     objective_scale: float | None = eqx.field(static=True, default=None)
@@ -202,9 +190,9 @@ class Walkman(NoisedRelay):
         z_i+ = z_i + x - y_i+
         m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
 
-    Steps of 1/L and more were seen to diverge, 1/(2 L) was not; 1/L is therefore refused. The order
-    of the walk decides `pace` and `amplification`, from 1.8 and 1 for eight agents in a fixed order
-    to 0.7 and 9.8 around a ring: docs/explanation/step-sizes.md.
+    In experiments steps of 1/L and more diverged, 1/(2 L) did not; 1/L is therefore refused. The
+    order of the walk decides `pace` and `amplification`, from 1.8 and 1 for eight agents in a fixed
+    order to 0.7 and 9.8 on a ring: docs/explanation/step-sizes.md.
 
     **Guarantee.** As for `RECAL`.
     """
@@ -237,7 +225,7 @@ class Walkman(NoisedRelay):
 def pace_and_noise(walk: Walk) -> tuple[float, float]:
     """Return pace and amplification on a walk; 1 and 1 if no agent is visited three times."""
     holders, agents = walk.holders[walk.awake], walk.graph.agents
-    visits = np.argsort(holders, kind="stable")  # those of an agent one after the other
+    visits = np.argsort(holders, kind="stable")  # grouped by agent
     same, hops = np.diff(holders[visits]) == 0, np.diff(visits).astype(np.float64)
     weights = (2 * hops[:-1] - hops[1:])[same[:-1] & same[1:]]
     if not weights.size:

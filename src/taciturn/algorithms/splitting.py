@@ -1,4 +1,4 @@
-"""Stochastic linearised ADMM for A x + B y = c: DP-SADMM as printed, and accelerated."""
+"""Stochastic linearised ADMM for A x + B y = c: DP-SADMM as published, and accelerated."""
 
 from __future__ import annotations
 
@@ -56,25 +56,16 @@ class SplittingADMM(AnswerMessages):
     of I the first line is linearised too: a proximal step of length 1 / (rho |B'B|) from y.
 
     **Step sizes.** "published": eta_t = 1/sqrt(t), or 2 |Q_v| / (mu t) for a ridge mu > 0, with rho
-    = 1 if none is given. "public": with noise of standard deviation nu on g, the horizon of
+    = 1 by default. "public": with noise of standard deviation nu on g, the horizon of
     `NoisyGradient`, T eta = radius sqrt(T / d) / nu, at most 1/(2 L); without noise eta = 1/L, on
     batches 1 / (2 L sqrt(t)); and rho = 1 / (eta |A'A|), which makes gamma 2.
 
+    `problem`: f, r, A, B and c, public but for the records; its loss is not used here. `smoothing`:
+    v >= 0. `rho`: None for the step rule's. `radius`: the assumed norm of the solution; None for
+    sqrt(d) / R.
+
     **Guarantee.** Agents are asked at public points and send the answers; all else is a public
     function of the answers: smoothing, proximal steps, averages and restarts are post-processing.
-
-    Attributes
-    ----------
-    problem
-        f, r, A, B and c, all public but for the records; its loss is not used here.
-    smoothing
-        v >= 0; 0 for none.
-    rho
-        The ADMM parameter; None for the step rule's.
-    step_rule
-        "public" or "published".
-    radius
-        Assumed norm of the solution; None for sqrt(d) / R.
     """
 
     problem: Structured
@@ -94,19 +85,16 @@ class SplittingADMM(AnswerMessages):
     ) -> dict[str, HostArray]:
         """Return `step_size` tau, `rho` and `coupling` |B'B| for `count` steps.
 
-        `spread` is the standard deviation, per coordinate, of the noise on a gradient estimate.
+        `spread`: the standard deviation, per coordinate, of the noise on a gradient estimate.
         """
-        smoothness, norm = (
-            smoothness_within(spec, self.problem),
-            self.problem.forward.norm_squared(),
-        )
-        t = np.arange(1, count + 1)
+        smoothness = smoothness_within(spec, self.problem)
+        norm, t = self.problem.forward.norm_squared(), np.arange(1, count + 1)
         if self.step_rule == "published":
             eta = self._published(t)
         elif spread == 0:
             eta = self._quiet(smoothness, t, sampled=sampled)
         else:
-            radius = self.radius or np.sqrt(spec.dimension) / spec.record_norm
+            radius = self.radius or radius_of(spec)
             horizon = radius * np.sqrt(count / spec.dimension) / spread
             eta = np.full(count, min(horizon / count, 0.5 / smoothness))
         default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
@@ -147,7 +135,7 @@ class SplittingADMM(AnswerMessages):
 
 
 def smoothness_within(spec: Spec, problem: Structured) -> float:
-    """Return the smoothness of the loss and the ridge, if A takes as many numbers as the model."""
+    """Return the smoothness of the loss and the ridge; `InputError` if A does not fit the model."""
     columns = problem.forward.columns
     if spec.dimension != columns:
         raise InputError(
@@ -160,15 +148,14 @@ def smoothness_within(spec: Spec, problem: Structured) -> float:
 def least_norm(problem: Structured, gradient: Vector) -> Float[Array, "m"]:
     """Return -(A')^+ g, the shortest u that minimises |A'u + g|, by conjugate gradients (CGLS).
 
-    It stays in the range of A, where the least-norm solution lies, and ends at A's condition number
-    in rounding; at most 4 D steps.
+    The iterates stay in the range of A, which contains the least-norm solution; at most 4 D steps.
     """
     forward = problem.forward
     start = -forward.apply(gradient)
     least = float(np.finfo(gradient.dtype).tiny)
     goal = float(np.finfo(gradient.dtype).eps) ** 2 * jnp.vdot(start, start)
 
-    # u, its residual, the direction, the squared norm of the slope, and the steps so far
+    # state: u, its residual, the direction, the squared norm of the slope, the number of steps
     def unfinished(at: tuple[Array, ...]) -> Array:
         going: Array = (at[3] > goal) & (at[4] < 4 * forward.columns)
         return going
@@ -195,9 +182,8 @@ class _Public(NamedTuple):
 class SADMM(SplittingADMM):
     """One noised gradient a round, at x; then the step of `SplittingADMM`.
 
-    The oracle decides the method: `taciturn.kernel.questions.MinibatchGradient` with noise is
-    DP-SADMM, without noise STOC-ADMM; `taciturn.kernel.questions.Gradient` is ADMM, linearised, on
-    all records.
+    The oracle (of `taciturn.kernel.questions`) decides the method: `MinibatchGradient` with noise
+    is DP-SADMM, without noise STOC-ADMM; `Gradient` is linearised ADMM on all records.
 
     The released model is an average of x: "published", over all rounds, weighted by t if the
     problem is strongly convex; "public", over the last half. Without noise on all records it is the
@@ -236,9 +222,9 @@ class RenyiADMM(SADMM):
         y    <- prox_{r / rho}(x + dual)
         dual <- dual + x - y.
 
-    The formulas are a reconstruction from the description in Liu et al. 2022; noise and composition
-    are those of this library, not the Renyi bounds of the paper. `step_size` is here eta / (1 + eta
-    rho |A'A|), from which eta follows.
+    The formulas are reconstructed from the description in Liu et al. 2022; noise and composition
+    are those of this library, not the Renyi bounds of the paper. `step_size` is eta / (1 + eta rho
+    |A'A|), from which eta follows.
     """
 
     @override
@@ -283,21 +269,14 @@ class AcceleratedSplitting(AnswerMessages):
         s = max(2 L, T^2 / (4 H*) - T k),        H* = radius sqrt(T / d) / nu,
 
     the horizon that the noise allows, nu that of g per coordinate. Under smoothing tr(Q_v^-1)
-    stands for d. Without noise on batches their variance takes the place of d nu^2
-    (`batch_variance`), beside noise it is left out. The rate, its proof and when smoothing pays:
+    replaces d. Without noise on batches their variance replaces d nu^2 (`batch_variance`); with
+    noise it is neglected. The rate, its proof and when smoothing pays:
     docs/explanation/step-sizes.md.
+
+    `problem`, `smoothing`, `radius`: as for `SplittingADMM`.
 
     **Guarantee.** Agents are asked at public points and send the answers; all else is a public
     function of the answers: momentum, smoothing, proximal steps and averages are post-processing.
-
-    Attributes
-    ----------
-    problem
-        f, r, A, B and c, all public but for the records; its loss is not used here.
-    smoothing
-        v >= 0; 0 for none.
-    radius
-        Assumed norm of the solution; None for sqrt(d) / R.
     """
 
     problem: Structured
@@ -312,7 +291,7 @@ class AcceleratedSplitting(AnswerMessages):
     def steps(self, spec: Spec, count: int, spread: float, rate: float) -> dict[str, HostArray]:
         """Return the schedules of `count` steps on batches of that rate.
 
-        `spread` is the standard deviation, per coordinate, of the noise on a gradient estimate.
+        `spread`: the standard deviation, per coordinate, of the noise on a gradient estimate.
         """
         forward, smoothness = self.problem.forward, smoothness_within(spec, self.problem)
         size = self.radius or radius_of(spec)
@@ -372,8 +351,8 @@ class AcceleratedSplitting(AnswerMessages):
 class AcceleratedADMM(AcceleratedSplitting):
     """One noised gradient a round, at the query of `AcceleratedSplitting`; then its step.
 
-    The form with steps and momentum from public facts of DP-SADMM (`taciturn.algorithms.SADMM` is
-    the one that Liu et al. 2022 print).
+    DP-SADMM with steps and momentum from public facts; `SADMM` is the form that Liu et al. 2022
+    print.
     """
 
     @override
@@ -399,8 +378,8 @@ class AcceleratedRenyiADMM(AcceleratedADMM):
         x <- argmin g'x + (rho_t/2) |x - y + u / rho_t|^2 + |x - x_t|^2 / (2 tau_t)
         y <- prox_{r / rho_t}(x + u / rho_t),        u <- u + rho_t (x - y)
 
-    in place of the three lines of `AcceleratedSplitting`; queries, averages and settings are its
-    own. The rate there is proved for linearised steps.
+    replace the lines of y, u and x in `AcceleratedSplitting`; queries, averages and settings do not
+    change. The rate there is proved for linearised steps.
     """
 
     @override

@@ -45,16 +45,28 @@ class _Epochs(AnswerMessages):
         checks.at_least("inner", self.inner, 1)
         checks.not_negative("snapshot_noise", self.snapshot_noise)
 
+    @property
+    def epoch(self) -> int:
+        """Rounds of an epoch."""
+        return self.inner + 1
+
     @override
     def questions(self, rounds: int) -> HostArray:
-        return epochs(rounds, self.inner)
+        """Return the snapshot at the first round of each epoch, and differences."""
+        if rounds % self.epoch:
+            raise InputError(
+                f"{rounds} rounds are not a whole number of epochs; an epoch of {self.inner} inner "
+                f"steps takes {self.epoch} rounds, so plan a multiple of that"
+            )
+        opens = np.arange(rounds) % self.epoch == 0
+        return np.where(opens, SNAPSHOT, DIFFERENCE)[:, None]
 
-    def spread(self, noise: Noise, steps: int) -> float:
-        """Return the standard deviation of the noise on d + p, p used in so many steps."""
-        return noise.of_mean * float(np.sqrt(1 + steps * self.snapshot_noise**2))
+    def spread(self, noise: Noise) -> float:
+        """Return the standard deviation of the noise on d + p, where p serves m steps."""
+        return noise.of_mean * float(np.sqrt(1 + self.inner * self.snapshot_noise**2))
 
     def spread_out(self, rounds: int, values: dict[str, HostArray]) -> dict[str, HostArray]:
-        """Return schedules of steps as schedules of rounds, with `moves`: where there is a step."""
+        """Return schedules of steps as those of rounds, and `moves`: where a round is a step."""
         moves = self.questions(rounds)[:, 0] == DIFFERENCE
         place = np.maximum(np.cumsum(moves) - 1, 0)
         of_rounds = {name: np.asarray(value)[place] for name, value in values.items()}
@@ -76,31 +88,18 @@ class VRADMM(_Epochs, SplittingADMM):
     Then, m times, the difference d from the anchor to x is asked for (`MinibatchDifference`) and a
     step of `SplittingADMM` is taken on g = d + p. Without noise this is SVRG-ADMM.
 
-    With `restart` each opening sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor),
-    from the same noised p: the paper's method for strongly convex problems. The paper restarts from
-    the un-noised gradient, which no noise in g protects. The shortest u with A'u = -grad f(x*) is
-    the optimal multiplier only if there is no other, that is if A has full row rank; [phi; I] never
-    has, and there the restart throws x off the optimum in every epoch. So it is off by default.
+    With `restart` each epoch sets x to the anchor and dual to -(1/rho) (A')^+ grad f(anchor), from
+    the same noised p: the paper's method for strongly convex problems. The paper restarts from the
+    un-noised gradient, which no noise in g protects. The shortest u with A'u = -grad f(x*) is the
+    optimal multiplier only if it is unique, that is if A has full row rank; [phi; I] never has, and
+    there the restart throws x off the optimum in every epoch. The default is therefore no restart.
 
-    **Guarantee.** Both questions are asked at public points and each is charged for by itself: the
-    difference on a Poisson batch, amplified; the snapshot on all records, not. The snapshot is
-    asked once an epoch and used m + 1 times, which is post-processing. With `fused` it is asked
-    afresh before every difference: the sum of the two answers then has the law of the paper's (6),
-    one answer on gradient at the anchor plus difference with noise of both variances added, and
-    costs what the two cost.
+    **Guarantee.** Both questions are asked at public points and charged separately: the difference
+    on a Poisson batch, amplified; the snapshot on all records, not. The snapshot is asked once an
+    epoch and used m + 1 times, which is post-processing.
     """
 
     restart: bool = eqx.field(static=True, default=False, kw_only=True)
-    fused: bool = eqx.field(static=True, default=False, kw_only=True)
-
-    @property
-    def epoch(self) -> int:
-        """Rounds of an epoch: m + 1, or 2 m if fused."""
-        return 2 * self.inner if self.fused else self.inner + 1
-
-    @override
-    def questions(self, rounds: int) -> HostArray:
-        return epochs(rounds, self.inner, fused=self.fused)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -112,20 +111,17 @@ class VRADMM(_Epochs, SplittingADMM):
                 stacklevel=2,
             )
         count = int(np.sum(self.questions(rounds) == DIFFERENCE))
-        spread = self.spread(noise, 1 if self.fused else self.inner)
-        values = self.steps(spec, count, spread, sampled=noise.sampled)
+        values = self.steps(spec, count, self.spread(noise), sampled=noise.sampled)
         mean = 1 / (np.arange(count) % self.inner + 1.0)
         if self.step_rule == "public":
             averaging = np.ones(count) if noise.multiplier == 0 else tail_average(count)
         else:
             averaging = mean if self.restart else running_mean(count)
-        values |= {"epoch_mean": mean, "averaging": averaging}
-        opens = (np.arange(rounds) % self.epoch == 0).astype(float)
-        return self.spread_out(rounds, values) | {"opens": opens}
+        return self.spread_out(rounds, values | {"epoch_mean": mean, "averaging": averaging})
 
     @override
     def _published(self, t: HostArray) -> HostArray:
-        """Return the constant step 1; Theorems 3 and 4 ask for one of order 1/L."""
+        """Return the constant step 1; Theorems 3 and 4 require one of order 1/L."""
         return np.ones(len(t))
 
     @override
@@ -135,9 +131,8 @@ class VRADMM(_Epochs, SplittingADMM):
 
     @override
     def ask(self, state: Vector, inbox: _Public, turn: Turn) -> Pair:
-        moves, opens = turn.values["moves"] > 0, turn.values["opens"] > 0
-        anchor = jnp.where(opens, inbox.mean, inbox.anchor)
-        return Pair(jnp.where(moves, inbox.iterate.x, anchor), inbox.anchor)
+        moves = turn.values["moves"] > 0
+        return Pair(jnp.where(moves, inbox.iterate.x, inbox.mean), inbox.anchor)
 
     @override
     def first_public(self, template: Vector) -> _Public:
@@ -160,62 +155,23 @@ class VRADMM(_Epochs, SplittingADMM):
         return public._replace(iterate=iterate, mean=mean, average=average)
 
     def _opened(self, public: _Public, answer: Vector, turn: Turn) -> _Public:
-        """Return the public value with a fresh p, at an opening also with a new anchor."""
-        opens = turn.values["opens"] > 0
-        anchor = jnp.where(opens, public.mean, public.anchor)
-        fresh = public._replace(anchor=anchor, gradient=answer)
+        """Return the public value with a new p and a new anchor, where an epoch opens."""
+        opened = public._replace(anchor=public.mean, gradient=answer)
         if not self.restart:
-            return fresh
-        slope = answer + self.problem.ridge * anchor
-        dual = least_norm(self.problem, slope) / turn.values["rho"]
-        restarted = Iterate(anchor, public.iterate.y, dual)
-        chosen = [
-            jnp.where(opens, new, old) for new, old in zip(restarted, public.iterate, strict=True)
-        ]
-        return fresh._replace(iterate=Iterate(*chosen))
-
-
-def epochs(rounds: int, inner: int, *, fused: bool = False) -> HostArray:
-    """Return the questions of epochs of m differences, `(T, 1)`: a snapshot opens each.
-
-    Where `fused`, a snapshot is asked for before every difference.
-
-    Examples
-    --------
-    >>> epochs(6, 2)[:, 0].tolist()
-    [1, 0, 0, 1, 0, 0]
-    """
-    epoch = 2 * inner if fused else inner + 1
-    if rounds % epoch:
-        raise InputError(
-            f"{rounds} rounds are not a whole number of epochs; an epoch of {inner} inner "
-            f"steps takes {epoch} rounds, so plan a multiple of that"
+            return opened
+        dual = (
+            least_norm(self.problem, answer + self.problem.ridge * public.mean) / turn.values["rho"]
         )
-    place = np.arange(rounds) % epoch
-    asks_snapshot = place % 2 == 0 if fused else place == 0
-    return np.where(asks_snapshot, SNAPSHOT, DIFFERENCE)[:, None]
+        return opened._replace(iterate=Iterate(public.mean, public.iterate.y, dual))
 
 
 def variance_reduction(
-    loss: Loss,
-    *,
-    clip: float,
-    spread: float,
-    rate: float,
-    inner: int,
-    records: int | None = None,
+    loss: Loss, *, clip: float, spread: float, rate: float, inner: int, records: int | None = None
 ) -> tuple[tuple[Gradient, Gradient], float]:
     """Return VRADMM's two questions, and its `snapshot_noise`.
 
     Their multipliers z_d and z_s share the budget as z_s / z_d = sqrt(k / m) / q, k = spread / clip
     (docs/explanation/step-sizes.md).
-
-    Examples
-    --------
-    >>> from taciturn.problems import Logistic
-    >>> _, ratio = variance_reduction(Logistic(), clip=0.5, spread=0.5, rate=0.1, inner=4)
-    >>> ratio
-    0.5
     """
     share = spread / clip if np.isfinite(spread) and np.isfinite(clip) else 1.0
     relative = float(np.sqrt(share / inner)) / rate
@@ -240,7 +196,7 @@ class AcceleratedVRADMM(_Epochs, AcceleratedSplitting):
 
     **Settings from public facts.** Those of `AcceleratedSplitting` for as many steps as there are
     differences. The noise of one p is in m steps: m z^2 is added to the variance of d, z
-    `snapshot_noise`, as if it were drawn anew in each.
+    `snapshot_noise`, as if it were independent in each.
 
     **Guarantee.** As for `VRADMM`.
     """
@@ -248,8 +204,8 @@ class AcceleratedVRADMM(_Epochs, AcceleratedSplitting):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         count = int(np.sum(self.questions(rounds) == DIFFERENCE))
-        spread = self.spread(noise, self.inner)
-        return self.spread_out(rounds, self.steps(spec, count, spread, noise.rate))
+        steps = self.steps(spec, count, self.spread(noise), noise.rate)
+        return self.spread_out(rounds, steps)
 
     @override
     def ask(self, state: Vector, inbox: _AcceleratedPublic, turn: Turn) -> Pair:

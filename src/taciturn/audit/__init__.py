@@ -1,4 +1,4 @@
-"""Attacks on runs, for the data custodian: results are not a release."""
+"""Attacks on runs, for the data custodian; their results must not be released."""
 
 from taciturn.audit.auditing import AuditReport, audit
 from taciturn.audit.conformance import Conformance, Law, check, check_method, check_oracle
@@ -17,31 +17,9 @@ from taciturn.audit.recorded import ReplayReport, ResidualReport, replay, residu
 from taciturn.audit.subject import Canary, Fault, canary, fault_named, plant
 
 __all__ = [
-    "AuditReport",
-    "Canary",
-    "Conformance",
-    "EpsilonBound",
-    "Fault",
-    "Law",
-    "LowerBound",
-    "Pairwise",
-    "ReplayReport",
-    "ResidualReport",
-    "audit",
-    "audit_perturbed",
-    "audit_sampled",
-    "canary",
-    "check",
-    "check_method",
-    "check_oracle",
-    "epsilon_lower_bound",
-    "fault_named",
-    "log_likelihood_ratio",
-    "lower_bound",
-    "pairwise_mu",
-    "plant",
-    "replace_record",
-    "replay",
-    "residual_report",
-    "zero_record",
+    "AuditReport", "Canary", "Conformance", "EpsilonBound", "Fault", "Law", "LowerBound",
+    "Pairwise", "ReplayReport", "ResidualReport", "audit", "audit_perturbed", "audit_sampled",
+    "canary", "check", "check_method", "check_oracle", "epsilon_lower_bound", "fault_named",
+    "log_likelihood_ratio", "lower_bound", "pairwise_mu", "plant", "replace_record", "replay",
+    "residual_report", "zero_record",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from taciturn.audit.epsilon import (
     ratios,
     seeds_from,
 )
-from taciturn.audit.pairwise import DataPair
+from taciturn.audit.neighbours import DataPair
 from taciturn.audit.recorded import (
     LONG,
     WIDE,
@@ -50,29 +51,22 @@ from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages, Observer, epsilon_of
 from taciturn.network import Network
 
-# false alarms in all tests of an audit; a suite runs hundreds, and planted faults reach 1e-24
+# probability of a false alarm in an audit; a suite runs hundreds, and planted faults reach 1e-24
 LEVEL = 1e-6
 DELTA = 1e-5
 LEAST_MU, MOST_MU = 1e-3, 100.0
-# of a person that is attacked
-MOST_ROWS = 100
+MOST_ROWS = 100  # of a person that is attacked
 Outcome = Literal["consistent", "violated"]
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What each layer of the audit saw.
+    """The result of each layer of the audit.
 
-    Attributes
-    ----------
-    claimed_mu
-        What the certificate says.
-    likelihood
-        Lower bound from runs on each of two neighbouring data sets.
-    replay, residuals
-        Of one recorded run.
-    drawn
-        What a run without a seed draws, over long answers and several blocks of rounds.
+    - `claimed_mu`: What the certificate states.
+    - `likelihood`: Lower bound from runs on each of two neighbouring data sets.
+    - `replay`, `residuals`: Of one recorded run.
+    - `drawn`: Of the noise of a run without a seed, over long answers and several blocks of rounds.
     """
 
     algorithm: str
@@ -97,7 +91,7 @@ class AuditReport:
 
     @property
     def verdict(self) -> Outcome:
-        """`violated` if any layer saw a violation."""
+        """`violated` if any layer is."""
         return "violated" if "violated" in self.layers.values() else "consistent"
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,37 +134,26 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     The attacker knows both data sets, every other record and all settings, and sees what the
     observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
 
-    Parameters
-    ----------
-    algorithm
-        A name in `taciturn.algorithms.METHODS`, or a function from a problem to an algorithm of
-        yours, which then asks the library's gradient, or to a `Composition`: an algorithm and its
-        oracles, whose bounds are then audited too. Their clip must be 1, which is what the problem
-        saturates; it saturates the first oracle for which such a problem is known.
-    mu
-        The total that is planned; between 1 and 2 the attack is sharpest.
-    runs
-        Runs on each of the two data sets, for the likelihood ratio.
-    seed
-        Of data and noise; None for one of the operating system's. What is drawn without a seed is
-        tested in any case, on a run of its own.
-    fault
-        A fault to plant; the report must then say `violated`. The question is one of the library's:
-        what is audited is the algorithm, the door and the accounting.
-    observer
-        Who attacks; every message, if not given.
-    network
-        Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the rounds. If
-        none is given for a named method that needs one, a random walk on a ring or gossip on a
-        path.
-    options, centre
-        Of a named method: its options, and whether it asks about rows around a private centre.
-    rows_per_person, agents_per_person
-        Attack a person with so many rows, at so many of the agents, and not a record.
-    pair
-        Two packed data sets, of record norm 1 and in double precision, that differ in one record:
-        those which your question moves furthest between. None for a pair that saturates a question
-        of the library.
+    - `algorithm`: A name of `taciturn.algorithms.METHODS`, or a function from a problem to an
+      algorithm (which asks the library's gradient), or to a `Composition`, whose oracles' bounds
+      are then audited too. Their clip must be 1, which the problem saturates, for the first oracle
+      for which such a problem is known.
+    - `mu`: The planned total; between 1 and 2 the attack is sharpest.
+    - `runs`: Runs on each of the two data sets, for the likelihood ratio.
+    - `seed`: Of data and noise; None for the operating system's. The noise of a run without a seed
+      is tested in any case, on a separate run.
+    - `fault`: A fault to plant; the report must then say `violated`. The question is one of the
+      library's: what is audited is the algorithm, the door and the accounting.
+    - `observer`: Who attacks; None for an observer of all messages.
+    - `network`: Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the
+      rounds. None: for a named method that needs one, a random walk on a ring or gossip on a path.
+    - `options`, `centre`: Of a named method: its options, and whether it asks about rows around a
+      private centre.
+    - `rows_per_person`, `agents_per_person`: Attack a person with so many rows, at so many agents,
+      instead of a record.
+    - `pair`: Two packed data sets, of record norm 1 and in double precision, that differ in the
+      record that moves your question furthest. None for a pair that saturates a question of the
+      library.
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
@@ -199,19 +182,19 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
         )
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
-    one, *sides = seeds_from(seed, 3)
+    one, *others = seeds_from(seed, 3)
     return AuditReport(
         name_of(algorithm),
         fault,
         plan.certificate.mu,
-        _attack(plan, attacked, sides, runs, fault),
+        lower_bound(*ratios(plan, attacked, fault, runs=runs, seeds=others), confidence=CONFIDENCE),
         *recorded(plan, attacked, one, fault),
         _drawn(algorithm, setup, plan.rounds > 1, seed, fault),
     )
 
 
 def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: int) -> Setup:
-    """Return the setup of an attack on a person, checked; as it is where a record is attacked."""
+    """Return the setup of an attack on a person, checked; unchanged where a record is attacked."""
     if rows_per_person is None:
         if agents_per_person != 1:
             raise InputError(
@@ -223,8 +206,8 @@ def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: in
     agents = checks.at_least("agents_per_person", agents_per_person, 1)
     if rows > MOST_ROWS or agents > AGENTS:
         raise InputError(
-            f"a person with {rows} rows at {agents} agents is attacked nowhere; ask for at most "
-            f"{MOST_ROWS} rows at {AGENTS} agents"
+            f"an audit cannot attack a person with {rows} rows at {agents} agents; ask for at "
+            f"most {MOST_ROWS} rows at {AGENTS} agents"
         )
     return dataclasses.replace(
         setup, rows_per_person=rows, agents_per_person=agents, records=2 * rows
@@ -234,15 +217,23 @@ def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: in
 def _drawn(
     subject: str | Maker, setup: Setup, repeats: bool, seed: int, fault: Fault | None
 ) -> ResidualReport:
-    """Return the tests of what a run without a seed draws, on wide data and many rounds."""
+    """Return the tests of the noise of a run without a seed, on wide data and many rounds."""
     rounds = LONG if repeats and setup.network is None else None
-    long = dataclasses.replace(setup, rounds=rounds)
-    wide = long if setup.pair is not None else dataclasses.replace(long, features=WIDE)
-    try:
-        pair, plan = prepared(subject, wide, seed)
-    except InputError:  # a method of the user's may be made for as many features as the pair has
-        pair, plan = prepared(subject, long, seed)
+    pair, plan = prepared_wide(subject, dataclasses.replace(setup, rounds=rounds), WIDE, seed)
     return randomness_report(plan, pair, level=LEVEL, fault=fault)
+
+
+def prepared_wide(
+    subject: str | Maker, setup: Setup, features: int, seed: int
+) -> tuple[Canary, Plan]:
+    """Return the result of `prepared` on data with more features, where the subject allows them.
+
+    A user's method, or pair, may be for one number of features only.
+    """
+    if setup.pair is None:
+        with suppress(InputError):
+            return prepared(subject, dataclasses.replace(setup, features=features), seed)
+    return prepared(subject, setup, seed)
 
 
 def prepared(subject: str | Maker, setup: Setup, seed: int) -> tuple[Canary, Plan]:
@@ -273,12 +264,12 @@ def refuse_without_mu(subject: str | Maker) -> None:
 def recorded(
     plan: Plan, pair: Canary, seed: int, fault: Fault | None
 ) -> tuple[ReplayReport, ResidualReport]:
-    """Replay and residuals of one run on the first data set."""
+    """Return replay and residuals of one run on the first data set."""
     program = plan.program
     first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
     live = Live(program.oracles, program.mechanism, first)
     subject = plant(fault, program.algorithm, live)
-    # a fault of the method is in its messages, which are not sent where whole steps are added
+    # a faulty method shows in its messages, which are not sent where whole steps are summed
     summed = program.summed and subject.algorithm is program.algorithm
     program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
     raw = Supply(program.agenda, Stream.seeded(seed), first.rows).block(0, program.rounds)
@@ -286,13 +277,3 @@ def recorded(
     plan = dataclasses.replace(plan, program=dataclasses.replace(plan.program, summed=summed))
     seen = replay(plan, subject.oracles, trace, first, second, raw=raw)
     return seen, run_residuals(plan, trace, seen.exact, level=LEVEL)
-
-
-def _attack(
-    plan: Plan, pair: Canary, seeds: list[int], runs: int, fault: Fault | None
-) -> LowerBound:
-    sides = [
-        ratios(plan, pair, actual, fault, runs=runs, seed=seed)
-        for actual, seed in zip((pair.first, pair.second), seeds, strict=True)
-    ]
-    return lower_bound(*sides, confidence=CONFIDENCE)

@@ -4,8 +4,8 @@
     print(check("noisy-gradient"))               # or the name of a method
     print(check(MyQuestion(loss, 1.0)))
 
-A check goes with a planted fault where one applies: a fault that it does not see counts as a
-violation, since the check then proves nothing.
+Where it applies, a check is also run on a planted fault: one that it misses counts as a violation,
+since the check then proves nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import StarAlgorithm, Value
-from taciturn.audit.auditing import audit, prepared, recorded
-from taciturn.audit.pairwise import DataPair, changed_places
-from taciturn.audit.recorded import ResidualReport, replay
-from taciturn.audit.search import Search
+from taciturn.audit.auditing import audit, prepared_wide, recorded
+from taciturn.audit.neighbours import DataPair, Search, changed_places
+from taciturn.audit.recorded import ResidualReport
 from taciturn.audit.subject import (
     AGENTS,
     FEATURES,
@@ -38,10 +37,8 @@ from taciturn.audit.subject import (
     planned,
     saturated,
 )
-from taciturn.engine import Plan, behind_the_door, compute, run
+from taciturn.engine import Plan, run
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door import Live, Supply
-from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Relation, ReplaceOne, Unit, ZeroOut
 from taciturn.kernel.questions import Oracle
 from taciturn.kernel.records import Shards, pack
@@ -53,16 +50,16 @@ MU, EPSILON = 1.5, 2.0
 EQUAL = 1e-10
 ROUNDING = 1e-9
 UNITS: tuple[Unit, ...] = ("record", "agent", "person")
-# without noise: the share of the first gap that may be left, on all records and on batches
+# without noise: the largest part of the initial gap that may remain, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
-_WIDE = 20  # features where half the noise is looked for: a method that asks once has few numbers
-RECORDS = 40  # of an agent, where convergence is looked at
+_WIDE = 20  # features in the search for halved noise: a method that asks once gives few numbers
+RECORDS = 40  # of an agent, in the test of convergence
 _WITHOUT_NOISE: dict[str, Any] = {"epsilon": math.inf, "clip": math.inf}
 
 
 @dataclass(frozen=True)
 class Law:
-    """What became of one law; `seen` holds the numbers, or why it does not apply."""
+    """The outcome of one law; `seen`: its numbers, or why it does not apply."""
 
     name: str
     outcome: Outcome
@@ -78,7 +75,7 @@ class Conformance:
 
     @property
     def violated(self) -> tuple[str, ...]:
-        """The names of the laws that are violated."""
+        """The names of the violated laws."""
         return tuple(law.name for law in self.laws if law.outcome == "violated")
 
     @property
@@ -101,7 +98,7 @@ class Conformance:
 
 
 def check(subject: str | Maker | Oracle, **settings: Any) -> Conformance:
-    """Return what becomes of the laws under a method, or under a question (`check_oracle`)."""
+    """Return the outcome of every law: of `check_method`, or `check_oracle` for an oracle."""
     if isinstance(subject, Oracle):
         return check_oracle(subject, **settings)
     return check_method(subject, **settings)
@@ -115,13 +112,14 @@ def check_method(
     seed: int = 0,
     options: Mapping[str, Value] | None = None,
 ) -> Conformance:
-    """Return what becomes of the laws under a method.
+    """Return the outcome of every law for a method.
 
-    The subject is the name of a method, or a function from a problem to an algorithm (which then
-    asks for the library's gradient) or to a `Composition` of an algorithm and its oracles. `runs`
-    are on each of two data sets, for the likelihood ratio; after `rounds` without noise the gap to
-    the optimum must be a hundredth of the first one (three tenths on batches); the options are
-    those of a named method.
+    - `subject`: The name of a method, or a function from a problem to an algorithm (which then asks
+      for the library's gradient) or to a `Composition` of an algorithm and its oracles.
+    - `runs`: On each of two data sets, for the likelihood ratio.
+    - `rounds`: Without noise; the gap to the optimum must then be a hundredth of the initial one
+      (three tenths on batches).
+    - `options`: Those of a named method.
     """
     method, options = method_of(subject), options or {}
     if method is not None and method.sampled:
@@ -147,23 +145,19 @@ def check_oracle(
     trials: int = 2000,
     seed: int = 0,
 ) -> Conformance:
-    """Return what becomes of the law of sensitivity under an oracle, for each relation and unit.
+    """Return the outcome of the law of sensitivity for an oracle, each relation and each unit.
 
-    The search, over `trials` pairs of neighbouring data sets and questions of many sizes, is a
-    fault finder and no proof: the proof belongs in the oracle's **Guarantee**. Both norms are
-    measured. The planted fault, which the same search must catch, is half the bound: where nothing
-    was found that moves an answer by more than that, a bound that is half of the truth would not
-    have been seen either, and the verdict is *not searched well enough*.
+    The search, over `trials` pairs of neighbouring data sets and questions of many sizes, finds
+    faults and proves nothing: the proof belongs in the oracle's **Guarantee**. Both norms are
+    measured. The planted fault, which the same search must catch, is half the bound: if no answer
+    moved by more than that, a bound of half the true size would pass unnoticed, and the verdict is
+    *not searched well enough*.
 
-    Parameters
-    ----------
-    query
-        From a vector of as many numbers as rows have to a question; a `Point` if not given. Rows
-        have `FEATURES` numbers, or those of the pair.
-    pair
-        Two packed data sets of one agent that differ in one unit and move the answer as far as you
-        know: they are tried, beside random ones, under every relation and unit for which they are
-        neighbours. Give them where a random search comes nowhere near the bound.
+    - `query`: From a vector of as many numbers as rows have to a question; None for a `Point`. Rows
+      have `FEATURES` numbers, or those of the pair.
+    - `pair`: Two packed data sets of one agent that differ in one unit and move the answer as far
+      as you know: tried, beside random ones, under every relation and unit for which they are
+      neighbours. Give them where a random search does not come near the bound.
     """
     if not isinstance(oracle, Oracle):
         raise InputError(
@@ -173,8 +167,8 @@ def check_oracle(
     relations: tuple[Relation, ...] = (ReplaceOne(), ZeroOut())
     if pair is not None and all(changed_places(pair, one) is None for one in relations):
         raise InputError(
-            "the two data sets differ in more than the records of one agent that are replaced, or "
-            "in more than those that are absent from one of them; let them be neighbours"
+            "the two data sets are not neighbours: they must differ in records of one agent, all "
+            "of them replaced or all of them absent from one data set"
         )
     laws = []
     for relation in relations:
@@ -195,7 +189,7 @@ def _sensitivity(
         search.bound(unit)
     except InputError as error:
         return Law(name, "does not apply", str(error))
-    reached = search.largest(unit, length=1.0, trials=trials, seed=seed)
+    reached = search.largest(unit, trials=trials, seed=seed)
     if pair is not None:
         reached = max(reached, search.largest_between(pair, unit, trials=trials, seed=seed))
     seen = f"reached {reached:.3f} of the bound; planted: half the bound, at {2 * reached:.3f}"
@@ -221,7 +215,7 @@ def _ledger(plan: Plan, shards: Shards) -> Law:
 
 
 def _determinism(plan: Plan, shards: Shards) -> Law:
-    """Return whether the same seed gives the same bits, and another seed other ones."""
+    """Return whether one seed gives the same bits twice, and another seed other bits."""
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
@@ -237,7 +231,7 @@ def _runtimes(plan: Plan, shards: Shards) -> Law:
 
 
 def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[Law]:
-    """Return the layers of the audit, and whether they see half the noise."""
+    """Return the layers of the audit, and whether they detect half the noise."""
     method = method_of(subject)
     if method is not None and method.inside:
         why = "noise inside an objective: see audit_perturbed"
@@ -270,28 +264,18 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 
 def _halved(subject: str | Maker, setup: Setup, seed: int) -> ResidualReport:
-    """Return the tests of a run with half the noise that it records, on wide data where they fit.
-
-    A method of the user's may be made for as many features as the audit has.
-    """
-    try:
-        pair, plan = prepared(subject, dataclasses.replace(setup, features=_WIDE), seed)
-    except InputError:
-        pair, plan = prepared(subject, setup, seed)
+    """Return the tests of a run with half the noise that it records, on wide data if possible."""
+    pair, plan = prepared_wide(subject, setup, _WIDE, seed)
     return recorded(plan, pair, seed, "halved-noise")[1]
 
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
-    """Return replay and messages of one run whose batches are drawn again."""
-    plan = planned(subject, setup)
+    """Return replay and messages of one run, whose batches are drawn again for the replay."""
     known = saturated(composition_of(subject).oracles)  # else the gradient's pair
-    records, features = setup.records, setup.features
-    pair = canary(agents=AGENTS, records=records, features=features, seed=seed, oracle=known)
-    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
-    raw = Supply(program.agenda, Stream.seeded(seed), sides[0].rows).block(0, program.rounds)
-    door = Live(program.oracles, program.mechanism, sides[0])
-    _, trace = compute(program, door, raw, keep=frozenset({"answers", "messages"}))
-    seen = replay(plan, program.oracles, trace, *sides, raw=raw)
+    pair = canary(
+        agents=AGENTS, records=setup.records, features=setup.features, seed=seed, oracle=known
+    )
+    seen, _ = recorded(planned(subject, setup), pair, seed, None)
     return [
         _law("replay", seen.bounds_hold, f"answers moved by {seen.worst_ratio:.3f} of their bound"),
         _law(
@@ -302,7 +286,7 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
 
 
 def _permutation(subject: str | Maker, setup: Setup) -> Law:
-    """Return whether, without noise, the order of the agents of a star does not matter."""
+    """Return whether, without noise, the order of a star's agents does not matter."""
     name = "permuted agents"
     plan = planned(subject, dataclasses.replace(setup, **_WITHOUT_NOISE))
     if not isinstance(plan.program.algorithm, StarAlgorithm):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -19,42 +20,24 @@ from typing_extensions import override
 from taciturn import checks
 from taciturn.algorithms import ADMM
 from taciturn.audit.neighbours import replace_record, zero_record
-from taciturn.audit.subject import DATA, FAR, BothAnswers, Canary, Fault, canary, plant
+from taciturn.audit.subject import DATA, FAR, ONE_RECORD, BothAnswers, Canary, Fault, canary, plant
 from taciturn.engine import behind_the_door, compute
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel import privacy, questions
 from taciturn.kernel.door import Live, Private, Raw, Supply
 from taciturn.kernel.exact import Rival, RivalRecord
 from taciturn.kernel.noise import Stream
-from taciturn.kernel.privacy import (
-    Adjacency,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    Messages,
-    Observer,
-    ReplaceOne,
-    Terms,
-    compose,
-)
-from taciturn.kernel.questions import (
-    Drawn,
-    Gradient,
-    PerturbedStep,
-    PoissonBatches,
-    ProximalStep,
-    Words,
-)
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import NONE, Squared
 from taciturn.training import Request, propose
-from taciturn.typing import Array, HostArray, Scalar
+from taciturn.typing import Array, HostArray
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What the attack proves: the run is not mu-GDP for any mu below `mu`, at this confidence."""
+    """The attack's result: at this confidence, the run is not mu-GDP for any mu below `mu`."""
 
     mu: float
     confidence: float
@@ -64,24 +47,26 @@ class LowerBound:
 
     @property
     def reachable(self) -> float:
-        """The largest bound that so many runs can prove, by an attacker who never errs."""
+        """The largest bound that this number of runs can prove, by an attacker who never errs."""
         none = upper_rate(0, self.runs, 1 - self.confidence)
         return float(ndtri(1 - none) - ndtri(none))
 
 
 def log_likelihood_ratio(
-    record: RivalRecord, mechanism: Mechanism, observer: Observer
+    record: RivalRecord, mechanism: privacy.Mechanism, observer: privacy.Observer
 ) -> Float[Array, ""]:
     """Return log p(view | first) - log p(view | second) of one run; they differ at agent 0.
 
-    Messages: the sum over all answers of log q(y - m) - log q(y - m'). Sum: the observer sees the
-    sum of the agents' answers and takes away what it knows, the other agents' exact answers and the
-    noise of the last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over the
-    honest ones is left. (Where summation is credited, messages are affine in answers, so the sum of
-    messages says the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
+    Messages: the sum over all answers of log q(y - m) - log q(y - m'), with m and m' the exact
+    answers. With u and v these two residuals over the scale, it is (|v|_2^2 - |u|_2^2) / 2 under
+    Gaussian and |v|_1 - |u|_1 under Laplace noise. Sum: the observer sees the sum of the agents'
+    answers and subtracts what it knows, the other agents' exact answers and the noise of the last k
+    agents, the colluders; there remains Gaussian noise of variance sum scale_i^2 over the honest
+    ones. (Where summation is credited, messages are affine in answers, so the sum of messages
+    reveals the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
     """
     scale, first, second = record.scale, record.first, record.second
-    if isinstance(observer, Messages):  # 1 where an agent gave no answer
+    if isinstance(observer, privacy.Messages):  # 1 where an agent gave no answer
         places = tuple(range(scale.ndim, first.ndim))
         silent = jnp.all((first == 0) & (second == 0), axis=places)
         scale = jnp.where((scale == 0) & silent, jnp.ones_like(scale), scale)
@@ -90,62 +75,51 @@ def log_likelihood_ratio(
         scale = jnp.sqrt(jnp.sum(scale[:, :, :honest] ** 2, axis=2))
         first, second = (jnp.sum(part[:, :, :honest], axis=2) for part in (first, second))
     scale = scale.reshape(scale.shape + (1,) * (first.ndim - scale.ndim))
-    return log_ratio(mechanism, first / scale, second / scale, jnp.ones(()))
-
-
-def log_ratio(
-    mechanism: Mechanism, residual: Array, rival: Array, scale: Scalar
-) -> Float[Array, ""]:
-    """Return log density of `residual` minus log density of `rival`, in nats.
-
-    With residual = released - exact answer on D, rival = released - exact answer on D', it is the
-    attacker's evidence for D: (|rival|_2^2 - |residual|_2^2) / (2 scale^2) under Gaussian noise,
-    (|rival|_1 - |residual|_1) / scale under Laplace noise. `scale` must be above zero; it is not
-    checked under jit. Raises `PrivacyError` without noise.
-    """
-    size = jnp.asarray(scale, residual.dtype)
-    if isinstance(mechanism, Gaussian):
+    u, v = first / scale, second / scale
+    if isinstance(mechanism, privacy.Gaussian):
         # a difference of squares as a product: no cancellation when the two are close
-        return jnp.sum((rival - residual) * (rival + residual)) / (2 * jnp.square(size))
-    if isinstance(mechanism, Laplace):
-        return jnp.sum(jnp.abs(rival) - jnp.abs(residual)) / size
+        return jnp.sum((v - u) * (v + u)) / 2
+    if isinstance(mechanism, privacy.Laplace):
+        return jnp.sum(jnp.abs(v) - jnp.abs(u))
     raise PrivacyError(
         "an answer without noise has an infinite or undefined likelihood ratio; "
         "use Gaussian() or Laplace() with a scale above 0"
     )
 
 
-def ratios(  # noqa: PLR0913 - what is attacked, and how often
+def ratios(
     plan: Plan,
     pair: Canary,
-    actual: Shards,
     fault: Fault | None,
     *,
     runs: int,
-    seed: int,
+    seeds: Sequence[int],
     spread: float = 1.0,
-) -> HostArray:
-    """Return the log likelihood ratio of each of some runs on `actual`.
+) -> list[HostArray]:
+    """Return the log likelihood ratio of each of `runs` runs, on both data sets of the pair.
 
-    `spread` is the standard deviation of what an answer shows over the scale in its record.
+    `spread`: the standard deviation of an answer's noise over the scale in its record.
     """
     program = plan.program
-    behind, first, second = (
-        behind_the_door(plan, one) for one in (actual, pair.first, pair.second)
+    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    observer = (
+        privacy.Messages() if plan.certificate.observer == "messages" else plan.terms.observer
     )
-    live = Live(program.oracles, program.mechanism, behind)
-    subject = plant(fault, program.algorithm, live)
-    # message replay covers what is sent: here the algorithm runs as planned
-    door = live if isinstance(subject.door, BothAnswers) else subject.door
-    observer = Messages() if plan.certificate.observer == "messages" else plan.terms.observer
-    rival = Rival(door, subject.oracles, first, second)
-    raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
-    return np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer))
+    found = []
+    for behind, seed in zip(sides, seeds, strict=True):
+        live = Live(program.oracles, program.mechanism, behind)
+        subject = plant(fault, program.algorithm, live)
+        # replay covers faulty messages: here the algorithm runs as planned
+        door = live if isinstance(subject.door, BothAnswers) else subject.door
+        rival = Rival(door, subject.oracles, *sides)
+        raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
+        found.append(np.asarray(_many_runs(program, rival, raw, jnp.asarray(spread), observer)))
+    return found
 
 
 @partial(jax.jit, static_argnames=("observer",))
 def _many_runs(
-    program: Program, door: Rival, raw: Raw, spread: Array, observer: Observer
+    program: Program, door: Rival, raw: Raw, spread: Array, observer: privacy.Observer
 ) -> Float[Array, "N"]:
     def one(raw: Raw) -> Float[Array, ""]:
         _, trace = compute(program, door, raw, keep=frozenset())
@@ -158,13 +132,12 @@ def _many_runs(
 def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
     """Return the bound from the ratios of runs on D (`on_first`) and on D' (`on_second`).
 
-    The attacker says D if the ratio is above 0, a threshold fixed in advance. With Clopper-Pearson
-    upper bounds, each at level (1 - confidence) / 2, on the false positive rate a (says D' on D)
-    and the false negative rate b, mu-GDP requires Phi^-1(1 - a) - mu <= Phi^-1(b), hence
+    The attacker decides for D if the ratio is above 0, a threshold fixed in advance. With
+    Clopper-Pearson upper bounds, each at level (1 - confidence) / 2, on the false positive rate a
+    (decides for D' on D) and the false negative rate b, mu-GDP requires Phi^-1(1 - a) - mu <=
+    Phi^-1(b), hence the one-sided bound
 
         mu >= Phi^-1(1 - a) - Phi^-1(b),        never below 0.
-
-    The bound is one-sided: its sign is meant, and no absolute value is taken.
 
     Examples
     --------
@@ -186,13 +159,13 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
 
 
 def seeds_from(seed: int, count: int) -> list[int]:
-    """Return different seeds that follow from one."""
+    """Return `count` different seeds that follow from one."""
     found: list[int] = np.random.SeedSequence(seed).generate_state(count, np.uint64).tolist()
     return found
 
 
 def checked_seed(runs: int, seed: int | None) -> int:
-    """Return the seed, or one from the operating system, for no more runs than memory holds."""
+    """Return the seed, or the operating system's; `InputError` for more runs than fit in memory."""
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     return secrets.randbits(31) if seed is None else seed
@@ -213,9 +186,9 @@ MOST_RUNS = 1_000_000
 
 @dataclass(frozen=True)
 class EpsilonBound:
-    """What an attack proves: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
+    """The attack's result: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
 
-    `claimed` is what was certified.
+    `claimed`: the certified epsilon.
     """
 
     epsilon: float
@@ -226,7 +199,7 @@ class EpsilonBound:
 
     @property
     def consistent(self) -> bool:
-        """Whether the bound stays at or below what was certified."""
+        """Whether the bound does not exceed the certified epsilon."""
         return self.epsilon <= self.claimed
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,34 +214,27 @@ class EpsilonBound:
         }
 
 
-class NoBatches(PoissonBatches):
-    """Planted fault: names a rate and takes all records."""
+class NoBatches(questions.PoissonBatches):
+    """Planted fault: claims a sampling rate and takes all records."""
 
     @override
-    def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn:
-        return Drawn(None, jnp.ones(rows, bool))
+    def draw(self, words: questions.Words, rows: int, count: Float[Array, ""]) -> questions.Drawn:
+        return questions.Drawn(None, jnp.ones(rows, bool))
 
 
 def epsilon_lower_bound(
     on_first: HostArray, on_second: HostArray, *, delta: float, threshold: float, confidence: float
 ) -> float:
-    r"""Return a lower bound on epsilon from scores of runs on D (`on_first`) and D' (`on_second`).
+    """Return a lower bound on epsilon from scores of runs on D (`on_first`) and D' (`on_second`).
 
     For every set of outputs S, (epsilon, delta) requires P_D(S) <= exp(epsilon) P_D'(S) + delta,
-    and the same with D and D' exchanged. With S = {score > threshold}, and {score < -threshold} the
-    other way round, Clopper-Pearson bounds at level (1 - confidence) / 4 on each of the four
+    and the same with D and D' exchanged. With S = {score > threshold}, and {score < -threshold} for
+    the exchange, Clopper-Pearson bounds at level (1 - confidence) / 4 on each of the four
     probabilities give
 
         epsilon >= max over both of log((P_D(S)_low - delta) / P_D'(S)_high),    never below 0.
 
     The threshold must have been fixed before the runs.
-
-    Examples
-    --------
-    >>> scores = np.full(1000, 5.0)
-    >>> kwargs = {"delta": 1e-5, "threshold": 1.0, "confidence": 0.95}
-    >>> round(epsilon_lower_bound(scores, -scores, **kwargs), 2)
-    5.43
     """
     checks.fraction("confidence", confidence)
     alpha = (1 - confidence) / 2  # upper_rate halves it once more
@@ -285,7 +251,7 @@ def epsilon_lower_bound(
 
 
 def audit_sampled(
-    adjacency: Adjacency,
+    adjacency: privacy.Adjacency,
     *,
     rate: float,
     epsilon: float,
@@ -297,18 +263,18 @@ def audit_sampled(
 
     One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
     is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out. So
-    what an answer tells is its first coordinate, on both data sets a mixture over whether the
-    record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds. The
-    attacker sees the answers and not the batches. The score's threshold, 0.4 epsilon, is fixed.
-    `runs` are on each of the two data sets. The fault "full-batch" claims the amplification of a
-    batch and answers on all records.
+    an answer reveals its first coordinate alone, on both data sets a mixture over whether the
+    record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds, with
+    the fixed threshold 0.4 epsilon. The attacker sees the answers and not the batches. `runs` are
+    on each of the two data sets. The fault "full-batch" claims amplification and answers on all
+    records.
     """
     seeds = seeds_from(checked_seed(runs, seed), 2)
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
     targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
     first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    replaced = isinstance(adjacency.relation, ReplaceOne)
+    replaced = isinstance(adjacency.relation, privacy.ReplaceOne)
     second = replace_record(first, 0, 0, rows[0], FAR) if replaced else zero_record(first, 0, 0)
     request = Request(
         epsilon=checks.positive("epsilon", epsilon),
@@ -342,12 +308,12 @@ def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: 
     """Return the first coordinate of every answer, `(runs, T)`."""
     program, oracles = plan.program, plan.program.oracles
     if fault is not None:
-        oracles = (Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
+        oracles = (questions.Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
     private = behind_the_door(plan, shards)
     raw = Supply(program.agenda, Stream.seeded(seed), private.rows).repeated(runs)
 
-    # records are an argument: a program that is kept may hold none
+    # records are an argument, not a constant: compiled programs may be cached on disk
     def one(raw: Raw, private: Private) -> Float[Array, "T"]:
         door = Live(oracles, program.mechanism, private)
         _, trace = compute(program, door, raw, keep=frozenset({"answers"}))
@@ -376,32 +342,30 @@ def audit_perturbed(
     """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
 
     The plan's delta is 1e-5, the relation replace_one; `runs` are on each of the two data sets. The
-    claim under attack is what the same ledger certifies at delta 0.05, where an attack of some
-    thousand runs is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is
-    constant wherever a run goes, so the minimiser is the exact step plus -b / rho, and the log
-    likelihood ratio of the answers, the score of a run, is that of Gaussian noise of standard
-    deviation scale sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon,
-    is fixed before the runs. What the certificate pays for a Hessian that depends on the record
-    does not show here, so the bound stays further below it than for plain noise.
+    attacked claim is the ledger's certificate at delta 0.05, where an attack of some thousand runs
+    is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is constant
+    wherever a run goes, so the minimiser is the exact step plus -b / rho, and the log likelihood
+    ratio of the answers, the score of a run, is that of Gaussian noise of standard deviation scale
+    sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon, is fixed before
+    the runs. The certificate also pays for a Hessian that depends on the record, which is constant
+    here, so the bound stays further below it than for added noise.
     """
     seed = checked_seed(runs, seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)
-    step = ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
-    question = PerturbedStep(step)
+    step = questions.ProximalStep(pair.problem, 1.0, RHO, pair.spec.record_norm, 1e-12)
+    question = questions.PerturbedStep(step)
     audited = plan(
         pair.spec,
         ADMM(pair.problem, RHO, regulariser_at="agents"),
         (question,),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
+        privacy.Terms(epsilon, 1e-5, ONE_RECORD, privacy.Messages()),
         rounds=ROUNDS,
         precision="float64",
     )
     spread = float(np.hypot(1, question.output_noise)) / RHO
-    scores = [
-        ratios(audited, pair, actual, fault, runs=runs, seed=one, spread=spread)
-        for actual, one in zip((pair.first, pair.second), seeds_from(seed, 2), strict=True)
-    ]
+    seeds = seeds_from(seed, 2)
+    scores = ratios(audited, pair, fault, runs=runs, seeds=seeds, spread=spread)
     terms = dataclasses.replace(audited.terms, delta=DELTA)
-    claimed = compose((audited.leg,), terms).certificate().epsilon
+    claimed = privacy.compose((audited.leg,), terms).certificate().epsilon
     bound = epsilon_lower_bound(*scores, delta=DELTA, threshold=claimed / 4, confidence=CONFIDENCE)
     return EpsilonBound(bound, claimed, DELTA, CONFIDENCE, runs)

@@ -1,6 +1,6 @@
-"""What recorded runs say: exact answers by replay, whether residuals are the noise, and keys.
+"""What recorded runs show: exact answers by replay, and whether residuals and keys are random.
 
-Seeded runs of small answers, and the supply of a run without a seed as it is used: a fresh key,
+Seeded runs of small answers, and the draws of a run without a seed in realistic use: a fresh key,
 several blocks of rounds, answers of hundreds of numbers.
 """
 
@@ -34,21 +34,15 @@ from taciturn.typing import HostArray, PyTree
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What one recorded run says about a pair of data sets.
+    """What one recorded run shows about a pair of data sets.
 
-    Attributes
-    ----------
-    exact
-        `(T, E, A, *shape)`: un-noised answers of the first data set.
-    worst_ratio
-        Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
-    realised_mu, planned_mu
-        sqrt(sum |change|^2 / scale^2) of the pair on this history, and sqrt(sum (bound/scale)^2),
-        the certificate's mu for an observer of messages; the largest agent's. On sampled batches
-        both are those of an observer who knows the batches.
-    message_gap
-        Largest difference between a message as sent and as recomputed from recorded answers,
-        relative to the largest message; above rounding it is a leak.
+    - `exact`: `(T, E, A, *shape)`: un-noised answers of the first data set.
+    - `worst_ratio`: Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
+    - `realised_mu`, `planned_mu`: sqrt(sum |change|^2 / scale^2) of the pair on this history, and
+      sqrt(sum (bound/scale)^2), the certificate's mu for an observer of messages; the largest
+      agent's. On sampled batches both are those of an observer who knows the batches.
+    - `message_gap`: Largest difference between a message as sent and as recomputed from recorded
+      answers, relative to the largest message; above rounding it is a leak.
     """
 
     exact: HostArray
@@ -64,7 +58,7 @@ class ReplayReport:
 
     @property
     def messages_hold(self) -> bool:
-        """Whether the wire carried nothing but functions of recorded answers (1e-10)."""
+        """Whether messages were functions of recorded answers alone (to 1e-10)."""
         return self.message_gap <= 1e-10
 
 
@@ -79,14 +73,13 @@ def replay(
 ) -> ReplayReport:
     """Return the replay of a run on `first` that kept its answers and messages.
 
-    The oracles are the questions as they were really answered (a broken one, if that is what is
-    audited); `raw` are the random numbers of the run, which its batches follow from, if an oracle
-    samples.
+    `oracles`: the questions as they were really answered, a broken one included. `raw`: the random
+    numbers of the run, which determine its batches, if an oracle samples.
     """
     ledger, recorded = plan.ledger, trace.records.answer
-    (exact, messages), (other, _) = (
-        _exact(plan, Replay(oracles, private, recorded), raw) for private in (first, second)
-    )
+    doors = [Replay(oracles, private, recorded) for private in (first, second)]
+    replayed = [compute(plan.program, door, raw, keep=frozenset({"messages"}))[1] for door in doors]
+    exact, other = (np.asarray(one.records.exact) for one in replayed)
     flat = (exact - other).reshape(*exact.shape[:3], -1)
     change = np.linalg.norm(flat, ord=1 if ledger.mechanism.norm == "l1" else 2, axis=-1)
     bound, scale = np.moveaxis(ledger.sensitivity, 0, -1), np.moveaxis(ledger.scale, 0, -1)
@@ -97,13 +90,8 @@ def replay(
         worst_ratio=float(np.max(_quotient(change, bound, asked))),
         realised_mu=float(np.max(realised)),
         planned_mu=float(np.max(np.sqrt(np.sum(ledger.ratios() ** 2, axis=(1, 2))))),
-        message_gap=_gap(messages, trace.messages),
+        message_gap=_gap(replayed[0].messages, trace.messages),
     )
-
-
-def _exact(plan: Plan, door: Replay, raw: Raw | None) -> tuple[HostArray, PyTree]:
-    _, trace = compute(plan.program, door, raw, keep=frozenset({"messages"}))
-    return np.asarray(trace.records.exact), trace.messages
 
 
 def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray:
@@ -140,7 +128,7 @@ class ResidualReport:
 
 
 def run_residuals(plan: Plan, trace: Trace, exact: HostArray, *, level: float) -> ResidualReport:
-    """Return the tests of a run that kept its answers, with the exact ones of its replay."""
+    """Return the tests of a run that kept its answers, given the exact ones of its replay."""
     records, law, finest = trace.records, plan.program.mechanism, 1 / plan.ledger.finest()
     answers, scale, kind = map(np.asarray, (records.answer, records.scale, records.kind))
     return residual_report(
@@ -162,20 +150,14 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
 
     Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's, of every
     round's and of every entry's of an answer; distribution (Kolmogorov-Smirnov); correlation at
-    every lag of rounds and of every pair of agents; repeated values, up to sign. Tests that are
-    repeated count by their least p-value times their number, so false alarms are at most `level` in
-    all (Bonferroni; mean and correlations are normal approximations).
+    every lag of rounds and of every pair of agents; repeated values, up to sign. A repeated test
+    counts by its least p-value times its number, so false alarms are at most `level` in all
+    (Bonferroni; mean and correlations are normal approximations).
 
-    Parameters
-    ----------
-    answers, exact
-        `(T, E, A, *shape)`, from the run and from its replay.
-    scale, asked
-        `(T, E, A)`, as recorded, and where there was a question (None for everywhere). If some
-        agents were not asked, the answers are taken one after the other, as if one agent had given
-        them all.
-    resolution
-        The largest step of a lattice over the scale of the noise on it.
+    - `answers`, `exact`: `(T, E, A, *shape)`, from the run and from its replay.
+    - `scale`, `asked`: `(T, E, A)`, as recorded, and where there was a question (None: everywhere).
+      If some agents were not asked, all answers are treated as one agent's.
+    - `resolution`: The largest step of a lattice over the scale of the noise on it.
     """
     from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
 
@@ -248,23 +230,22 @@ def _two_sided(z: float) -> float:
 
 
 def _repeats(sizes: HostArray, resolution: float) -> float:
-    """P-value of the number of neighbours closer than a gap that independent draws rarely make.
+    """P-value of the number of neighbours closer than a gap that independent draws rarely produce.
 
-    |u| has a density of at most 1 under both laws, so two independent draws fall within g of one
-    another with probability at most 2 g, and n of them make at most n^2 g such pairs on average:
-    1e-4 for the least g used here, which rounding in double precision does not reach. On a lattice
-    two draws may coincide: g is then at least two of its steps.
+    |u| has a density of at most 1 under both laws, so two independent draws fall within g of each
+    other with probability at most 2 g, and n of them form at most n^2 g such pairs on average: 1e-4
+    for the least g used here, which is above rounding in double precision. On a lattice two draws
+    may coincide: g is then at least two of its steps.
     """
     gap = max(1e-4 / sizes.size**2, 2 * resolution)
     close = int(np.sum(np.diff(np.sort(sizes)) < gap))
     return float(pdtrc(close - 1, sizes.size**2 * gap)) if close else 1.0
 
 
-# features and rounds of the run (three times those of an audit), and rounds that are drawn at once
-WIDE, LONG = 200, 30
-BLOCK = 5
+WIDE, LONG = 200, 30  # features and rounds of the run without a seed; three times those of an audit
+BLOCK = 5  # rounds that are drawn at once
 KEYS = 2048
-_PART = 64
+_PART = 64  # numbers of an answer that the fault part-noise adds noise to
 
 
 def randomness_report(
@@ -317,7 +298,7 @@ class _InBlocks(Supply):
 
 
 class _Repeated(_InBlocks):
-    """Gives the first block of rounds again."""
+    """Planted fault: gives the first block of rounds again."""
 
     _first: Any = None
 
@@ -328,7 +309,7 @@ class _Repeated(_InBlocks):
 
 
 class _Part(_InBlocks):
-    """Gives noise for the first numbers of an answer only."""
+    """Planted fault: gives noise for the first numbers of an answer only."""
 
     @override
     def block(self, first: int, last: int) -> Any:

@@ -13,32 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from taciturn import problems
-from taciturn.algorithms import (
-    VRADMM,
-    Algorithm,
-    Composition,
-    DualMessage,
-    GossipAlgorithm,
-    Method,
-    Noise,
-    RelayAlgorithm,
-    StarAlgorithm,
-    Turn,
-    Value,
-    method_named,
-)
-from taciturn.audit.neighbours import replace_record
-from taciturn.audit.pairwise import DataPair, changed_places
+from taciturn import algorithms, problems
+from taciturn.algorithms import Turn
+from taciturn.audit.neighbours import DataPair, changed_places, replace_record
 from taciturn.engine import Plan, plan
 from taciturn.errors import InputError
-from taciturn.kernel.door import (
-    Chance,
-    Door,
-    Live,
-    Raw,
-    Record,
-)
+from taciturn.kernel.door import Chance, Door, Live, Raw, Record
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.questions import (
@@ -55,7 +35,7 @@ from taciturn.problems import NONE
 from taciturn.training import DataFacts, NetworkRequest, Proposal, Request, Structure, propose
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
-Maker = Callable[[problems.Problem], Algorithm | Composition]
+Maker = Callable[[problems.Problem], algorithms.Algorithm | algorithms.Composition]
 AGENTS, RECORDS, FEATURES, ROUNDS = 3, 4, 5, 10
 PROBLEM = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
 DATA = DataFacts(
@@ -66,16 +46,12 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """On what terms a subject is planned, with least squares to solve; see `audit`.
+    """The terms on which a subject is planned, to solve least squares; see `audit`.
 
-    Attributes
-    ----------
-    clip
-        Bound on the coefficient of a record; infinite for a run without noise.
-    rounds
-        None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
-    rows_per_person, agents_per_person
-        Where a person is attacked and not a record; an agent then has two persons.
+    - `clip`: Bound on the coefficient of a record; infinite for a run without noise.
+    - `rounds`: None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
+    - `rows_per_person`, `agents_per_person`: Where a person is attacked; an agent then has two
+      persons.
     """
 
     epsilon: float
@@ -88,7 +64,7 @@ class Setup:
     precision: Precision = "float64"
     agents: int = AGENTS
     network: Network | None = None
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, algorithms.Value] = field(default_factory=dict)
     rows_per_person: int | None = None
     agents_per_person: int = 1
     centre: bool = False
@@ -98,7 +74,7 @@ class Setup:
     def adjacency(self) -> Adjacency:
         """What neighbours differ in: one is replaced."""
         if self.rows_per_person is None:
-            return Adjacency(ReplaceOne(), "record")
+            return ONE_RECORD
         return Adjacency(ReplaceOne(), "person", self.rows_per_person, self.agents_per_person)
 
 
@@ -107,29 +83,31 @@ def name_of(subject: str | Maker) -> str:
     return subject if isinstance(subject, str) else getattr(subject, "__name__", repr(subject))
 
 
-def method_of(subject: str | Maker) -> Method | None:
-    """Return the method that is named; None for an algorithm of the user's."""
-    return method_named(subject) if isinstance(subject, str) else None
+def method_of(subject: str | Maker) -> algorithms.Method | None:
+    """Return the named method; None for a user's algorithm."""
+    return algorithms.method_named(subject) if isinstance(subject, str) else None
 
 
-def composition_of(subject: str | Maker, clip: float = 1.0, *, centre: bool = False) -> Composition:
-    """Return the algorithm with its oracles: those that it states, where it brings none."""
+def composition_of(
+    subject: str | Maker, clip: float = 1.0, *, centre: bool = False
+) -> algorithms.Composition:
+    """Return the algorithm with its oracles: those of a `Composition`, or those that it states."""
     if isinstance(subject, str):
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
     if centre:
         raise InputError(
-            f"{name_of(subject)} is a method of your own; compose it with a centre yourself "
+            f"{name_of(subject)} is not a method of the library; compose it with a centre yourself "
             "(taciturn.algorithms.around_centre), or audit it without"
         )
     result = subject(PROBLEM)
-    if isinstance(result, Composition):
+    if isinstance(result, algorithms.Composition):
         return result
-    if not isinstance(result, Algorithm):
+    if not isinstance(result, algorithms.Algorithm):
         raise InputError(
             f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
             "Algorithm, or a Composition of an algorithm and its oracles"
         )
-    return Composition(result, result.oracles(clip))
+    return algorithms.Composition(result, result.oracles(clip))
 
 
 def planned(subject: str | Maker, setup: Setup) -> Plan:
@@ -137,13 +115,13 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
     if isinstance(subject, str) and setup.network is None:
         return proposal_of(subject, setup).plan()
     algorithm, oracles = composition_of(subject, setup.clip)
-    # the clip of oracles that a subject brings must be 1
-    brings = not isinstance(subject, str) and isinstance(subject(PROBLEM), Composition)
-    clip = 1.0 if brings else setup.clip
+    # the oracles of a user's Composition must have clip 1
+    composed = not isinstance(subject, str) and isinstance(subject(PROBLEM), algorithms.Composition)
+    clip = 1.0 if composed else setup.clip
     rounds, network = setup.rounds or ROUNDS, setup.network
-    if network is None and isinstance(algorithm, RelayAlgorithm):
+    if network is None and isinstance(algorithm, algorithms.RelayAlgorithm):
         network = uniform_walk(ring(setup.agents), rounds * setup.agents, seed=0)
-    elif network is None and isinstance(algorithm, GossipAlgorithm):
+    elif network is None and isinstance(algorithm, algorithms.GossipAlgorithm):
         network = metropolis(path(setup.agents))
     if network is not None:
         rounds = network.fixed_rounds or rounds
@@ -158,7 +136,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
 
 def proposal_of(name: str, setup: Setup) -> Proposal:
     """Return the proposal of a named method; one for structures solves a lasso."""
-    method = method_named(name)
+    method = algorithms.method_named(name)
     relay, rounds = method.network == "relay", setup.rounds or min(ROUNDS, method.rounds)
     epoch = method.epoch(float(setup.options.get("sampling_rate", 0.1)))
     rounds = epoch * max(1, round(rounds / epoch)) * (setup.agents if relay else 1)
@@ -187,7 +165,7 @@ def proposal_of(name: str, setup: Setup) -> Proposal:
 
 
 FAR = 1e4
-_RECORD = Adjacency(ReplaceOne(), "record")
+ONE_RECORD = Adjacency(ReplaceOne(), "record")
 
 
 @dataclass(frozen=True)
@@ -195,8 +173,8 @@ class Canary:
     """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
 
     They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
-    `second`, clipped by the oracle one way or the other. Where a person is attacked, they differ in
-    this way in all records of one, at each agent that has some.
+    `second`, clipped by the oracle in opposite directions. Where a person is attacked, all of its
+    records differ in this way, at each of its agents.
 
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
@@ -204,7 +182,7 @@ class Canary:
     only half of its bound at ordinary iterates. A *projected step* without constraint answers that
     plus a public slope; a *proximal step* moves by its change over rho.
 
-    *Around a centre.* The record is e_1 in both, with the place of the constant empty, so that its
+    *Around a centre.* The record is e_1 in both, with a zero in place of the constant, so that its
     row is the same around every centre, of the full norm, and its gradient moves as above. The
     first answer, the mean of the rows, does not move.
 
@@ -227,24 +205,15 @@ def canary(
     features: int,
     seed: int,
     oracle: Oracle | None = None,
-    adjacency: Adjacency = _RECORD,
+    adjacency: Adjacency = ONE_RECORD,
 ) -> Canary:
-    """Return the pair: each of the agents holds `records` unit-norm records of `features`.
+    """Return the pair: each of the agents holds `records` unit-norm records of `features` >= 2.
 
+    `oracle`: the question to saturate: by default a `Gradient` of the squared loss clipped at 1.
+    `adjacency`: what the two differ in: a record, or the first places of so many agents.
     `InputError` if no saturating pair is known for the oracle.
-
-    Parameters
-    ----------
-    features
-        At least 2.
-    oracle
-        The question that is to be saturated: a `Gradient` of the squared loss clipped at 1 if none
-        is given, or `Statistics` of targets clipped at 1.
-    adjacency
-        What they differ in: a record, or the first places of so many agents.
     """
-    problem = problems.Problem(problems.Squared(), problems.NoRegulariser(), problems.WholeSpace())
-    oracle = oracle or Gradient(problem.loss, clip=1.0)
+    oracle = oracle or Gradient(PROBLEM.loss, clip=1.0)
     draw = np.random.default_rng(seed)
     rows = draw.standard_normal((agents * records, features))
     if isinstance(oracle, Recentred):
@@ -268,26 +237,26 @@ def canary(
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
     packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
-    # every place is full, so whose it is need not be drawn
+    # all places are full, so their order need not be drawn
     first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
         second = replace_record(second, agent, place, other, FAR)
-    return Canary(problem, oracle, problems.public_facts(problem, first, clip=1.0), first, second)
+    return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
 
 def canary_of(pair: DataPair, oracle: Oracle) -> Canary:
-    """Return two data sets of a question's author, checked."""
+    """Return a user's two data sets as a canary, checked."""
     first, second = pair
     if changed_places(pair, ReplaceOne()) != 1:
         raise InputError(
-            "an audit attacks one record that is replaced; let the two data sets differ in that"
+            "an audit attacks one replaced record, in which the two data sets must differ"
         )
     double = first.stacked.features.dtype == np.float64
     if len(set(first.counts)) != 1 or first.record_norm != 1 or not double:
         raise InputError(
-            "the data sets of an audit have as many records at every agent, of record norm 1, in "
-            'double precision; pack them so (record_norm=1.0, precision="float64")'
+            "the data sets of an audit must have equally many records at every agent, record norm "
+            '1 and double precision; pack them with record_norm=1.0, precision="float64"'
         )
     return Canary(PROBLEM, oracle, problems.public_facts(PROBLEM, first, clip=1.0), first, second)
 
@@ -315,9 +284,9 @@ Fault = Literal[
 
 
 class Subject(NamedTuple):
-    """What is really run: it equals the plan unless a fault was planted."""
+    """The parts that run: those of the plan unless a fault was planted."""
 
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
     oracles: tuple[Oracle, ...]
     door: Door
 
@@ -329,11 +298,10 @@ def fault_named(name: str) -> Fault:
     return cast("Fault", name)
 
 
-# beyond every coefficient of an audit, and still a bound that exact sums can be cut to
-_FAR = 1e9
+_FAR = 1e9  # a clip beyond every coefficient of an audit, at which sums are still exact
 
 
-def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
+def plant(fault: Fault | None, algorithm: algorithms.Algorithm, live: Live) -> Subject:
     """Return the subject of an audit, with `fault` planted in it."""
     if fault in ("halved-noise", "reused-noise"):
         door = HalvedNoise(live) if fault == "halved-noise" else ReusedNoise(live)
@@ -342,11 +310,11 @@ def plant(fault: Fault | None, algorithm: Algorithm, live: Live) -> Subject:
         oracles = tuple(_unclipped(oracle) for oracle in live.oracles)
         return Subject(algorithm, oracles, dataclasses.replace(live, oracles=oracles))
     if fault == "clear-restart":
-        if not isinstance(algorithm, VRADMM):
+        if not isinstance(algorithm, algorithms.VRADMM):
             raise InputError(f"{type(algorithm).__name__} has no restart; choose another fault")
         return Subject(ClearRestart(algorithm), live.oracles, BothAnswers(live))
     if fault == "clear-dual":
-        if not isinstance(algorithm, StarAlgorithm):
+        if not isinstance(algorithm, algorithms.StarAlgorithm):
             raise InputError("a clear dual is planted in methods with an aggregator only")
         return Subject(ClearState(algorithm), live.oracles, BothAnswers(live))
     return Subject(algorithm, live.oracles, live)
@@ -361,7 +329,7 @@ def _unclipped(oracle: Oracle) -> Oracle:
 
 
 class _Behind(Door):
-    """A door in front of another one."""
+    """A door that forwards to another one."""
 
     live: Live
 
@@ -375,7 +343,7 @@ class _Behind(Door):
 
 
 class HalvedNoise(_Behind):
-    """Adds half the noise that it records."""
+    """Planted fault: adds half the noise that it records."""
 
     @override
     def realised(self, turns: Turn, raw: Raw) -> Chance:
@@ -384,7 +352,7 @@ class HalvedNoise(_Behind):
 
 
 class ReusedNoise(_Behind):
-    """Adds the noise of the first round again in every round."""
+    """Planted fault: adds the noise of the first round in every round."""
 
     @override
     def realised(self, turns: Turn, raw: Raw) -> Chance:
@@ -394,7 +362,7 @@ class ReusedNoise(_Behind):
 
 
 class BothAnswers(_Behind):
-    """Hands the algorithm the noised and the exact answer."""
+    """Planted fault: hands the algorithm the noised and the exact answer."""
 
     @override
     def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Any, Record]:
@@ -407,17 +375,17 @@ class _Twin(NamedTuple):
     clear: PyTree
 
 
-class ClearState(StarAlgorithm):
-    """Keep a second, un-noised state and let it out: the dual, or the whole message."""
+class ClearState(algorithms.StarAlgorithm):
+    """Planted fault: leaks from a second, un-noised state the dual, or the whole message."""
 
-    base: StarAlgorithm
+    base: algorithms.StarAlgorithm
 
     @override
     def questions(self, rounds: int) -> HostArray:
         return self.base.questions(rounds)
 
     @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+    def schedule(self, spec: Spec, rounds: int, noise: algorithms.Noise) -> dict[str, HostArray]:
         return self.base.schedule(spec, rounds, noise)
 
     @override
@@ -442,7 +410,7 @@ class ClearState(StarAlgorithm):
     def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:
         noised, message = self.base.send(state.noised, inbox, turn)
         clear, leaked = self.base.send(state.clear, inbox, turn)
-        if isinstance(message, DualMessage):
+        if isinstance(message, algorithms.DualMessage):
             leaked = message._replace(dual=leaked.dual)
         return _Twin(noised, clear), leaked
 
@@ -460,7 +428,7 @@ class ClearState(StarAlgorithm):
 
 
 class ClearRestart(ClearState):
-    """Send the un-noised snapshot gradient, which the published restart is computed from."""
+    """Planted fault: sends the un-noised snapshot gradient, as the published restart does."""
 
     @override
     def send(self, state: _Twin, inbox: PyTree, turn: Turn) -> tuple[_Twin, PyTree]:

@@ -1,4 +1,4 @@
-"""Accounts: budgets of bodies of records that last for many runs, whatever becomes of them."""
+"""Accounts: lasting privacy budgets of bodies of records, charged by every run."""
 
 from taciturn.budget.account import Account, Reservation, accounts_in, open_account
 from taciturn.budget.balance import Balance, ChargedRun, State, check_fits, salted
@@ -12,6 +12,7 @@ from taciturn.budget.charge import (
     relation_of,
     relation_text,
     renyi_divergence,
+    total_of,
 )
 from taciturn.budget.store import (
     Entry,
@@ -30,42 +31,11 @@ from taciturn.budget.store import (
     synchronise,
     write_head,
 )
-from taciturn.budget.sums import total_of
 
 __all__ = [
-    "Account",
-    "AccountTerms",
-    "Balance",
-    "Charge",
-    "ChargedRun",
-    "Entry",
-    "Guarantee",
-    "Purpose",
-    "Reservation",
-    "State",
-    "Total",
-    "accounts_folder",
-    "accounts_in",
-    "add",
-    "caps_of",
-    "chain_of",
-    "check_fits",
-    "cost_of",
-    "data_folder",
-    "head_locked",
-    "heads_folder",
-    "holds_head",
-    "locked",
-    "open_account",
-    "private_folder",
-    "private_opener",
-    "read_head",
-    "relation_of",
-    "relation_text",
-    "renyi_divergence",
-    "salted",
-    "sync_folder",
-    "synchronise",
-    "total_of",
-    "write_head",
-]
+    "Account", "AccountTerms", "Balance", "Charge", "ChargedRun", "Entry", "Guarantee", "Purpose",
+    "Reservation", "State", "Total", "accounts_folder", "accounts_in", "add", "caps_of", "chain_of",
+    "check_fits", "cost_of", "data_folder", "head_locked", "heads_folder", "holds_head", "locked",
+    "open_account", "private_folder", "private_opener", "read_head", "relation_of", "relation_text",
+    "renyi_divergence", "salted", "sync_folder", "synchronise", "total_of", "write_head",
+]  # fmt: skip

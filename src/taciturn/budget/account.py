@@ -1,4 +1,4 @@
-"""An account: reserve before the door is opened, and keep what was reserved."""
+"""An account: a run reserves its charge before it reads a record, and the charge stays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from taciturn.budget import balance as balances
 from taciturn.budget import store
 from taciturn.budget.balance import Balance, State, read_state, record
 from taciturn.budget.caps import Guarantee, caps_of
-from taciturn.budget.charge import AccountTerms, Charge, Purpose
-from taciturn.budget.sums import Share, share_of
+from taciturn.budget.charge import AccountTerms, Charge, Purpose, Share, share_of
 from taciturn.errors import AccountError, InputError
 
-# after which a reservation that was not opened is returned
-_PATIENCE = timedelta(hours=1)
+_PATIENCE = timedelta(hours=1)  # after which a reservation that was not opened is returned
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Account:
 
     - `partition`: A public name of the division of the records among agents. Runs with one name are
       added up agent by agent, so the same name must mean the same agent for every record. None
-      charges every run as if its division were another one.
+      charges every run as if its division were a different one.
     - `table`: The names of the columns of the table that runs read; None where there is none.
     - `another_table`, `another_account`: Whether a table with other columns may be charged, and a
       file that another account in the folder was charged for.
@@ -50,29 +48,29 @@ class Account:
         return dataclasses.replace(self, table=tuple(columns))
 
     def check_table(self) -> None:
-        """Raise `AccountError` if the account was charged for other tables than this one only."""
+        """Raise `AccountError` if the account was charged only for tables with other columns."""
         if self.table is not None:
             self._checked_table(self.state())
 
     def check_files(self, contents: Iterable[bytes]) -> None:
         """Raise `AccountError` if another account in the folder was charged for a file.
 
-        `contents` are the digests of the files that a run would read.
+        `contents`: the digests of the files that a run would read.
         """
         if not self.another_account:
             others = []
             for other in accounts_in(self.folder):
-                with suppress(InputError):  # one that is refused says why when it is used itself
+                with suppress(InputError):  # a damaged account raises when it is used itself
                     others.append(other.state())
             balances.check_files(self.state(), contents, others)
 
     @property
     def file(self) -> Path:
-        """The file."""
+        """The account's file."""
         return store.account_file(self.name, store.accounts_folder(self.folder))
 
     def state(self) -> State:
-        """Return what the account holds.
+        """Return the account's state.
 
         Raises `InputError` if there is no such account, it cannot be read, or it was edited, cut or
         replaced.
@@ -81,10 +79,10 @@ class Account:
             return self._checked(connection)
 
     def around(self, run: str) -> tuple[Balance, Balance]:
-        """Return what the account held before a run was reserved, and after its last entry.
+        """Return the balances before a run was reserved, and after its last entry.
 
-        Runs that others reserved meanwhile are in the second balance. Raises `InputError` as
-        `state`, or if the account has no such run.
+        The second includes runs that were reserved in between. Raises `InputError` as `state`, or
+        if the account has no such run.
         """
         with self._connected() as connection:
             self._checked(connection)
@@ -99,12 +97,12 @@ class Account:
         """Reserve the events of a run, before a record is read, and return the reservation.
 
         Reservations that were not opened within an hour are returned first. Raises `AccountError`
-        if they do not fit (`taciturn.budget.check_fits`), or the table has other columns than those
-        that the account was charged for; `InputError` if the account cannot be used, or the charge
-        does not suit its terms.
+        if the events do not fit (`taciturn.budget.check_fits`) or the table has other columns than
+        the account's; `InputError` if the account cannot be used, or the charge does not suit its
+        terms.
 
         **Guarantee.** State and decision are read and written under one write lock, so no other
-        process reserves in between, and the entry is on the disk when this returns.
+        process reserves in between, and the entry is on disk when this returns.
         """
         run = secrets.token_hex(8)
         if charge.partition is None and self.partition is not None:
@@ -115,7 +113,7 @@ class Account:
                 before = self._checked(connection).balance
                 head = store.head_file(before.identity)
                 with store.usable(head), head.open("r+b"):
-                    pass  # it can be written to
+                    pass  # fail before the entry is written if the head cannot be
                 before = _without_the_old(connection, before)
                 table = self._checked_table(before)
                 balances.check_fits(before, charge, purpose)
@@ -134,10 +132,10 @@ class Account:
             return Reservation(*of_run, connection, stack.pop_all())
 
     def reopened(self, run: str) -> Reservation:
-        """Return the reservation of a run that is under way, of a process that is gone.
+        """Return the reservation of a run under way whose process has ended.
 
-        It can be closed, and nothing else: its charge is on the disk, and its door was opened.
-        Raises `InputError` if the account has no such run, or it is not under way.
+        It can only be closed: its charge is on disk, and its door was opened. Raises `InputError`
+        if the account has no such run, or it is not under way.
         """
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
@@ -148,11 +146,10 @@ class Account:
                     f"account {self.name!r} has no run {run!r} under way; name the account that "
                     "the run was accepted with"
                 )
-            # its process may have ended between the mark and the head
+            # its process may have ended between writing the mark and the head
             advance_head(connection, state, self.file)
             now, of_run = state.balance, (self.name, self.file, run, found.charge, found.share)
             reservation = Reservation(*of_run, now, now, connection, stack.pop_all())
-        # its door was opened: it can only be closed
         reservation.begun = reservation.ready = True
         reservation._unused.acquire(blocking=False)
         return reservation
@@ -160,13 +157,13 @@ class Account:
     def raise_to(self, guarantee: Guarantee) -> State:
         """Replace the guarantee by a larger one, which then is the guarantee for all runs.
 
-        The order of divergences stays as it is, once there is a share for them. Raises
-        `AccountError` if epsilon, delta or a cap would be smaller, or another order is given.
+        The order of divergences is fixed once there is a share for them. Raises `AccountError` if
+        epsilon, delta or a cap would be smaller, or the order different.
 
         **Guarantee.** Whether an account is raised may depend on its answers. As no cap shrinks,
         the new caps hold along every history, those in which nothing is raised included; so the new
-        guarantee is that of a filter whose caps were the new ones from the start. Of several
-        amounts that an owner might have raised it to, the largest is what holds.
+        guarantee is that of a filter whose caps were the new ones from the start. If an owner might
+        have raised it to several amounts, the largest one holds.
         """
         with self._connected() as connection:
             with store.usable(self.file), store.locked(connection):
@@ -181,10 +178,9 @@ class Account:
             return state
 
     def accept(self) -> State:
-        """State that the file is the right one, whatever the head elsewhere says.
+        """Accept the file as the right one, whatever the head elsewhere says.
 
-        Raises `InputError` if the file cannot be read or its chain is broken: nothing can be
-        accepted then.
+        Raises `InputError` if the file cannot be read or its chain is broken.
         """
         with self._connected() as connection:
             with store.usable(self.file), store.locked(connection):
@@ -210,7 +206,7 @@ class Account:
                 file = store.head_file(state.identity)
                 store.private_folder(file.parent)
                 with store.head_locked(file, store.PATIENCE):
-                    # in place of whatever stands there, also of a later one
+                    # overwrite any head, a later one included
                     store.replace_file(file, store.head_text(state.last))
                     store.replace_file(store.place_file(self.file), state.identity.encode())
         return state
@@ -226,7 +222,7 @@ class Account:
             yield connection
 
     def _checked_table(self, balance: Balance) -> str | None:
-        """Return the digest of the table, which the account may be charged for; None without."""
+        """Return the table's digest, if the account may be charged for it; None without one."""
         if self.table is None:
             return None
         table = balances.table_digest(balance.salt, self.table)
@@ -235,12 +231,11 @@ class Account:
         return table
 
     def _checked(self, connection: sqlite3.Connection) -> State:
-        """Return the account after reading every entry: digests, balances, the head and place.
+        """Return the account after checking every entry: digests, balances, head and place.
 
-        Raises `InputError` if it was edited, cut or replaced by an older copy, or by another
-        account.
+        Raises `InputError` if it was edited, cut or replaced by an older copy or another account.
         """
-        # the head first: another process may add entries meanwhile, and the head follows them
+        # read the head first: another process may add entries meanwhile, and then the head
         head = self._head(read_state(self.name, store.entries_of(connection, self.name, most=1)))
         entries = store.entries_of(connection, self.name)
         state = read_state(self.name, entries)
@@ -253,13 +248,13 @@ class Account:
                 )
             raise InputError(
                 f"account {self.name!r} may have been cut or replaced by an older copy: {known}. "
-                f"Put the right file back, or say taciturn budget accept {self.name}"
+                f"Put the right file back, or run taciturn budget accept {self.name}"
             )
         if not self._is_in_place(state):
             raise InputError(
-                f"the file {self.file} is another account of the name {self.name!r} than was "
-                "opened there, so runs that were charged to that one are not in it. Put the right "
-                f"file back, or say taciturn budget accept {self.name}"
+                f"the file {self.file} is not the account {self.name!r} that was opened there, so "
+                "it lacks the runs that were charged to that one. Put the right file back, or run "
+                f"taciturn budget accept {self.name}"
             )
         return state
 
@@ -270,7 +265,7 @@ class Account:
     def _is_in_place(self, balance: Balance) -> bool:
         """Whether no other account was opened, or accepted, under this name in this folder.
 
-        Of one that was moved here nothing is known, and it is taken as it is.
+        True for an account that was moved here, of which nothing is known.
         """
         try:
             return store.place_file(self.file).read_text(encoding="ascii") == balance.identity
@@ -285,7 +280,7 @@ def open_account(
 ) -> Account:
     """Open an account and return it.
 
-    Raises `AccountError` if there is one of that name; `InputError` if the name is none, the
+    Raises `AccountError` if there is one of that name; `InputError` if the name is invalid, the
     guarantee leaves no room, or nothing can be written.
     """
     account = Account(name, folder)
@@ -321,10 +316,10 @@ def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
 
 
 def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balance:
-    """Return reservations that were not opened in time; the balance is that afterwards.
+    """Return reservations that were not opened in time; the result is the balance afterwards.
 
-    Their processes are gone, as a rule. One that lives after all finds its reservation returned,
-    and reads no record.
+    As a rule their processes are gone. One that still runs finds its reservation returned and reads
+    no record.
     """
     now = datetime.now(UTC)
     for run, waiting in balance.waiting.items():
@@ -337,8 +332,8 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
     before = state.guarantee
     if guarantee.epsilon < before.epsilon or guarantee.delta < before.delta:
         raise AccountError(
-            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}, and "
-            "what was promised of answers that are given cannot be made smaller; give larger ones"
+            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}; the "
+            "guarantee of answers already given cannot become smaller, so give larger ones"
         )
     old, new = state.caps, caps_of(guarantee)
     if old.divergence > 0 and new.order != old.order:
@@ -356,40 +351,38 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
 
 @dataclass(eq=False)
 class Reservation:
-    """A place in an account that is kept for one run.
+    """A reserved charge, good for one run of the process that made it.
 
-    It is good for one run of the process that made it: `begin` may be called once, and after it
-    nothing is returned. A fork, a copy or another thread cannot use it a second time.
+    `begin` may be called once, after which the charge is not returned. A fork, a copy or another
+    thread cannot use it a second time.
 
     - `account`, `file`: The name of the account, and its file.
-    - `before`, `state`: The account before it, and after the last entry that was written here.
+    - `before`, `state`: The balance before it, and after the last entry that was written here.
     """
 
     account: str
     file: Path
-    run: str  # what the account calls it
+    run: str  # the account's identifier of the run
     charge: Charge
-    share: Share  # what its charge adds to the sums of the account
+    share: Share  # the charge's part in the sums of the account
     before: Balance
     state: Balance
     _connection: sqlite3.Connection
     _held: ExitStack
-    begun: bool = False  # whether the mark was written after which records may be read
-    ready: bool = False  # whether head and mark are written, so that records may be read
+    begun: bool = False  # whether the mark is written, after which the charge stays
+    ready: bool = False  # whether mark and head are written, so that records may be read
     _closed: bool = False
-    # taken by the one run and never given back, also not to a copy, which has the same lock
+    # acquired by the one run and never released; a copy shares the lock
     _unused: Lock = field(default_factory=Lock)
     _process: int = field(default_factory=os.getpid)
 
     def begin(self) -> None:
         """Write the mark after which records may be read.
 
-        Raises `AccountError` if the reservation was returned or opened before. No record may be
-        read then. `InputError` if the mark, or the head elsewhere, cannot be written. No record may
-        be read then.
+        Raises `AccountError` if the reservation was returned or opened before; `InputError` if the
+        mark, or the head elsewhere, cannot be written. No record may be read then.
 
-        **Guarantee.** Mark and head are on the disk when this returns; an error leaves the charge
-        where it was.
+        **Guarantee.** Mark and head are on disk when this returns; after an error the charge stays.
         """
         self._add({"kind": "opened"}, status="reserved")
         self.begun = True
@@ -397,18 +390,18 @@ class Reservation:
         self.ready = True
 
     def use(self, charge: Charge) -> None:
-        """Use the reservation for a run with these events; it is begun if it was not.
+        """Use the reservation for a run with these events; begin it if it was not.
 
         Raises `AccountError` if it was made for other events or by another process, used before, or
         if its mark or head could not be written.
         """
         named = dataclasses.replace(charge, partition=self.charge.partition)
         mine = named == self.charge and self._process == os.getpid()
-        # before the mark: of two threads, one must not pass while the other still writes the head
+        # lock before the mark: a second thread must not pass while the first writes the head
         if not mine or not self._unused.acquire(blocking=False):
             raise AccountError(
                 "this reservation was made for another run or by another process, or used already; "
-                "reserve for each run of its own"
+                "reserve for each run separately"
             )
         if not self.ready:
             self.begin()
@@ -424,18 +417,18 @@ class Reservation:
         self._held.close()
 
     def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
-        """Write how the run ended, and return what the account then holds; the charge stays.
+        """Write how the run ended, and return the balance; the charge stays.
 
-        Nothing happens if it was closed before. Where the entry cannot be written the account shows
-        the run as opened: the charge was on the disk before, and this is for the reader only.
+        No effect if it was closed before. If the entry cannot be written, the account shows the run
+        as opened: the entry only informs, since the charge is on disk.
 
         `answered`: the events that happened, of a run that others ended early; None for all of
         them.
 
         **Guarantee.** The sums of an account are over events that happened. A run that ends before
-        its last round leaves events out; that is so whoever decides it, as long as the decision
-        rests on what was answered and on public facts, as every choice of a filter's adversary
-        does. Whether it does, the caller says by giving `answered`.
+        its last round leaves events out, whoever decides it, provided that the decision rests on
+        answers and public facts, as every choice of a filter's adversary does. By giving `answered`
+        the caller states that it does.
         """
         with self._held, suppress(InputError):
             if not self._closed:
@@ -464,22 +457,22 @@ class Reservation:
                 if found != status:
                     raise AccountError(
                         f"the reservation of this run in account {self.account!r} is {found!r}, "
-                        "so no record may be read for it; run again"
+                        "so no record may be read under it; run again"
                     )
                 after = record(self._connection, state.balance, {**content, "run": self.run})
             self.state = after
 
 
 def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -> None:
-    """Write the last entry as the head, under the lock, so that it never goes back.
+    """Write the last entry as the head, under the lock, so that the head never goes back.
 
-    Raises `InputError` if the head that stands is none of the entries: a copy of the account was
+    Raises `InputError` if the present head is none of the entries: a copy of the account was
     charged.
     """
     head = store.head_file(balance.identity)
     with store.usable(file), store.locked(connection), store.head_locked(head, store.PATIENCE):
-        stands = store.read_head(head)
-        if stands is None or store.digest_of(connection, stands.number) != stands.digest:
+        old = store.read_head(head)
+        if old is None or store.digest_of(connection, old.number) != old.digest:
             raise InputError(
                 f"a copy of account {balance.name!r} was charged meanwhile, or its head was lost, "
                 "so no record is read; put the right file back"

@@ -1,7 +1,7 @@
-"""An account as its entries have it: what is promised, charged and waiting, and its history.
+"""The state of an account by its entries: the guarantee, what is charged and waiting, the history.
 
-Every entry holds the balance after itself, which its digest covers. Whoever reads an account adds
-the entries up again and compares.
+Every entry holds the balance after itself, which its digest covers. A reader adds the entries up
+again and compares.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from taciturn.budget.caps import Caps, Guarantee, caps_of
-from taciturn.budget.charge import AccountTerms, Charge, Purpose, Total
+from taciturn.budget.charge import (
+    AccountTerms,
+    Charge,
+    Purpose,
+    Share,
+    Sums,
+    Total,
+    largest_cost,
+    share_of,
+)
 from taciturn.budget.store import Entry, add
-from taciturn.budget.sums import Share, Sums, largest_cost, share_of
 from taciturn.errors import AccountError, InputError
 from taciturn.kernel.privacy import epsilon_of
 
 FORMAT, VERSION = "taciturn.account", 2
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
-# relative difference that the cost of a charge may have on another machine
-_ROUNDING = 1e-9
-_MOST_KNOWN = 64
+_ROUNDING = 1e-9  # relative difference of the cost of a charge between machines
+_MOST_KNOWN = 64  # states that this process remembers
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,12 @@ class Balance:
 
     @property
     def total(self) -> Total:
-        """What is charged."""
+        """The sums of all charges."""
         return self.sums.total
 
     @property
     def left(self) -> Total:
-        """What the caps leave."""
+        """The remaining room under the caps."""
         total, caps = self.total, self.caps
         return Total(
             max(0.0, caps.squares - total.squares),
@@ -77,8 +84,8 @@ class Balance:
     def epsilon_left(self, left: Total | None = None) -> float:
         """Return the largest epsilon at the account's delta of a run that fits, for planning.
 
-        It is that of a run whose answers are all Gaussian, and no guarantee. `left` is what the
-        caps leave; None for what they leave now.
+        That of a run whose answers are all Gaussian; no guarantee. `left`: the room under the caps;
+        None for the present one.
         """
         left = self.left if left is None else left
         if left.values <= 0:
@@ -92,7 +99,7 @@ class Balance:
         return f"epsilon {epsilon:.4f} at delta {delta:g} (observer {self.terms.observer_text})"
 
     def after(self, content: Mapping[str, Any]) -> Balance:
-        """Return the balance after an entry with this content; `last` stays as it is."""
+        """Return the balance after an entry with this content; `last` does not change."""
         guarantee, sums, waiting, tables = self.guarantee, self.sums, {**self.waiting}, self.tables
         match content["kind"]:
             case "reserved":
@@ -114,7 +121,7 @@ class Balance:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what an entry holds of it, as JSON-safe values."""
+        """Return the part that an entry holds, as JSON-safe values."""
         return {
             "first": self.first,
             "guarantee": dataclasses.asdict(self.guarantee),
@@ -132,7 +139,7 @@ def opening_content(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
-    """Write the next entry with its balance, and return that; the caller holds the lock."""
+    """Write the next entry with its balance, which is returned; the caller holds the lock."""
     content = _dated(content)
     after = balance.after(content)
     entry = add(connection, balance.last, {**content, "balance": after.to_dict()})
@@ -140,10 +147,10 @@ def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[st
 
 
 def balance_of(first: Entry, last: Entry) -> Balance:
-    """Return the balance that an entry holds of the account with this first entry.
+    """Return the balance that entry `last` holds, of the account with this first entry.
 
-    Both belong to a chain that was checked, and whose balances were (`read_state`). Raises
-    `InputError` if the first entry is of another version of the library.
+    The chain and its balances were checked (`read_state`). Raises `InputError` if the first entry
+    is of another version.
     """
     held = last.content["balance"]
     return dataclasses.replace(
@@ -152,7 +159,7 @@ def balance_of(first: Entry, last: Entry) -> Balance:
         guarantee=Guarantee(**held["guarantee"]),
         sums=Sums.from_dict(held),
         waiting=held["waiting"],
-        tables=tuple(held.get("tables", ())),  # accounts of earlier versions name none
+        tables=tuple(held.get("tables", ())),  # absent in accounts of earlier versions
     )
 
 
@@ -160,8 +167,8 @@ def _opened(first: Entry) -> Balance:
     content = first.content
     if content.get("format") != FORMAT or content["version"] != VERSION:
         raise InputError(
-            f"the account is of another version than {VERSION}, which is the one that this version "
-            "of taciturn reads; use the one that wrote it"
+            f"this version of taciturn reads accounts of version {VERSION} only, and this one has "
+            "another; use the version that wrote it"
         )
     return Balance(
         identity=content["id"],
@@ -181,10 +188,10 @@ def _dated(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ChargedRun:
-    """A run as an account holds it.
+    """A run in an account.
 
-    `number`: of its first entry. `share`: what it takes. `files`: salted digests of the files that
-    it read.
+    `number`: of its first entry. `share`: its part in the sums. `files`: salted digests of the
+    files that it read.
     """
 
     run: str
@@ -200,7 +207,7 @@ class ChargedRun:
 
 @dataclass(frozen=True)
 class Change:
-    """A raised guarantee, or an account that was accepted as it is: when, and in words."""
+    """A raised guarantee, or an account that was accepted: when, and in words."""
 
     number: int
     when: str
@@ -209,7 +216,7 @@ class Change:
 
 @dataclass(frozen=True)
 class State(Balance):
-    """An account as all of its entries have it: the balance, and the history behind it."""
+    """An account by all of its entries: the balance, and its history."""
 
     runs: tuple[ChargedRun, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -226,23 +233,23 @@ class State(Balance):
         return Balance(**{name: getattr(self, name) for name in names})
 
     def cost(self, run: ChargedRun) -> Total:
-        """Return what a run costs the agent that it costs most, as the observer sees it."""
+        """Return a run's cost to the agent it costs most, as the observer sees it."""
         return largest_cost(self.terms, self.caps.order, run.charge)
 
 
-# what this process has added up, by the digest of the last entry; nothing of it is read from a disk
+# states that this process computed, by the digest of the last entry; never read from disk
 _KNOWN: dict[str, State] = {}
 
 
 def read_state(name: str, entries: Sequence[Entry]) -> State:
     """Return the state of an account by its entries, whose digests were checked.
 
-    Raises `InputError` if an entry is not one that this version of the library writes, its balance
-    is not that of the entries before it, or it is another account than that of the name.
+    Raises `InputError` if an entry is not one that this version writes, its balance is not that of
+    the entries before it, or the account has another name.
 
-    **Guarantee.** A digest that was computed from the entries as they are stored is that of the
-    same digest before, number and body, and so of the same entries from the first one on. Entries
-    up to one that this process has added up are therefore not added up again.
+    **Guarantee.** Equal digests, computed from the stored entries, mean equal entries from the
+    first one on. Entries up to one whose state this process has computed are therefore not added up
+    again.
     """
     with _understood(name):
         known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
@@ -274,7 +281,7 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
     for entry in entries:
         balance = dataclasses.replace(balance.after(entry.content), last=entry)
         now = {**balance.to_dict(), "first": balance.first if entry.number > 1 else None}
-        # accounts of earlier versions name no tables
+        # "tables" is absent in accounts of earlier versions
         if now != {"tables": [], **entry.content["balance"]}:
             raise InputError(
                 f"the balance of account {balance.name!r} in entry {entry.number} is not that of "
@@ -284,7 +291,7 @@ def _follow(balance: Balance, entries: Sequence[Entry]) -> Iterator[Balance]:
 
 
 def _replay(entries: Sequence[Entry], known: State | None) -> State:
-    """Return the state after all entries, the first ones of which led to a known one."""
+    """Return the state after all entries; `known` is the state after some of the first ones."""
     if known is None:
         balance, runs, changes = _opened(entries[0]), {}, []
     else:
@@ -314,10 +321,10 @@ _BEFORE: Mapping[str, tuple[str | None, ...]] = MappingProxyType({
 
 
 def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
-    """Return the run that an entry is about, after it.
+    """Return a run after an entry about it.
 
-    An entry that no run of this library writes at that point, as a second end of a run, was put
-    there by somebody else.
+    An entry that this library never writes at that point, such as a second end of a run, is a
+    forgery.
     """
     content = entry.content
     kind, before = content["kind"], None if run is None else run.status
@@ -340,7 +347,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
     run = dataclasses.replace(run, status=content["result"])
     if "share" not in content:
         return run
-    # others ended it early: it costs what was answered
+    # others ended the run early: it is charged for the answers given
     if Share.from_dict(content["instead_of"]) != run.share:
         raise ValueError("another share was taken back than the one that was reserved")
     charge, share = Charge.from_dict(content["charge"]), Share.from_dict(content["share"])
@@ -348,7 +355,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
 
 
 def _check_share(balance: Balance, run: ChargedRun) -> None:
-    """Raise `InputError` unless a run's share is that of its events, but for rounding."""
+    """Raise `InputError` unless a run's share is that of its events, up to rounding."""
     right, share = share_of(balance.terms, balance.caps.order, run.charge), run.share
     like = len(right.costs) == len(share.costs) and all(
         math.isclose(a.squares, b.squares, rel_tol=_ROUNDING)
@@ -363,7 +370,7 @@ def _check_share(balance: Balance, run: ChargedRun) -> None:
 
 
 def _change_text(balance: Balance) -> str:
-    """Return what the last entry, which is about the account, changed."""
+    """Return the change that the last entry, which is about no run, records."""
     content, now = balance.last.content, balance.guarantee
     match content["kind"]:
         case "raised":
@@ -383,14 +390,15 @@ def salted(salt: str, content: bytes) -> str:
 
 
 def table_digest(salt: str, columns: Iterable[str]) -> str:
-    """Return the salted digest of the names of a table's columns, in whatever order."""
+    """Return the salted digest of the names of a table's columns, in any order."""
     return salted(salt, json.dumps(["columns", *sorted(set(columns))]).encode())
 
 
 def check_table(balance: Balance, table: str) -> None:
     """Raise `AccountError` if an account was charged, and only for tables of another digest.
 
-    Reservations that have not read a record count, so that of two first runs at a time one waits.
+    Reservations that have not read a record count, so that of two simultaneous first runs one
+    waits.
     """
     waiting = (one.get("table") for one in balance.waiting.values())
     known = {*balance.tables, *(one for one in waiting if one is not None)}
@@ -406,9 +414,9 @@ def check_table(balance: Balance, table: str) -> None:
 def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[State]) -> None:
     """Raise `AccountError` if another account was charged for a file of one of these digests.
 
-    **Guarantee.** Had a record been another one, the file that the other account was charged for
-    would have held that one too: whether both are the same file does not depend on any record, as
-    long as what was written into the file did not.
+    **Guarantee.** Had a record been different, so would the file that the other account was charged
+    for: whether both are the same file depends on no record, unless a record decided what was
+    written into the file.
     """
     digests = list(contents)
     for other in others:
@@ -423,28 +431,25 @@ def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[St
 
 
 _NOTHING_FITS = "no run like it fits; taciturn budget raise gives the account a larger guarantee"
-_NO_NUMBERS = (
-    "no run like it fits; taciturn budget raise with a larger delta lets it release more numbers"
-)
 
 
 def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     """Raise `AccountError` unless every cap holds with a charge added.
 
-    The message says what is left and what would fit: the largest epsilon of a run whose answers are
-    all Gaussian, else the most rounds at its noise. Raises `InputError` if the charge does not suit
-    the terms of the account.
+    The message gives the room left and what would fit: the largest epsilon of a run whose answers
+    are all Gaussian, else the most rounds at its noise. Raises `InputError` if the charge does not
+    suit the terms of the account.
 
-    **Guarantee.** Of all charges together, the new one included, each cap is at least the sum: the
-    condition under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than
-    these assume, or none, is refused.
+    **Guarantee.** Each cap is at least the sum of all charges, the new one included: the condition
+    under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than these
+    assume, or none, is refused.
     """
     caps = state.caps
     if not charge.least_scale >= caps.least_scale:
         raise AccountError(
-            f"the noise of this run does not stand on a lattice of {caps.least_scale:g} "
-            "steps to its scale, which the account assumes; use Gaussian or Laplace noise that is "
-            "added to the answer"
+            f"the noise of this run is not on a lattice of at least {caps.least_scale:g} steps to "
+            "its scale, which the account assumes; use Gaussian or Laplace noise that is added to "
+            "the answer"
         )
     cost = largest_cost(state.terms, caps.order, charge)
     if math.isfinite(cost.squares + cost.divergence):
@@ -474,8 +479,8 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     )
     rounds = left.values * purpose.rounds // values
     if rounds < 1:
-        return "; ".join([*parts, _NO_NUMBERS])
-    # how much noise they have is another matter
+        more = "taciturn budget raise with a larger delta lets it release more numbers"
+        return "; ".join([*parts, f"no run like it fits; {more}"])
     parts.append(f"at most {rounds} of its {purpose.rounds} rounds release no more")
     if cost.squares <= left.squares and cost.divergence <= left.divergence:
         return "; ".join(parts)
@@ -489,7 +494,7 @@ def _would_fit(state: Balance, cost: Total, purpose: Purpose) -> str:
     shares += [left.divergence / cost.divergence] if cost.divergence > 0 else []
     share = min(shares)
     if cost.divergence == 0 and purpose.mu is not None and math.isfinite(purpose.mu):
-        # what the lattice adds to a plan of that epsilon is below a millionth
+        # the lattice costs a plan of that epsilon less than a millionth
         mu = purpose.mu * math.sqrt(share) * (1 - 1e-6)
         epsilon = _down(epsilon_of(purpose.delta, mu)) if share < 1 else purpose.epsilon
         if epsilon > 0:
@@ -501,7 +506,7 @@ def _would_fit(state: Balance, cost: Total, purpose: Purpose) -> str:
 
 
 def _down(epsilon: float) -> float:
-    """Return an epsilon with four significant digits, never above it."""
+    """Return an epsilon rounded down to four significant digits."""
     if epsilon <= 0:
         return 0.0
     unit: float = 10.0 ** (math.floor(math.log10(epsilon)) - 3)

@@ -1,6 +1,6 @@
-"""The caps of an account: what its answers may add up to, so that (E, D) holds whatever is asked.
+"""The caps of an account: limits on the sums of its answers under which (E, D) always holds.
 
-The derivation stands in `docs/explanation/accounts.md`.
+Derived in `docs/explanation/accounts.md`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from taciturn.calibration import budget_left, mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE
 
-# of epsilon and of delta, for the correction of the arithmetic and the test of the noise
+# part of epsilon and of delta for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4
 _MOST_ORDER = 1024
 _MOST_VALUES = 2**44
@@ -22,12 +22,12 @@ _MOST_VALUES = 2**44
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What an account promises of everything that it ever charges.
+    """The promise of an account about everything that it ever charges.
 
-    `epsilon`, `delta`: e and D: the pair that holds for all runs together. `curves`: the share of
-    both, in [0, 1), that is set aside for answers that are not Gaussian on all records. `order`: of
-    the divergences by which those are added up; None for the one that leaves most room for small
-    events. Batches of small rates ask for a lower one. Raises `InputError` if a number is out of
+    `epsilon`, `delta`: E and D, the pair that holds for all runs together. `curves`: the share of
+    both, in [0, 1), for answers that are not Gaussian on all records. `order`: that of the
+    divergences by which those are added up; None for the one that leaves most room for small
+    events; batches of small rates need a lower one. Raises `InputError` if a number is out of
     range.
     """
 
@@ -55,10 +55,10 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Caps:
-    """What the answers of an account may add up to.
+    """Limits on the sums of an account's answers.
 
     - `order`, `divergence`: a and r: of Renyi divergences of order a, over all other answers.
-    - `least_scale`: Every noise scale must be at least that many steps of its lattice.
+    - `least_scale`: The least noise scale allowed, in steps of its lattice.
     """
 
     squares: float  # M^2: of mu^2, over Gaussian answers on all records
@@ -75,12 +75,11 @@ def caps_of(guarantee: Guarantee) -> Caps:
     Raises `InputError` if delta is too small for the correction of the arithmetic.
 
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
-    noise, the tests of the noise of all runs included: honest noise of all that is ever charged is
-    refused, or a Poisson batch overflows, with probability at most N `PER_VALUE`, which costs
-    (1 + e^E) times as much of D (`taciturn.kernel.privacy.drawn`). Of that, the share 1 - c goes to
-    Gaussian answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter
-    at (a, r) is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas
-    add.
+    noise, the tests of the noise of all runs included: honest noise of all runs is refused, or a
+    Poisson batch overflows, with probability at most N `PER_VALUE`, which costs (1 + e^E) times as
+    much of D (`taciturn.kernel.privacy.drawn`). Of that, the share 1 - c goes to Gaussian answers,
+    whose filter at M^2 is M-Gaussian private, and c to the others, whose filter at (a, r) is (a,
+    r)-Renyi private; the two compose concurrently, and their epsilons and deltas add.
     """
     values = _values(guarantee)
     left = 1 - ARITHMETIC_SHARE
@@ -93,7 +92,7 @@ def caps_of(guarantee: Guarantee) -> Caps:
 
 
 def _values(guarantee: Guarantee) -> int:
-    """Return the most values whose correction stays within its share."""
+    """Return the largest number of values whose correction stays within its share."""
 
     def fits(values: int) -> bool:
         try:
@@ -108,8 +107,8 @@ def _values(guarantee: Guarantee) -> int:
 
     if not fits(1):
         raise InputError(
-            f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} leaves no room for what "
-            "the arithmetic and the test of the noise add; give a larger delta, and an epsilon "
+            f"epsilon {guarantee.epsilon:g} at delta {guarantee.delta:g} leaves no room for the "
+            "cost of the arithmetic and the test of the noise; give a larger delta, and an epsilon "
             "that is neither tiny nor above 30"
         )
     low, high = 1, _MOST_VALUES
@@ -120,9 +119,9 @@ def _values(guarantee: Guarantee) -> int:
 
 
 def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]:
-    """Return the order, and the room that it leaves.
+    """Return the order, and the divergence that it allows.
 
-    The divergence of a small event grows in proportion to the order.
+    The one with most room for small events, whose divergence grows in proportion to the order.
     """
     orders = range(2, _MOST_ORDER + 1) if given is None else (given,)
 

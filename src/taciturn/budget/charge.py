@@ -1,4 +1,4 @@
-"""What an account is about, and what a run charges to it: events, and what they cost."""
+"""The terms of an account, the charge of a run, its cost, and exact sums of costs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
@@ -37,19 +38,19 @@ Events: TypeAlias = tuple[tuple[Event, int], ...]
 
 @dataclass(frozen=True)
 class Charge:
-    """The events of one run, under its own relation and unit.
+    """The events of one run, under its relation and unit.
 
-    Raises `InputError` if there is no agent, the two observers have different numbers of agents, or
-    a number is negative: what a charge takes from an account would be nothing, or come back to it.
-
-    - `relation`, `unit`: Which data sets are neighbours: the text of `relation_text`, and the unit.
+    - `relation`, `unit`: Which data sets are neighbours: a text of `relation_text`, and the unit.
     - `messages`: For each agent, the events that an observer of every message sees.
-    - `summed`: The same for an observer of sums who is told the noise of `colluders` agents; None
+    - `summed`: The same for an observer of sums who knows the noise of `colluders` agents; None
       where the plan credits nothing to summation.
     - `least_scale`: The least noise scale, in steps of its lattice; 0 where there is no lattice.
     - `partition`: A public name of the division of the records among agents; None if it has none.
-    - `dealt`: Whether records are dealt to the agents at random, by a new draw for every run: such
-      a division has no name, since the totals of a named one are added up agent by agent.
+    - `dealt`: Whether records are dealt to the agents by a new random draw for every run: such a
+      division has no name, since totals of a named one are added up agent by agent.
+
+    Raises `InputError` if there is no agent, the two observers differ in the number of agents, or a
+    number is negative, which would charge nothing or give budget back.
     """
 
     relation: str
@@ -85,15 +86,10 @@ class Charge:
     def to_dict(self) -> dict[str, Any]:
         """Return the charge as JSON-safe values; agents with equal events are written once."""
         return {
-            "relation": self.relation,
-            "unit": self.unit,
+            **vars(self),
             "messages": _group_agents(self.messages),
             "summed": None if self.summed is None else _group_agents(self.summed),
-            "colluders": self.colluders,
-            "values": self.values,
             "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
-            "partition": self.partition,
-            "dealt": self.dealt,
         }
 
     @classmethod
@@ -109,7 +105,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Total:
-    """What events amount to, in the three sums that have a cap."""
+    """A cost, in the three sums that have a cap."""
 
     squares: float = 0.0
     divergence: float = 0.0
@@ -119,7 +115,7 @@ class Total:
 def cost_of(
     events: Sequence[tuple[Event, int]], *, run: Relation, account: Relation, order: int
 ) -> Total:
-    """Return what events under the relation of a run amount to under that of an account.
+    """Return the cost of events under a run's relation, charged under an account's.
 
     mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others. Raises
     `InputError` if the relations do not compose (`check_relations`), or no bound is known for an
@@ -164,10 +160,7 @@ def relation_text(relation: Relation) -> str:
 
 @functools.lru_cache(maxsize=64)
 def relation_of(text: str) -> Relation:
-    """Return the relation of such a text.
-
-    Raises `InputError` if there is none.
-    """
+    """Return the relation of such a text; `InputError` if there is none."""
     name, _, number = text.partition(":")
     kinds = {kind.name: kind for kind in (BoundedChange, TargetChange)}
     if name not in kinds:
@@ -193,8 +186,8 @@ def _event_dict(event: Event) -> dict[str, Any]:
             return {**_event_dict(inner), "batch": batch, "records": records}
         case _:
             raise InputError(
-                f"an account cannot hold {type(event).__name__}: nothing finite is known of it; "
-                "use noise that is added to the answer"
+                f"an account cannot hold {type(event).__name__}, for which no finite cost is "
+                "known; use noise that is added to the answer"
             )
 
 
@@ -207,7 +200,7 @@ def _event_from(values: Mapping[str, Any]) -> Event:
 
 
 def _group_agents(agents: tuple[Events, ...]) -> dict[str, Any]:
-    """Return the different lists of events, and for runs of agents the number of theirs."""
+    """Return the distinct lists of events, and for runs of equal agents their list and length."""
     kinds = {events: kind for kind, events in enumerate(dict.fromkeys(agents))}
     runs = itertools.groupby(kinds[events] for events in agents)
     return {
@@ -226,10 +219,10 @@ def _spread_agents(values: Mapping[str, Any]) -> tuple[Events, ...]:
 
 @dataclass(frozen=True)
 class AccountTerms:
-    """What an account is about: its relation and unit, and whom it is against.
+    """The relation, unit and observer of an account.
 
     `relation`: as `relation_text` writes it. `observer`, `colluders`: "messages", or "sum" with the
-    number of agents who tell their noise. Raises `InputError` if one of them is unknown.
+    number of agents who reveal their noise. Raises `InputError` if one of them is unknown.
     """
 
     relation: str = "replace_one"
@@ -246,7 +239,7 @@ class AccountTerms:
 
     @property
     def observer_text(self) -> str:
-        """The observer, as people read it."""
+        """The observer, for people."""
         if self.observer != "sum":
             return self.observer
         return f"{self.observer} with {self.colluders} colluding"
@@ -259,11 +252,11 @@ class AccountTerms:
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a run is, for the reader of an account and for what a refusal says would fit.
+    """The purpose of a run, for readers of an account and for suggestions of what would fit.
 
-    `what`: in a few words. `proposal`, `plan`: their digests; the first is None where there is no
-    proposal. `epsilon`, `delta`, `mu`: as its plan certifies them. Raises `InputError` if a number
-    is NaN or out of range, which no account could hold.
+    `what`: in a few words. `proposal`, `plan`: their digests; the first is None without a proposal.
+    `epsilon`, `delta`, `mu`: as its plan certifies them. Raises `InputError` if a number is NaN or
+    out of range, which no account could hold.
     """
 
     what: str
@@ -282,7 +275,7 @@ class Purpose:
         checks.at_least("rounds", self.rounds, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the purpose as JSON-safe values, which know no infinity."""
+        """Return the purpose as JSON-safe values; JSON has no infinity."""
         values = dataclasses.asdict(self)
         return {name: "infinity" if value == math.inf else value for name, value in values.items()}
 
@@ -295,36 +288,227 @@ class Purpose:
         return cls(**{**values, **numbers})
 
 
-# integrals are sums over at least this many points; what rounding may lose is added
-_POINTS = 4001
-_MARGIN = 1e-9
-_ROUNDING = 1e-12
+# covers the rounding of one cost; sums of costs are exact
+_UP = 1 + 1e-12
+Pair: TypeAlias = tuple[Fraction, Fraction]
+_NOTHING: Pair = (Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of one charge in the sums of an account, subtracted again if it is returned.
+
+    `costs`: of each agent; of the dearest one alone where the division has no name. `values`,
+    `partition`: as in the charge.
+    """
+
+    costs: tuple[Total, ...]
+    values: int
+    partition: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the share as JSON-safe values."""
+        pairs = [(cost.squares, cost.divergence) for cost in self.costs]
+        return {"costs": _group(pairs), "values": self.values, "partition": self.partition}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Share:
+        """Return the share of `to_dict`."""
+        costs = tuple(Total(float(a), float(b)) for a, b in _spread(values["costs"]))
+        return cls(costs, int(values["values"]), values["partition"])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Running sums over charges, as fractions: a charge that is returned is subtracted exactly.
+
+    **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
+    after any history the sums are those of the charges that stand, in any order.
+
+    - `once`: Of charges on divisions without a name: squares and divergences of their dearest
+      agents.
+    - `divided`: Of every named division, the sums of each agent.
+    """
+
+    once: Pair = _NOTHING
+    divided: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
+    values: int = 0  # numbers on a lattice
+    runs: int = 0  # how many charges
+
+    def plus(self, share: Share, sign: int = 1) -> Sums:
+        """Return the sums with one charge more; with sign -1, without one that was added.
+
+        Raises `InputError` if a cost is infinite, or the division has another number of agents.
+        """
+        added = tuple((_exact(cost.squares), _exact(cost.divergence)) for cost in share.costs)
+        name, once, divided = share.partition, self.once, self.divided
+        before = (once,) if name is None else divided.get(name, (_NOTHING,) * len(added))
+        if name is not None and len(before) != len(added):
+            raise InputError(
+                f"runs on the division {name!r} have different numbers of agents; "
+                "give each division a separate name"
+            )
+        after = tuple(
+            (old[0] + sign * new[0], old[1] + sign * new[1])
+            for old, new in zip(before, added, strict=False)
+        )
+        if name is None:
+            once = after[0]
+        else:
+            divided = {**divided, name: after}
+        return Sums(once, divided, self.values + sign * share.values, self.runs + sign)
+
+    def minus(self, share: Share) -> Sums:
+        """Return the sums without a charge that was added."""
+        return self.plus(share, -1)
+
+    @property
+    def total(self) -> Total:
+        """The total for the record that the charges cost most; see `total_of`."""
+        squares, divergence = self.once
+        for agents in self.divided.values():
+            squares += max(pair[0] for pair in agents)
+            divergence += max(pair[1] for pair in agents)
+        return Total(float(squares) * _UP, float(divergence) * _UP, self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as JSON-safe values."""
+        return {
+            "once": [str(part) for part in self.once],
+            "divided": {
+                name: _group([(str(a), str(b)) for a, b in agents])
+                for name, agents in self.divided.items()
+            },
+            "values": self.values,
+            "runs": self.runs,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Sums:
+        """Return the sums of `to_dict`."""
+        squares, divergence = values["once"]
+        divided = {
+            str(name): tuple((Fraction(a), Fraction(b)) for a, b in _spread(agents))
+            for name, agents in values["divided"].items()
+        }
+        once = (Fraction(squares), Fraction(divergence))
+        return cls(once, divided, int(values["values"]), int(values["runs"]))
+
+
+def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
+    """Return the part of a charge in the sums of an account.
+
+    Raises `InputError` if relation, unit or colluders and those of the terms do not compose.
+    """
+    if charge.partition is None:
+        costs: tuple[Total, ...] = (largest_cost(terms, order, charge),)
+    else:
+        by_events = _costs_by_events(terms, order, charge)
+        costs = tuple(by_events[events] for events in _observed_events(terms, charge))
+    return Share(costs, charge.values, charge.partition)
+
+
+def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Total:
+    """Return the total of charges for the record that they cost most.
+
+    Raises `InputError` if two charges have one division of the records and different numbers of
+    agents, a charge does not suit the terms (`share_of`), or a cost is infinite.
+
+    **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
+    most the largest total of an agent; over divisions the largest are added.
+    """
+    return next(reversed(list(totals(terms, order, charges))), Total())
+
+
+def totals(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Iterator[Total]:
+    """Yield the total after each charge; see `total_of`."""
+    sums = Sums()
+    for charge in charges:
+        sums = sums.plus(share_of(terms, order, charge))
+        yield sums.total
+
+
+def largest_cost(terms: AccountTerms, order: int, charge: Charge) -> Total:
+    """Return a charge's cost to the agent it costs most, in each of the two sums."""
+    costs = _costs_by_events(terms, order, charge).values()
+    return Total(
+        max((cost.squares for cost in costs), default=0.0),
+        max((cost.divergence for cost in costs), default=0.0),
+    )
+
+
+def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping[Events, Total]:
+    """Return the cost of every distinct list of events of an agent."""
+    run = relation_of(charge.relation)
+    check_relations(run, terms.neighbours)
+    if charge.unit != terms.unit:
+        raise InputError(
+            f"the run hides a change of one {charge.unit} and the account one of one {terms.unit}, "
+            "which do not add up; plan the run for the unit of the account, or charge another one"
+        )
+    return {
+        events: cost_of(events, run=run, account=terms.neighbours, order=order)
+        for events in set(_observed_events(terms, charge))
+    }
+
+
+def _observed_events(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
+    """Return the events of each agent as the observer of an account sees them."""
+    if terms.observer == "sum" and charge.summed is not None:
+        if charge.colluders >= terms.colluders:
+            return charge.summed
+        raise InputError(
+            f"the run is private against {charge.colluders} colluding agents and the account "
+            f"against {terms.colluders}; plan the run for as many"
+        )
+    return charge.messages
+
+
+def _exact(cost: float) -> Fraction:
+    if not math.isfinite(cost):
+        raise InputError("an answer of this run costs more than any account holds; add more noise")
+    return Fraction(cost)
+
+
+def _group(pairs: Sequence[tuple[Any, Any]]) -> list[list[Any]]:
+    """Return runs of equal pairs, each with its length."""
+    return [[len(list(same)), *pair] for pair, same in itertools.groupby(pairs)]
+
+
+def _spread(groups: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
+    for length, first, second in groups:
+        yield from itertools.repeat((first, second), int(length))
+
+
+_POINTS = 4001  # of a sum that replaces an integral, at least
+_MARGIN = 1e-9  # relative, added for the rounding of a divergence
+_ROUNDING = 1e-12  # added for the rounding of a logarithm near 0
 _MOST_EXPONENT = 700.0
-# below it the integrand is not smooth on the grid, and no account has room for such an answer
+# below it the integrand is not smooth on the grid; such an answer fits no account anyway
 _LEAST_SCALE = 0.2
 
 
 @functools.lru_cache(maxsize=4096)
 def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
-    """Return the Renyi divergence of a whole order a >= 2 that an answer has at most.
+    """Return an upper bound on an answer's Renyi divergence of a whole order a >= 2.
 
-    The largest over neighbouring data sets, in both directions, rounded up. Infinite for an answer
-    without noise, and where it is too large for double precision. Raises `InputError` if the order
-    is no whole number of at least 2, or no sound bound is known for the event under this relation:
-    as in `taciturn.kernel.privacy.account`, and for noise inside an objective.
+    The largest over neighbouring data sets, in both directions, rounded up; infinite without noise,
+    and beyond double precision. Raises `InputError` if the order is no whole number of at least 2,
+    or no bound is known for the event under this relation: as in `taciturn.kernel.privacy.account`,
+    and for noise inside an objective.
 
     **Guarantee.** With s the multiplier, q the rate, D the Renyi divergence of order a:
 
     - Gaussian: a / (2 s^2).
     - Laplace: that of Lap(0, s) and Lap(1, s), which dominate a vector answer
-      (`taciturn.kernel.privacy.numerical`; pairs that dominate do so in every divergence), in
+      (`taciturn.kernel.privacy.numerical`; a dominating pair dominates in every divergence), in
       closed form (Mironov 2017, proposition 6).
-    - Poisson batches of rate 1 are all records. Else
-      the pairs (p, r) of `taciturn.kernel.privacy.numerical` dominate, and D is
-      log(integral of p^a r^(1 - a)) / (a - 1), in the larger direction. Gaussian: the trapezoidal
-      rule at distances of s / 10 at most, over all but e^-700 of bells of width s, on an integrand
-      that is analytic within pi s^2 of the real line: wrong by less than e^-39 for s >= 0.2, and
-      infinite, to be safe, below. Laplace: constant ratios outside [0, 1], upper bounds inside.
+    - Poisson batches of rate 1 are all records. Otherwise the pairs (p, r) of
+      `taciturn.kernel.privacy.numerical` dominate, and D is log(integral of p^a r^(1 - a)) / (a -
+      1), in the larger direction. Gaussian: the trapezoidal rule at distances of s / 10 at most,
+      over all but e^-700 of bells of width s, on an integrand that is analytic within pi s^2 of the
+      real line: wrong by less than e^-39 for s >= 0.2, and infinite, to be safe, below. Laplace:
+      constant ratios outside [0, 1], upper bounds inside.
     - Batches of fixed size b out of n, replace_one: theorem 9 of Wang, Balle and Kasiviswanathan
       (2019) with gamma = b / n and the divergences j / (2 s^2) of the orders j.
     """
@@ -356,12 +540,12 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
 
 
 def _over(log_moment: float, order: int) -> float:
-    """Return the divergence of a logarithm of a moment; it cancels near 0, so that is covered."""
+    """Return the divergence, given the logarithm of a moment, which cancels near 0."""
     return (max(log_moment, 0.0) + _ROUNDING) / (order - 1)
 
 
 def _mixtures(scale: float, rate: float, order: int, *, opposite: bool) -> float:
-    """Return the divergence of (1-q) N(0) + q N(1) and N(0), or (1-q) N(0) + q N(-1)."""
+    """Return the divergence of (1-q) N(0) + q N(1) from N(0), or from (1-q) N(0) + q N(-1)."""
     if scale < _LEAST_SCALE:
         return math.inf
     # completing the square shows bells between 1 - 2 a and 2 a - 1

@@ -1,8 +1,7 @@
-"""A chained store: numbered entries in SQLite, added in transactions that are synced.
+"""A chained store: numbered entries in SQLite, added in durable transactions.
 
-Accounts are kept in such files, and an extension may keep rows of its own beside the entries.
-
-The order of writes, and what a crash leaves after each, stands in `docs/explanation/accounts.md`.
+Accounts are such files; an extension may keep further tables beside the entries. The order of
+writes, and the state after a crash at each, is in `docs/explanation/accounts.md`.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class Entry:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """The content, read."""
+        """The content as a dictionary."""
         values: dict[str, Any] = json.loads(self.body)
         return values
 
 
 def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
-    """Return the entry that comes after `last`."""
+    """Return the entry that follows `last`."""
     body = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     number, previous = (1, START) if last is None else (last.number + 1, last.digest)
     return Entry(number, body, _digest(previous, number, body))
@@ -50,7 +49,7 @@ def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
 def check_chain(what: str, entries: Sequence[Entry]) -> None:
     """Raise `InputError` unless there are entries, numbered from 1, and every digest is right.
 
-    `what` is the file in the error: "account 'study'".
+    `what`: the name of the file in the error, as "account 'study'".
     """
     previous = START
     for number, entry in enumerate(entries, start=1):
@@ -81,7 +80,7 @@ class Head:
 
 
 def read_head(file: Path) -> Head | None:
-    """Return the newest head in a file; None if there is no whole one."""
+    """Return the newest head in a file; None if there is no complete one."""
     try:
         return _newest(file.read_bytes())
     except FileNotFoundError:
@@ -89,21 +88,20 @@ def read_head(file: Path) -> Head | None:
 
 
 def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
-    """Write the head; nothing is written if it stands there already.
+    """Write the head; nothing is written if it is there already.
 
-    `durable`: whether it is on the disk on return. If not, a power failure may leave an earlier
-    one.
+    `durable`: whether it is on disk on return. If not, a power failure may leave an earlier one.
     """
     head, new = Head(last.number, last.digest), not file.exists()
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
     descriptor = os.open(file, flags, 0o600)
     try:
         content = os.read(descriptor, 2 * _SLOT)
-        stands = _newest(content)
-        if stands == head:
+        old = _newest(content)
+        if old == head:
             return
-        # never onto the newest one, which a write that is cut short must leave
-        at = _SLOT if stands is not None and _parsed(content[:_SLOT]) == stands else 0
+        # never overwrite the newest slot: an interrupted write must leave it intact
+        at = _SLOT if old is not None and _parsed(content[:_SLOT]) == old else 0
         os.lseek(descriptor, at, os.SEEK_SET)
         written = os.write(descriptor, head_text(head))
         if written != _SLOT:
@@ -122,7 +120,7 @@ def holds_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Write a small file durably, whole or not at all."""
+    """Write a small file durably and atomically."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
         with open(part, "wb", opener=private_opener) as stream:
@@ -137,16 +135,16 @@ def replace_file(file: Path, content: bytes) -> None:
 
 @contextmanager
 def head_locked(file: Path, patience: float) -> Iterator[None]:
-    """Hold the lock of a head, which copies of one account have in common, each with its own.
+    """Hold the lock of a head, which copies of one account share.
 
-    It is that of an empty database beside the head: nothing is written. `patience` is how many
-    seconds to wait for another process.
+    The lock of an empty database beside the head: nothing is written. `patience`: how many seconds
+    to wait for another process.
     """
     lock = sqlite3.connect(
         file.with_suffix(".lock"),
         timeout=patience,
         isolation_level=None,
-        check_same_thread=False,  # a journal that was let go of is collected on any thread
+        check_same_thread=False,  # a released journal may be collected on any thread
     )
     with closing(lock):
         lock.execute("BEGIN EXCLUSIVE")
@@ -170,7 +168,7 @@ def _newest(content: bytes) -> Head | None:
 
 
 def head_text(head: Head | Entry) -> bytes:
-    """Return a head as its file holds it."""
+    """Return the content of a head's slot."""
     words = f"{head.number} {head.digest}"
     return f"{words} {_check(words)}".ljust(_SLOT - 1).encode() + b"\n"
 
@@ -187,8 +185,7 @@ def _check(words: str) -> str:
     return hashlib.sha256(words.encode()).hexdigest()
 
 
-# how long a transaction waits for that of another process
-PATIENCE = 30.0
+PATIENCE = 30.0  # seconds that a transaction waits for that of another process
 _TABLE = """
 CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL) STRICT
 """
@@ -198,12 +195,12 @@ CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEX
 def connected(file: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection to the file of an account, which must exist.
 
-    Commits are on the disk when they return (`synchronise`), in a write-ahead log. Raises
-    `InputError` if the file cannot be opened, is no account, or a write fails.
+    Commits are on disk when they return (`synchronise`), in a write-ahead log. Raises `InputError`
+    if the file cannot be opened, is no account, or a write fails.
     """
     with usable(file), ExitStack() as stack:
-        # while one that cannot write is there, the log is not folded in; closed last, it saves four
-        # synchronisations a run: the log stays, with nothing left to write
+        # a read-only connection that is closed last keeps SQLite from merging the log on closing,
+        # which would cost four synchronisations a run
         keeper = stack.enter_context(closing(_connection(file, "ro")))
         keeper.execute("SELECT 1 FROM sqlite_schema").fetchone()
         connection = stack.enter_context(closing(_connection(file, "rw")))
@@ -212,7 +209,7 @@ def connected(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def synchronise(connection: sqlite3.Connection) -> None:
-    """Have commits on the disk when they return, also where a disk would answer early."""
+    """Make commits durable before they return, also on disks that would answer early."""
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")
     connection.execute("PRAGMA checkpoint_fullfsync = ON")
@@ -239,7 +236,7 @@ def usable(file: Path) -> Iterator[None]:
 
 
 def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], None]) -> None:
-    """Create the file of an account with its first entry; it is there whole or not at all.
+    """Create the file of an account with its first entry, atomically.
 
     `before` is called with the entry before the file has its name. Raises `AccountError` if there
     is such a file.
@@ -268,9 +265,9 @@ def create(file: Path, content: Mapping[str, Any], before: Callable[[Entry], Non
 def _write_first(part: Path, content: Mapping[str, Any]) -> Entry:
     """Write a file with its first entry.
 
-    It has no name yet, so one synchronisation will do: that of the last write, to the whole file.
+    It has no name yet, so only the last write is synchronised, to the whole file.
     """
-    # SQLite gives its own files, the log among them, the permissions of this one
+    # SQLite gives its log the permissions of this file
     os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
     with closing(_connection(part, "rw")) as connection:
         for line in ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY", "BEGIN", _TABLE):
@@ -291,7 +288,7 @@ def _taken(file: Path) -> AccountError:
 
 @contextmanager
 def locked(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the write lock of a store; what was written is committed at the end, or nothing."""
+    """Hold the write lock of a store; the body's writes are committed at its end, or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -303,7 +300,7 @@ def locked(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def entries_of(connection: sqlite3.Connection, name: str, *, most: int = -1) -> list[Entry]:
-    """Return the entries, or the first ones of them, their chain checked."""
+    """Return the entries, or the first `most` of them, their chain checked."""
     schema = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
     if schema != [("table", "entries", _TABLE.lstrip())]:
         raise InputError(
@@ -314,7 +311,7 @@ def entries_of(connection: sqlite3.Connection, name: str, *, most: int = -1) -> 
 
 
 def chain_of(connection: sqlite3.Connection, what: str, *, most: int = -1) -> list[Entry]:
-    """Return the entries of a store, or the first ones, compared as `check_chain` does."""
+    """Return the entries of a store, or the first `most` of them, checked as by `check_chain`."""
     rows = connection.execute("SELECT * FROM entries ORDER BY number LIMIT ?", (most,))
     entries = [Entry(int(number), str(body), str(digest)) for number, body, digest in rows]
     check_chain(what, entries)
@@ -329,7 +326,7 @@ def last_of(connection: sqlite3.Connection) -> Entry:
 
 
 def digest_of(connection: sqlite3.Connection, number: int) -> str | None:
-    """Return the digest of the entry of a number; None if there is none."""
+    """Return the digest of an entry by its number; None if there is none."""
     row = connection.execute("SELECT digest FROM entries WHERE number = ?", (number,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -349,7 +346,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def accounts_folder(given: Path | None = None) -> Path:
-    """Return the folder of accounts: the one given, or `taciturn/accounts` in the user's data."""
+    """Return the folder of accounts: the given one, or `taciturn/accounts` in the user's data."""
     return data_folder() / "accounts" if given is None else given
 
 
@@ -367,7 +364,7 @@ def heads_folder() -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder, and those above it that are missing, for its user alone; return it.
+    """Make a folder and its missing parents for the user alone, and return it.
 
     A folder that exists keeps its permissions.
     """
@@ -378,7 +375,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def private_opener(file: str, flags: int) -> int:
-    """Open a file as `open` does; one that is created is for its user alone to read."""
+    """Open a file as `open` does; a new one is readable by its user alone."""
     return os.open(file, flags, 0o600)
 
 
@@ -388,27 +385,23 @@ def head_file(identity: str) -> Path:
 
 
 def place_file(file: Path) -> Path:
-    """Return the file that says which account was opened under a name in a folder."""
+    """Return the file that records which account was opened under a name in a folder."""
     place = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
     return heads_folder() / f"place-{place[:32]}.id"
 
 
 def account_file(name: str, folder: Path) -> Path:
-    """Return the file of an account.
-
-    Raises `InputError` if the name is not one to 64 letters, digits, dots, hyphens and underscores,
-    or starts with something else than a letter or a digit.
-    """
+    """Return the file of an account; `InputError` if the name is invalid."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} is no name of an account; use up to 64 letters, digits, dots, hyphens and "
-            "underscores, the first a letter or a digit"
+            f"{name!r} is not a valid name of an account; use up to 64 letters, digits, dots, "
+            "hyphens and underscores, the first a letter or a digit"
         )
     return folder / f"{name}{SUFFIX}"
 
 
 def _user_folder(variable: str, inside: str) -> Path:
-    """Return the folder of the user's that an environment variable or the system names."""
+    """Return the user's folder that an environment variable or the system names."""
     named = os.environ.get(variable, "")
     if named and Path(named).is_absolute():
         return Path(named)

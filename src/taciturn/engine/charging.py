@@ -1,4 +1,4 @@
-"""What a plan charges to an account, and a run that is charged."""
+"""What a plan charges to an account, and runs that are charged."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from taciturn.kernel.privacy import Composition, GaussianAnswer, Messages, NoNoi
 from taciturn.kernel.records import Origin
 from taciturn.typing import HostArray
 
-# mu is rounded up to this many digits, so that agents alike are written once
-_DIGITS = 9
+_DIGITS = 9  # that mu is rounded up to, so that agents with equal events are written once
 ChargedTo: TypeAlias = Account | Reservation
 
 
 @dataclass(frozen=True)
 class Charged:
-    """A run in an account.
+    """The charge of a run.
 
-    `account`: its name. `run`: what the account calls the run. `before`, `after`: what the account
-    held before the reservation, and after the run was closed.
+    `account`: the account's name. `run`: the account's identifier of the run. `before`, `after`:
+    the balance before the reservation, and after the run was closed.
     """
 
     account: str
@@ -38,44 +37,38 @@ class Charged:
 
 
 def charge_of(plan: Plan) -> Charge:
-    """Return the events of a plan for each agent, as each observer sees them.
-
-    Raises `InputError` if the run is without noise, or its noise has no place in an account.
-
-    **Guarantee.** That of `charge_of_legs` for the plan's ledger. An observer of sums is credited
-    only where agents send whole steps (`Program.summed`).
-    """
+    """Return the events of a plan for each agent and observer; see `charge_of_legs`."""
     return charge_of_legs(compose((plan.leg,), plan.terms))
 
 
 def charge_of_legs(composition: Composition) -> Charge:
     """Return the events of a composition for each agent, as each observer sees them.
 
-    Raises `InputError` as `charge_of` does, and if one of several parts has no mu.
+    Raises `InputError` for a run without noise, for noise that no account can hold, and for several
+    parts of which one has no mu.
 
-    **Guarantee.** The events are those of `Composition.certificate`: Gaussian answers on all
-    records are one answer of the multiplier 1 / mu, the exact total
-    (`Ledger.mu_per_agent`), with mu rounded up; others are `Ledger.events_by_agent`.
-    Sensitivities are those on the lattice. An observer of sums is charged for as one of messages
-    where one of the legs is not credited. Of disjoint parts an agent is charged the dearest, the
-    most numbers and the coarsest lattice.
+    **Guarantee.** The events are those of `Composition.certificate`, with sensitivities on the
+    lattice: Gaussian answers on all records are one answer of multiplier 1 / mu, the exact total
+    (`Ledger.mu_per_agent`), mu rounded up; others are `Ledger.events_by_agent`. A charge for the
+    observer of sums exists only if every leg is credited. Of disjoint parts an agent is charged the
+    dearest, the most numbers and the coarsest lattice.
 
-    A person at up to M agents is in the answers of all of them, which together are one answer of
-    the mu that they have across agents (`Ledger.mu_across`), the certificate's. Every agent is
-    charged that mu, and M times the numbers it releases: whichever M agents a person is at, and
-    however other runs divide the records, the account adds up at least what the person is in.
+    The answers to a person at up to M agents are together one answer of the mu across agents
+    (`Ledger.mu_across`). Every agent is charged that mu and M times the numbers it releases:
+    whichever agents a person is at, and however other runs divide the records, the account adds up
+    at least the person's cost.
     """
     terms, agents, asked = composition.terms, composition.agents, composition.asked
     ledgers, observer, summed = [leg.ledger for leg in asked], terms.observer, None
     if any(isinstance(ledger.mechanism, NoNoise) for ledger in ledgers):
         raise InputError(
-            "a run without noise is not private, and no account has room for it; give a finite "
+            "a run without noise is not private and cannot be charged to an account; give a finite "
             "epsilon, or leave the account out"
         )
     if any(ledger.inside is not None for ledger in ledgers):
         raise InputError(
-            "noise inside an objective has no place in an account; use a method that adds its "
-            "noise to the answer"
+            "noise inside an objective cannot be charged to an account; use a method that adds "
+            "its noise to the answer"
         )
     if all(ledger.has_mu for ledger in ledgers):
         messages = _gaussian(composition.mus(Messages()))
@@ -102,7 +95,7 @@ def charge_of_legs(composition: Composition) -> Charge:
 
 
 def _gaussian(sizes: HostArray) -> tuple[Events, ...]:
-    """Return one Gaussian answer for each agent's mu, rounded up, or none where it is 0."""
+    """Return for each agent one Gaussian answer of its mu, rounded up; none where mu is 0."""
     if np.any(np.isinf(sizes)):
         raise InputError("an answer of this run is not bounded or has no noise; plan it with noise")
 
@@ -116,7 +109,7 @@ def _gaussian(sizes: HostArray) -> tuple[Events, ...]:
 
 
 def purpose_of(plan: Plan, what: str, proposal: str | None = None) -> Purpose:
-    """Return what a plan is for, in words and numbers."""
+    """Return the purpose of a plan's run, for the account's reader."""
     its = plan.certificate
     return Purpose(
         what, proposal, plan.digest, plan.terms.epsilon, its.delta, its.mu, rounds=plan.rounds
@@ -132,11 +125,10 @@ def reserve(
     proposal: str | None = None,
     conditional: bool = False,
 ) -> Reservation:
-    """Reserve the events of a plan in an account; no record has been read.
+    """Reserve the events of a plan in an account, before any record is read.
 
-    Raises `AccountError` if they do not fit; `InputError` if a seed is given, the certificate is
-    conditional on what was read off the records or on somebody's claim of a bound, or the plan does
-    not suit the account.
+    Raises `AccountError` if they do not fit; `InputError` if the run cannot be charged
+    (`check_chargeable`), or the plan does not suit the account.
     """
     check_chargeable(seed=seed, conditional=conditional or plan.certificate.conditional)
     return account.reserve(charge_of(plan), purpose_of(plan, what, proposal))
@@ -145,7 +137,8 @@ def reserve(
 def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | None = None) -> None:
     """Raise `InputError` for runs whose guarantee an account cannot hold.
 
-    `origin` says where the records come from, if they were divided already.
+    `conditional`: whether the certificate assumes facts read off the records, or an author's bound
+    or code. `origin`: of records that were divided already.
     """
     if seed is not None:
         raise InputError(
@@ -159,10 +152,10 @@ def check_chargeable(*, seed: int | None, conditional: bool, origin: Origin | No
         )
     if conditional:
         raise InputError(
-            "the certificate of this run is conditional, on facts that are read off the records or "
-            "on a bound or code that is its author's word, and an account promises its guarantee "
-            "whatever holds; state what was public beforehand, ask the questions of taciturn, and "
-            "run a method of your own with --vault, or leave the account out"
+            "the certificate of this run is conditional on facts read off the records, or on a "
+            "bound or code that is its author's word, and the guarantee of an account is "
+            "unconditional; give public facts, ask the questions of taciturn, and run a method of "
+            "your own with --vault, or leave the account out"
         )
 
 
@@ -194,7 +187,7 @@ def charging(
     try:
         yield released
     finally:
-        reservation.close(released=False)  # nothing, if it was closed as released
+        reservation.close(released=False)  # no effect after a release
 
 
 @contextmanager
@@ -223,10 +216,10 @@ def paying(
 
 @contextmanager
 def returned_on_error(reservation: Reservation) -> Iterator[None]:
-    """Return a reservation if what is done before the mark fails; after it, the charge stays."""
+    """Return a reservation if the body fails before the run is marked as opened."""
     try:
         yield
     except BaseException:
-        with suppress(InputError):  # then it counts until the next run returns it
+        with suppress(InputError):  # on failure the next run returns it after an hour
             reservation.give_back()
         raise

@@ -1,16 +1,15 @@
-"""Whether a draft can be run, whether its answers may be credited with their sum, and its leg.
+"""Whether a draft can run, whether its answers may be credited with their sum, and its leg.
 
 Under secure aggregation the observer sees mean_i(message_i) each round. The noises of honest agents
 add up in it only if, given what the observer already knows, message_i is an affine function, with
-public coefficients that are the same for all agents, of one fresh answer that was asked at public
-state. Traced here (`taciturn.kernel.door.affine`):
+public coefficients common to all agents, of one fresh answer asked at public state. Traced here
+(`taciturn.kernel.door.affine`):
 
-1. the query does not depend on the agent's state, its identity or its own schedules;
-2. nor does the message, other than through the answer;
-3. the message is affine in the answer.
+1. the query does not depend on the agent's state, its identity or its schedules; 2. nor does the
+message, other than through the answer; 3. the message is affine in the answer.
 
-What cannot be shown is not credited, nor are answers on sampled batches, for whose sums there is no
-accountant here: the run is then certified at the value for the observer of all messages.
+What cannot be shown is not credited, nor are answers on sampled batches, for whose sums no
+accountant exists here: the run is then certified for the observer of all messages.
 """
 
 from __future__ import annotations
@@ -26,17 +25,7 @@ from taciturn.engine.network import NetworkKind
 from taciturn.engine.program import Program, agent_turns
 from taciturn.engine.runtimes import compute
 from taciturn.errors import InputError, TaciturnError
-from taciturn.kernel.door import (
-    AFFINE,
-    CLEAN,
-    TAINTED,
-    Agenda,
-    Live,
-    Private,
-    Raw,
-    has_no_effects,
-    marks_out,
-)
+from taciturn.kernel import door
 from taciturn.kernel.privacy import Ledger, Leg, Observer, Terms
 from taciturn.kernel.questions import Oracle
 from taciturn.kernel.records import Shard, Side, Spec
@@ -44,16 +33,16 @@ from taciturn.typing import Array, PyTree
 
 
 def credits_summation(program: Program) -> bool:
-    """Return whether the observer of sums may be credited with all honest agents' noise."""
-    here = program.algorithm.runs_here  # what cannot be traced is not credited
+    """Return whether the observer of sums may be credited with the noise of all honest agents."""
+    here = program.algorithm.runs_here  # other code cannot be traced
     if not (here and program.network.aggregates and _adds_noise_once(program)):
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
     answer = jnp.zeros(program.oracles[0].answer_shape(template.shape), template.dtype)
     one, zero = jnp.ones((), template.dtype), jnp.zeros((), jnp.int32)
-    # what differs from agent to agent in a turn
-    own = {"agent": zero, "scale": one, "exponent": zero}
-    private = (algorithm.start(template), own | {"values": dict.fromkeys(program.per_agent, one)})
+    # the parts of a turn that differ between agents
+    turn = {"agent": zero, "scale": one, "exponent": zero}
+    private = (algorithm.start(template), turn | {"values": dict.fromkeys(program.per_agent, one)})
     public = algorithm.first_public(template)
 
     def query(private: PyTree, public: PyTree) -> PyTree:
@@ -71,18 +60,20 @@ def credits_summation(program: Program) -> bool:
 
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
-    if not all(has_no_effects(*step) for step in (*steps, (released, (public, sent)))):
+    if not all(door.has_no_effects(*step) for step in (*steps, (released, (public, sent)))):
         return False
-    queries = marks_out(query, (private, public), (TAINTED, CLEAN))
-    messages = marks_out(message, (private, public, answer), (TAINTED, CLEAN, AFFINE))
-    return set(queries) <= {CLEAN} and TAINTED not in messages
+    queries = door.marks_out(query, (private, public), (door.TAINTED, door.CLEAN))
+    messages = door.marks_out(
+        message, (private, public, answer), (door.TAINTED, door.CLEAN, door.AFFINE)
+    )
+    return set(queries) <= {door.CLEAN} and door.TAINTED not in messages
 
 
 def _adds_noise_once(program: Program) -> bool:
-    """Whether one answer on all records, with noise on it, is all that a message may hold."""
+    """Whether a message can hold only one answer, on all records, with noise added to it."""
     if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
         return False
-    # a large public part, added to each noised answer, would round away its noise before the sum
+    # adding a large public part to a noised answer would round away its noise before the sum
     return all(
         oracle.sampling.rate == 1
         and oracle.noise.adds
@@ -92,7 +83,7 @@ def _adds_noise_once(program: Program) -> bool:
 
 
 def _turn(program: Program, private: dict[str, Any]) -> Turn:
-    """One agent's turn: what differs between agents traced, the shared schedules as constants."""
+    """One agent's turn: private parts traced, the shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
     agent, scale, exponent = (private[name] for name in ("agent", "scale", "exponent"))
@@ -109,10 +100,9 @@ def leg_of(  # noqa: PLR0913, PLR0917 - all that a leg states
     spec: Spec,
     part: Side,
 ) -> Leg:
-    """Return the answers of a plan about one part of the records.
+    """Return the answers of a plan about one part of the records, as a leg.
 
-    `observer`: that of `terms`, or the observer of all messages where nothing is credited to
-    summation.
+    `observer`: that of `terms`, or of all messages where summation is not credited.
     """
     facts = tuple(Oracle.stated(oracle, spec) for oracle in oracles)
     trust, exact = network.trust(observer), all(one.holds_on_machine() for one in oracles)
@@ -123,17 +113,17 @@ def leg_of(  # noqa: PLR0913, PLR0917 - all that a leg states
 def check_traces(program: Program, spec: Spec) -> None:
     """Raise `InputError` unless a whole run of the program can be traced on records of its shape.
 
-    Traced is what both runtimes execute: all methods of the algorithm, the network's round, every
-    question with its batch and noise, and the released model, from types and shapes alone. Nothing
-    is compiled. Targets are tried as numbers and as labels, as records may have either.
+    The trace covers what both runtimes execute: the algorithm's methods, the network's round, every
+    question with its batch and noise, and the released model. Nothing is compiled. Targets are
+    tried as numbers and as labels.
     """
 
-    def whole(program: Program, private: Private, raw: Raw) -> Any:
-        door = Live(program.oracles, program.mechanism, private)
-        return compute(program, door, raw, keep=frozenset({"models"}))
+    def whole(program: Program, private: door.Private, raw: door.Raw) -> Any:
+        live = door.Live(program.oracles, program.mechanism, private)
+        return compute(program, live, raw, keep=frozenset({"models"}))
 
     turns, oracles = jax.eval_shape(agent_turns, program), program.oracles
-    agenda = Agenda(turns, oracles, program.mechanism, program.template.shape)
+    agenda = door.Agenda(turns, oracles, program.mechanism, program.template.shape)
     raw = agenda.numbers(max(spec.counts), program.rounds)
     first: Exception | None = None
     for kind in (program.template.dtype, jnp.dtype(np.int32)):
@@ -145,22 +135,22 @@ def check_traces(program: Program, spec: Spec) -> None:
             first = first or error
         else:
             return
-    name, said = type(program.algorithm).__name__, str(first).strip().split("\n", 1)[0]
+    name, reason = type(program.algorithm).__name__, str(first).strip().split("\n", 1)[0]
     raise InputError(
-        f"{name} cannot be run with these questions ({type(first).__name__}: {said}); nothing was "
-        "charged. Mend the method, or ask the questions that it is for"
+        f"{name} cannot be run with these questions ({type(first).__name__}: {reason}); nothing "
+        "was charged. Mend the method, or ask the questions that it is for"
     ) from first
 
 
-def _records(spec: Spec, precision: Any, targets: Any) -> Private:
-    """Return the types and shapes of all agents' records; nothing is allocated."""
+def _records(spec: Spec, precision: Any, targets: Any) -> door.Private:
+    """Return types and shapes of all agents' records, without allocating them."""
     agents, rows = len(spec.counts), max(spec.counts)
 
-    def zeros() -> Private:
+    def zeros() -> door.Private:
         features = jnp.zeros((agents, rows, spec.shape[0]), precision)
         mask = jnp.zeros((agents, rows), precision)
         shard = Shard(features, jnp.zeros((agents, rows), targets), mask)
-        return Private(shard, jnp.zeros(agents, precision))
+        return door.Private(shard, jnp.zeros(agents, precision))
 
-    shapes: Private = jax.eval_shape(zeros)
+    shapes: door.Private = jax.eval_shape(zeros)
     return shapes

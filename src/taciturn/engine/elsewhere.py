@@ -1,19 +1,20 @@
-"""A method whose code runs in a process of its own, while this one opens the records.
+"""A method whose code runs in a separate process, while this one holds the records.
 
-    this process: plan, charge, records, door       its process: receive, ask, tell, send, combine
+    this process: plan, charge, records, door       method: receive, ask, tell, send, combine
        <- proposal: questions, schedules, shapes --
        <- queries ----------------------------------
        -- noised answers -------------------------->
        <- model ------------------------------------
 
-**Guarantee.** The method's code is never imported here: of it come numbers, and the names of the
-library's questions, whose bounds this process derives itself. The method may look at every object
-of its interpreter: none is a record. Its process belongs to the same user: where it is not trusted
-to leave files and other processes alone, run the command as another user.
+**Guarantee.** The method's code is never imported here. This process receives numbers and the names
+of the library's questions, whose bounds it derives itself. No object of the method's interpreter is
+a record. Both processes belong to the same user: to keep an untrusted method away from files and
+other processes, run the command as another user.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import signal
@@ -36,16 +37,8 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from taciturn.algorithms import (
-    Algorithm,
-    Centred,
-    Composition,
-    GossipAlgorithm,
-    RelayAlgorithm,
-    StarAlgorithm,
-    Turn,
-)
-from taciturn.engine.coded import coded, decoded
+from taciturn import algorithms
+from taciturn.algorithms import Algorithm, Centred, Composition, Turn
 from taciturn.engine.planning import Plan
 from taciturn.engine.program import Program, shapes_of
 from taciturn.engine.protocol import Keep, Trace
@@ -56,19 +49,17 @@ from taciturn.kernel.questions import KINDS, Loss
 from taciturn.kernel.records import Spec
 from taciturn.typing import Array, HostArray, PyTree
 
-# errors by which a message of the wrong form shows
+# raised where a message of the other process has the wrong form
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-# of arrays, each its shape and the name of its type
+# of several arrays, the shape of each and the name of its type
 Shapes: TypeAlias = Sequence[tuple[Sequence[int], str]]
 
-
-_MOST_LINE = 500
-# beginnings of the names of variables that the process of a method inherits
+PATIENCE = 600.0  # longest time that a method may take for one message, seconds
+_MOST_LINE = 500  # characters of a line that the method prints
+# prefixes of the environment variables that the method's process inherits
 _INHERITED = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "JAX_", "XLA_", "TMPDIR", "VIRTUAL_ENV")
-
-
-# The process of a method, and what it starts, end with the process that holds the records, also if
-# that is killed: a guard beside them waits on a pipe whose other end that process alone holds open.
+# The method's process and its children must end even if this process is killed. A guard process
+# blocks on a pipe whose other end only this process holds open, then kills the group.
 _GUARDED = """
 import os, signal, sys
 leash, method = int(sys.argv[1]), os.getpid()
@@ -82,18 +73,17 @@ for stream in range(3):
 os.read(leash, 1)
 os.killpg(method, signal.SIGKILL)
 """
-PATIENCE = 600.0  # seconds that a method may take for one message
 
 
 class Peer:
-    """The process of a method, which `module` answers for: `python -m module`.
+    """The process of a method, `python -m module`.
 
-    It ends, with all that it started and that stayed in its group, when nobody holds this object,
-    when this process ends in whatever way, and when it takes longer than `PATIENCE` for a message.
+    It is killed, with every child in its process group, when this object is collected, when this
+    process ends for any reason, and when it takes longer than `PATIENCE` for a message.
     """
 
     def __init__(self, module: str) -> None:
-        waits, self._leash = os.pipe()
+        waits, leash = os.pipe()
         self._process = subprocess.Popen(
             [sys.executable, "-ISc", _GUARDED, str(waits), sys.executable, "-m", module],
             stdin=subprocess.PIPE,
@@ -101,101 +91,89 @@ class Peer:
             stderr=subprocess.PIPE,
             env={name: text for name, text in os.environ.items() if name.startswith(_INHERITED)},
             pass_fds=(waits,),
-            start_new_session=True,  # a group, and Ctrl-C is for this process
+            start_new_session=True,  # a group of its own, which Ctrl-C does not reach
         )
         os.close(waits)
         self._out = cast(BufferedIOBase, self._process.stdin)
         self._in = cast(BufferedIOBase, self._process.stdout)
-        self._clock = _Clock()
-        weakref.finalize(self, _end, self._process, self._leash, self._clock)
-        for work in (
-            partial(_shown, cast(BufferedIOBase, self._process.stderr)),
-            partial(_watch, self._clock, self._process),
-        ):
-            threading.Thread(target=work, daemon=True).start()
+        self._expired = threading.Event()
+        weakref.finalize(self, _end, self._process, leash)
+        errors = cast(BufferedIOBase, self._process.stderr)
+        threading.Thread(target=_shown, args=(errors,), daemon=True).start()
 
     def request(self, kind: str, values: Any) -> Any:
-        """Return the reply to a request; `InputError` with its line if it is refused."""
+        """Return the reply to a request; `InputError` with the method's message on refusal."""
         self.write(kind, values)
         return self.read("reply")
 
     def write(self, kind: str, values: Any) -> None:
-        """Write a message; `InputError` if nobody is there to read it."""
+        """Write a message; `InputError` if the process has ended."""
         try:
-            with self._clock.running():
+            with _timed(self._process, self._expired):
                 write_message(self._out, kind, values)
         except OSError as error:
-            raise InputError(self._ended()) from error
+            raise InputError(self._failure()) from error
 
     def read(self, kind: str) -> Any:
         """Return the values of the next message; `InputError` unless it is of this kind."""
         try:
-            with self._clock.running():
+            with _timed(self._process, self._expired):
                 message = read_message(self._in)
         except InputError as error:
-            raise InputError(self._ended()) from error
+            raise InputError(self._failure()) from error
         if message.kind == "error" and isinstance(message.values, str):
             raise InputError(f"the method: {_one_line(message.values)}")
         if message.kind != kind:
             raise InputError(
                 f"the process of the method sent {_one_line(message.kind)!r} where {kind!r} was "
-                "due; a method leaves the pipe to the library, so mend the one that writes to it"
+                "due; only the library may write to that pipe, so mend the method"
             )
         return message.values
 
-    def _ended(self) -> str:
-        """Return what to say of a process that sends no message."""
-        if self._clock.expired:
+    def _failure(self) -> str:
+        """Return why no message came."""
+        if self._expired.is_set():
             return (
                 f"the process of the method took longer than {PATIENCE:g} seconds for a message, "
                 "and was ended; let the method compute less at once"
             )
         return (
-            "the process of the method has ended, or sent what is no message; what it printed, if "
-            "anything, stands above: mend the method, and try it on a published data set"
+            "the process of the method has ended or sent an invalid message; its output, if any, "
+            "is shown above: mend the method, and try it on a published data set"
         )
 
 
-class _Clock:
-    """How long a message has been waited for; `since` is None while none is."""
+# no method of Peer: a certificate trusts only classes without foreign decorators (`own_parts`)
+@contextmanager
+def _timed(process: subprocess.Popen[bytes], expired: threading.Event) -> Iterator[None]:
+    """Kill a process, and note it, if the body takes longer than `PATIENCE`."""
 
-    def __init__(self) -> None:
-        self.since: float | None = None
-        self.expired, self.over = False, threading.Event()
+    def expire() -> None:
+        expired.set()
+        _kill(process)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count the time of a message."""
-        self.since = time.monotonic()
-        try:
-            yield
-        finally:
-            self.since = None
-
-
-def _watch(clock: _Clock, process: subprocess.Popen[bytes]) -> None:
-    """End a process that takes too long for a message."""
-    while not clock.over.wait(1.0):
-        since = clock.since
-        if since is not None and time.monotonic() - since > PATIENCE:
-            clock.expired = True
-            _kill(process)
-            return
+    timer = threading.Timer(PATIENCE, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody has waited for, so that its number is its own, and its group."""
+    """Kill a process that was not waited for, so that its number was not reused, and its group."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _end(process: subprocess.Popen[bytes], leash: int, clock: _Clock) -> None:
-    clock.over.set()
+def _end(process: subprocess.Popen[bytes], leash: int) -> None:
+    """Close the pipes, give the process two seconds to exit, and kill its group."""
     for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
             cast(BufferedIOBase, pipe).close()
-    patient = time.monotonic() + 2
-    while time.monotonic() < patient and not os.waitid(
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline and not os.waitid(
         os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
     ):
         time.sleep(0.01)
@@ -205,7 +183,7 @@ def _end(process: subprocess.Popen[bytes], leash: int, clock: _Clock) -> None:
 
 
 def _shown(errors: BufferedIOBase) -> None:
-    """Show what a method prints, as what it is."""
+    """Copy the method's error stream to ours, each line marked as the method's."""
     with errors:
         for line in iter(partial(errors.readline, _MOST_LINE), b""):
             text = _one_line(line.decode(errors="replace").rstrip())
@@ -217,9 +195,63 @@ def _one_line(text: str) -> str:
     return printable[:_MOST_LINE]
 
 
+# questions as text: classes of the library by name with their fields, and no code
+
+_NUMBERS = ("bool", "float32", "float64", "int32", "int64")
+_ROOMS = ("taciturn.kernel.questions.", "taciturn.problems.")
+
+
+def coded(value: Any) -> Any:
+    """Return a question, or a part of one, as JSON-safe values.
+
+    Raises `InputError` for a class that is not the library's.
+    """
+    if isinstance(value, eqx.Module):
+        kind = type(value)
+        _class_named(kind.__module__, kind.__name__)
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return {
+            "class": [kind.__module__, kind.__name__],
+            "fields": {name: coded(getattr(value, name)) for name in fields},
+        }
+    if isinstance(value, tuple):
+        return {"tuple": [coded(part) for part in value]}
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return {"array": np.asarray(value).tolist(), "type": str(value.dtype)}
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """Return the value of `coded`; `InputError` unless every class is the library's.
+
+    Constructors run, so fields are checked as for any caller.
+    """
+    if not isinstance(value, dict):
+        return value
+    if "tuple" in value:
+        return tuple(decoded(part) for part in value["tuple"])
+    if "array" in value:
+        if value["type"] not in _NUMBERS:
+            raise InputError("a question holds an array of a type that is not numeric")
+        return np.array(value["array"], value["type"])
+    fields = {str(name): decoded(part) for name, part in value["fields"].items()}
+    return _class_named(*value["class"])(**fields)
+
+
+def _class_named(module: str, name: str) -> type[eqx.Module]:
+    # only modules that are already imported: a name must not cause an import
+    found = getattr(sys.modules.get(module), name, None) if module.startswith(_ROOMS) else None
+    if not (isinstance(found, type) and issubclass(found, eqx.Module)):
+        raise InputError(
+            f"{name} is no class of the library; a method in a separate process may ask only the "
+            "library's questions, about losses of the library"
+        )
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """What this process knows of a method: its questions and schedules, and shapes."""
+    """A method's questions, schedules and shapes, as its process describes them."""
 
     peer: Peer
     loss: Loss | None
@@ -231,7 +263,7 @@ class _Described:
 
 
 class _Elsewhere(Algorithm):
-    """What stands here for a method."""
+    """The stand-in of a method that runs in another process."""
 
     runs_here: ClassVar[bool] = False
 
@@ -262,7 +294,7 @@ class _Elsewhere(Algorithm):
 
     @override
     def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
-        raise PrivacyError("a method that runs in a process of its own asks nothing in this one")
+        raise PrivacyError("a method that runs in a separate process asks nothing in this one")
 
     @override
     def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
@@ -272,39 +304,43 @@ class _Elsewhere(Algorithm):
     def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
         return state, _zeros(self.known.message)
 
-
-class _OnStar(_Elsewhere, StarAlgorithm):
-    @override
     def first_public(self, template: Array) -> PyTree:
+        """Return an inbox of zeros, whose shape is all that is used of it."""
+        del template
         return _zeros(self.known.inbox)
 
-    @override
+    first_inbox = first_token = first_public
+
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        """Return the public value; the other process computes the true one."""
+        del mean_message, turn
         return public
 
-
-class _ByGossip(_Elsewhere, GossipAlgorithm):
-    @override
-    def first_inbox(self, template: Array) -> PyTree:
-        return _zeros(self.known.inbox)
-
-    @override
-    def model(self, state: PyTree) -> Array:
+    def model(self, public: PyTree) -> Array:
+        """Return no model; the other process computes the true one."""
+        del public
         return jnp.zeros(())
 
 
-class _OnRelay(_Elsewhere, RelayAlgorithm):
-    @override
-    def first_token(self, template: Array) -> PyTree:
-        return _zeros(self.known.inbox)
-
-    @override
-    def model(self, token: PyTree) -> Array:
-        return jnp.zeros(())
+class _OnStar(_Elsewhere, algorithms.StarAlgorithm):
+    pass
 
 
-_CLASSES: Mapping[str, Any] = MappingProxyType(
-    {"star": _OnStar, "gossip": _ByGossip, "relay": _OnRelay}
+class _ByGossip(_Elsewhere, algorithms.GossipAlgorithm):
+    pass
+
+
+class _OnRelay(_Elsewhere, algorithms.RelayAlgorithm):
+    pass
+
+
+# by the kind of network, the stand-in and the class of methods that it stands for
+_CLASSES: Mapping[str, tuple[Any, type]] = MappingProxyType(
+    {
+        "star": (_OnStar, algorithms.StarAlgorithm),
+        "gossip": (_ByGossip, algorithms.GossipAlgorithm),
+        "relay": (_OnRelay, algorithms.RelayAlgorithm),
+    }
 )
 
 
@@ -313,7 +349,7 @@ def _zeros(shapes: Shapes) -> PyTree:
 
 
 def described(plan: Plan) -> dict[str, Any]:
-    """Return what the process of a method says of its plan."""
+    """Return the description of a plan that the method's process sends."""
     program: Any = plan.program
     shapes = shapes_of(program)
     flat = {
@@ -321,10 +357,9 @@ def described(plan: Plan) -> dict[str, Any]:
         for name, tree in (("message", shapes.message), ("inbox", shapes.inbox))
     }
     algorithm = program.algorithm
-    kinds = (("gossip", GossipAlgorithm), ("relay", RelayAlgorithm), ("star", StarAlgorithm))
     return flat | {
         "class": type(algorithm).__name__,
-        "kind": next(name for name, kind in kinds if isinstance(algorithm, kind)),
+        "kind": next(name for name, (_, kind) in _CLASSES.items() if isinstance(algorithm, kind)),
         "rho": algorithm.step_rho,
         "oracles": [coded(oracle) for oracle in program.oracles],
         "questions": np.asarray(program.questions, np.int64),
@@ -333,9 +368,9 @@ def described(plan: Plan) -> dict[str, Any]:
 
 
 def composition_of(peer: Peer, loss: Loss, description: dict[str, Any]) -> Composition:
-    """Return what stands here for a method, and its questions, from what its process says of it.
+    """Return the stand-in of a method and its questions, from a description (`described`).
 
-    `InputError` unless the questions are the library's, about losses of the library.
+    Raises `InputError` unless the questions and their losses are the library's.
     """
     try:
         oracles = tuple(decoded(one) for one in _listed(description["oracles"]))
@@ -353,19 +388,20 @@ def composition_of(peer: Peer, loss: Loss, description: dict[str, Any]) -> Compo
             inbox=_shapes(description["inbox"]),
         )
         name = str(description["class"])
-        algorithm = _CLASSES[description["kind"]](name if name.isidentifier() else "Method", known)
+        stand_in, _ = _CLASSES[description["kind"]]
+        algorithm = stand_in(name if name.isidentifier() else "Method", known)
     except TaciturnError:
         raise
     except _MALFORMED as error:
         raise InputError(
-            "the process of the method describes it in another form than the library does; a "
-            "method leaves the pipe to the library, so mend the one that writes to it"
+            "the process of the method sent an invalid description; only the library may write to "
+            "that pipe, so mend the method"
         ) from error
     for oracle in oracles:
         if type(oracle) not in KINDS:
             raise InputError(
-                f"the method asks a {type(oracle).__name__}; in a process of its own it asks "
-                "questions of the library alone"
+                f"the method asks a {type(oracle).__name__}; in a separate process it may ask only "
+                "the library's questions"
             )
     return Composition(algorithm, oracles)
 
@@ -378,9 +414,9 @@ def answered_elsewhere(
     keep: Keep,
     report: Callable[[Any], None] | None,
 ) -> tuple[Array, Trace]:
-    """Return what a runtime returns, of a run whose method is in a process of its own.
+    """Return the model and trace of a run whose method is in a separate process.
 
-    Of the trace only models, answers and the last public value are kept.
+    The trace keeps only models, answers and the last public value.
     """
     method: Any = program.algorithm
     peer, places, done = method.known.peer, program.questions.shape[1], itertools.count(1)
@@ -399,8 +435,8 @@ def answered_elsewhere(
         raise
     except _MALFORMED as error:
         raise InputError(
-            "the method asked with what is no query, or released what is no model; ask with the "
-            "classes of taciturn.kernel.questions, and release an array of the model's shape"
+            "the method sent an invalid query or model; ask with the classes of "
+            "taciturn.kernel.questions, and release an array of the model's shape"
         ) from error
     if "answers" not in keep:
         records = records._replace(answer=None)
@@ -411,7 +447,7 @@ def answered_elsewhere(
 def _released(
     values: Any, program: Program, keep: Keep
 ) -> tuple[HostArray, HostArray | None, HostArray | None]:
-    """Return model, models and centre; `InputError` unless they are what they should be."""
+    """Return model, models and centre; `InputError` for a wrong shape, type or value."""
     shape, dtype = program.template.shape, program.template.dtype
     model, models, public = (values[name] for name in ("model", "models", "public"))
     if type(model) is not np.ndarray or (model.shape, model.dtype) != (shape, dtype):
@@ -425,7 +461,7 @@ def _released(
 
 
 class Piped(Door):
-    """The door as a method's process has it: queries go out, answers come in. It holds nothing."""
+    """The door in the method's process: it sends queries, receives answers and holds no record."""
 
     exchange: Callable[..., Any] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -433,7 +469,7 @@ class Piped(Door):
 
     @override
     def __call__(self, queries: PyTree, turn: Turn, chance: Any) -> tuple[Array, Record]:
-        """Return what came back, and an empty record: the other process keeps the true one."""
+        """Return the answers, and an empty record: the other process keeps the true one."""
         del chance
         agents = turn.agent.shape[0]
         form = jax.eval_shape(lambda: jnp.zeros((agents, *self.shape), self.dtype))
@@ -443,7 +479,7 @@ class Piped(Door):
 
 
 def serve(plan: Plan, pipes: tuple[BufferedIOBase, BufferedIOBase], keep: Keep) -> None:
-    """Run a plan's method in the process of its own, against the door behind the pipe."""
+    """Run a plan's method in its separate process, against the door behind the pipe."""
     program = plan.program
     shape = program.oracles[0].answer_shape(program.template.shape)
 

@@ -1,6 +1,6 @@
 """Methods on a problem, each in one call: a plan, and the curves of several for a study.
 
-What is not given follows from public facts.
+Defaults follow from public facts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from taciturn.typing import Array, Precision
 
 @dataclass(frozen=True)
 class MethodPlan(Plan):
-    """A plan that meets the records of their owners."""
+    """A plan that is run on records by owner."""
 
     def run(
         self, owners: Owners, *, seed: int | None = None, account: ChargedTo | None = None
@@ -41,7 +41,7 @@ class MethodPlan(Plan):
         """Return the released model with its certificate; see `taciturn.engine.run`.
 
         With a `seed` the noise can be drawn again, and the certificate says "reproduction". The
-        certificate is under the conditions of the records.
+        certificate states the conditions of the records.
         """
         shards = owners.shards(self.precision)
         keep = frozenset({"models"})
@@ -67,11 +67,11 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 ) -> MethodPlan:
     """Return the plan of a method that solves the problem within a total budget; no record is read.
 
-    - `facts`: Those of the records, as of `Owners.facts`.
-    - `epsilon`, `delta`: The budget of the whole run, for one record of one agent. Neither has a
-      default; where epsilon is infinite, delta may be left out.
-    - `method`: A name of `taciturn.algorithms.METHODS`, or a class or function of your own that
-      makes an `Algorithm`, or a `Composition`, of a problem.
+    - `facts`: Public facts of the records, as of `Owners.facts`.
+    - `epsilon`, `delta`: The budget of the whole run, for one record of one agent. `delta` may be
+      left out only where epsilon is infinite.
+    - `method`: A name of `taciturn.algorithms.METHODS`, or your class or function that makes an
+      `Algorithm`, or a `Composition`, of a problem.
     - `rounds`: None for the method's default.
     - `clip`: The bound on a record's coefficient; None for `Method.clip_for`.
     - `relation`, `observer`: By name, or objects of `taciturn.kernel.privacy`. The defaults protect
@@ -79,7 +79,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     - `network`: As for `taciturn.engine.plan`; None for an aggregator.
     - `options`: Those of the method, by name, as in `rho=0.1`.
 
-    Raises as `taciturn.engine.plan`, and `InputError` for a method or an option that is unknown.
+    Raises as `taciturn.engine.plan`, and `InputError` for an unknown method or option.
 
     **Guarantee.** That of `taciturn.engine.plan`.
     """
@@ -108,10 +108,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )
     settled = algorithms.settled(chosen, setting, given)
     algorithm, oracles = chosen.build(dataclasses.replace(setting, options=settled))
-    made = planning.plan(
+    result = planning.plan(
         spec, algorithm, oracles, terms, rounds=rounds, precision=precision, network=network
     )
-    return MethodPlan(**{part.name: getattr(made, part.name) for part in dataclasses.fields(made)})
+    return MethodPlan(**vars(result))
 
 
 def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
@@ -132,9 +132,9 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
     could be released after round t, and `test_error`, the mean of `Loss.error` over the test
     records, if there are any. w* is the optimum without privacy (`taciturn.problems.minimise`).
 
-    - `methods`: Names, or classes of your own; or, by the name of each curve, what is passed on to
-      `plan`, as in {"large rho": {"method": "dp-admm", "rho": 10.0}}.
-    - `settings`: Passed on to `plan` for all of them.
+    - `methods`: Names or classes; or a mapping from the name of each curve to settings of `plan`,
+      as in {"large rho": {"method": "dp-admm", "rho": 10.0}}.
+    - `settings`: Passed to `plan` for all of them.
     - `seeds`: Of the noise. Every run is a reproduction.
 
     **Guarantee.** None: gaps and errors are computed from records without noise.
@@ -163,7 +163,7 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
     tables = []
     for name, chosen in methods.items():
         for epsilon in epsilons:
-            made = plan(
+            planned = plan(
                 problem,
                 owners.facts,
                 epsilon=epsilon,
@@ -172,8 +172,8 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
                 precision=precision,
                 **{**settings, **chosen},
             )
-            door = behind_the_door(made, shards)
-            trace = sweep([made.program], door, seeds=seeds, keep=frozenset({"models"}))[1]
+            private = behind_the_door(planned, shards)
+            trace = sweep([planned.program], private, seeds=seeds, keep=frozenset({"models"}))[1]
             gaps, errors = map(np.asarray, measured(trace.models[0]))
             index = pd.MultiIndex.from_product(
                 [[name], [epsilon], seeds, range(1, rounds + 1)],

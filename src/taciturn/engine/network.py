@@ -1,7 +1,7 @@
-"""The kinds of networks: who answers, what agents receive, what a run would release.
+"""The kinds of networks: who answers, what agents receive, which model a run would release.
 
-One class for each kind (`Star`, `OnTree`, `Gossip`, `Relay`), with a network's arrays as its
-fields. A user passes public data instead: nothing, a `taciturn.network.Tree`, `Mixing` or `Walk`.
+One class for each kind (`Star`, `OnTree`, `Gossip`, `Relay`), with the network's arrays as fields.
+A user passes public data: None, a `taciturn.network.Tree`, `Mixing` or `Walk`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from jaxtyping import Bool, Float, Int, Num
 from typing_extensions import override
 
 from taciturn.algorithms import Algorithm, GossipAlgorithm, RelayAlgorithm, StarAlgorithm, Turn
-from taciturn.engine.protocol import Ask, agents_round
-from taciturn.engine.summed import mean_of
+from taciturn.engine.protocol import Ask, agents_round, mean_of
 from taciturn.errors import InputError
 from taciturn.kernel.door import Record, at
 from taciturn.kernel.privacy import NO_QUESTION, Observer, Sum
@@ -30,7 +29,7 @@ _FEW = 8  # neighbours: each is a separate gather in the compiled program
 
 
 class Traffic(NamedTuple):
-    """What a run sends: messages, one along one link, and the numbers in all of them together."""
+    """The messages of a run, each along one link, and the numbers in all of them together."""
 
     messages: int
     numbers: int
@@ -44,35 +43,31 @@ class Turns(NamedTuple):
 
 
 class NetworkKind(eqx.Module):
-    """A network as the compiled program sees it. S of its A `agents` may be asked in a round."""
+    """A network in the compiled program, on which S of the A `agents` may be asked in a round."""
 
     algorithms: ClassVar[type]  # the methods that run on it
-    data: ClassVar[str]  # what a user passes for it, as error messages name it
-    aggregates: ClassVar[bool] = False  # whether summation in an aggregator can hide messages
-    inbox_axis: ClassVar[int | None] = None  # that of agents in inboxes; None: all hear the same
-    together: ClassVar[bool] = False  # whether all answer in a round, so that devices can share
-    written: ClassVar[bool] = True  # whether a plan names it; a star is what no name means
+    data: ClassVar[str]  # what a user passes for it, for error messages
+    aggregates: ClassVar[bool] = False  # whether an aggregator's sums can hide messages
+    inbox_axis: ClassVar[int | None] = None  # the agents' axis; None: one inbox for all
+    together: ClassVar[bool] = True  # whether all answer in every round: devices can divide them
 
     agents: int = eqx.field(static=True, repr=False)
 
     @classmethod
     @abstractmethod
     def connect(cls, data: Any, agents: int, rounds: int) -> NetworkKind:
-        """Return the network of a user's data.
-
-        Raises `InputError` if it does not suit the number of agents or of rounds.
-        """
+        """Return the network of public data; `InputError` if it does not suit agents or rounds."""
 
     # planning: on the host
 
     def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
-        """Return every agent's questions; -1 where it is not asked. Here all are."""
+        """Return every agent's questions, -1 where it is not asked; here all agents are asked."""
         return np.broadcast_to(questions, (self.agents, *questions.shape))
 
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)` for as many rounds as have a participant."""
+        """Return schedules `(..., T)`, computed for as many rounds as have a participant."""
         return schedule(rounds)
 
     def of_participants(self, values: Num[HostArray, "A T E"]) -> Num[HostArray, "T E S"]:
@@ -82,7 +77,7 @@ class NetworkKind(eqx.Module):
     # turns
 
     def participants(self, rounds: int) -> tuple[Int[Array, "t S"], Int[Array, "T"]]:
-        """Return who may be asked in a round, and how often they were before; t is T or 1."""
+        """Return who may be asked in a round, and how often each was before; t is T or 1."""
         everybody = jnp.arange(self.agents, dtype=jnp.int32)[None, :]
         return everybody, jnp.arange(rounds, dtype=jnp.int32)
 
@@ -94,11 +89,6 @@ class NetworkKind(eqx.Module):
         """Return the participants' entries of a schedule that differs between agents."""
         return values
 
-    def of_all_agents(self, values: Array, *, fill: int = 0) -> Num[Array, "T E A ..."]:
-        """Return recorded values `(T, E, S, ...)` of all agents; `fill` where one was not asked."""
-        del fill
-        return values
-
     # a round
 
     def first_states(self, algorithm: Algorithm, template: Array) -> PyTree:
@@ -107,79 +97,59 @@ class NetworkKind(eqx.Module):
 
     @abstractmethod
     def first_inboxes(self, algorithm: Any, template: Array) -> PyTree:
-        """Return what agents hear before the first round."""
+        """Return the inboxes of the first round."""
 
     def inbox(self, inboxes: PyTree, agent: int) -> PyTree:
         """Return the inbox of one agent."""
         return inboxes if self.inbox_axis is None else at(inboxes, agent)
 
-    @abstractmethod
     def round(
         self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        """Return the next carry (states, inboxes), and the round's (records, messages)."""
+        """Return the next carry (states, inboxes), and the round's records and messages.
+
+        Here all agents are asked in every round, as one vectorised step.
+        """
+        states, inboxes = carry
+        states, messages, records = agents_round(
+            algorithm, ask, states, inboxes, now.agents, inbox_axis=self.inbox_axis
+        )
+        messages = self.sent(messages)
+        return (states, self.deliver(algorithm, inboxes, messages, now.server)), (records, messages)
 
     def trust(self, observer: Observer) -> str | None:
-        """Return what a certificate takes on trust; None for the observer's own words."""
+        """Return what a certificate assumes; None for the observer's statement."""
         del observer
         return None
 
     def sent(self, messages: PyTree) -> PyTree:
-        """Return what travels, from the messages of this round's S agents: here just these."""
+        """Return what travels, given the messages of this round's S agents; here the messages."""
         return messages
 
     @abstractmethod
     def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
-        """Return what agents hear next, from what was `sent` in this round."""
+        """Return the next inboxes, given what was `sent` in this round."""
 
     @abstractmethod
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
-        """Return what all agents together send.
-
-        `message`, `inbox`: how many numbers a message and an inbox hold.
-        """
+        """Return what all agents send in a run, for messages and inboxes of so many numbers."""
 
     @abstractmethod
     def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
         """Return the model that would be released now."""
 
     def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
-        """Return `new`, or `old` where the participant of a round takes no part."""
+        """Return `new`, or `old` where the holder of a hop takes no part."""
         del hop, old
         return new
 
     def spread_records(self, records: PyTree) -> PyTree:
-        """Return records `(T, E, A, ...)`: question -1 and zeros for agents that gave no answer."""
-        spread = jax.tree.map(self.of_all_agents, records)
-        if not isinstance(records, Record):
-            return spread
-        kind = self.of_all_agents(records.kind, fill=NO_QUESTION)
-        rate = records.rate
-        if rate is not None:
-            rate = self.of_all_agents(rate, fill=1)
-        return spread._replace(kind=kind, rate=rate)
+        """Return records of all agents, `(T, E, A, ...)`; here the participants are all agents."""
+        return records
 
     def _copies(self, tree: PyTree) -> PyTree:
-        """Return a tree with the same leaves for every agent, agents on the first axis."""
+        """Return a tree with equal leaves for all agents, on a new first axis."""
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.agents, *x.shape)), tree)
-
-
-class Together(NetworkKind):
-    """A network on which all agents are asked in every round, as one vectorised step."""
-
-    together: ClassVar[bool] = True
-
-    @override
-    def round(
-        self, algorithm: Any, ask: Ask, carry: PyTree, now: Turns
-    ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        states, inboxes = carry
-        states, messages, records = agents_round(
-            algorithm, ask, states, inboxes, now.agents, inbox_axis=self.inbox_axis
-        )
-        messages = self.sent(messages)
-        inboxes = self.deliver(algorithm, inboxes, messages, now.server)
-        return (states, inboxes), (records, messages)
 
 
 def check_agents(of_network: int, agents: int) -> None:
@@ -188,13 +158,12 @@ def check_agents(of_network: int, agents: int) -> None:
         raise InputError(f"the network has {of_network} agents, the data {agents}; make them equal")
 
 
-class Star(Together):
-    """An aggregator and all agents, who hear its public value."""
+class Star(NetworkKind):
+    """An aggregator and all agents, who receive its public value."""
 
     algorithms: ClassVar[type] = StarAlgorithm
     data: ClassVar[str] = "no network (an aggregator)"
     aggregates: ClassVar[bool] = True
-    written: ClassVar[bool] = False
 
     @classmethod
     @override
@@ -222,25 +191,23 @@ class Star(Together):
 class OnTree(Star):
     """A star's methods without an aggregator: sums go up a spanning tree, the total comes down.
 
-    **Guarantee.** An agent's message is a function of its noised answers and of totals. What
-    travels up an edge is the sum of such messages, and what comes down is the sum of all: both are
-    functions of what an aggregator would hear, and so is the aggregator's step, which is public and
-    which every agent takes by itself. So the ledger and the certificate of `messages` are those of
-    the star, whoever reads the edges.
+    **Guarantee.** An agent's message is a function of its noised answers and of totals. Along an
+    edge travel the sum of such messages and the total: functions of what an aggregator would
+    receive. So is the aggregator's step, which is public and which every agent computes. Ledger and
+    certificate of `messages` are those of the star, whoever reads the edges.
 
-    Under `sum` messages are whole numbers, which travel under masks of all pairs of agents
-    (`taciturn_federation.masks`), and at the root the masks cancel. Sums of words that go up the
-    edges tell each agent's masked word and no more; these are what the hub of a star hears. So
-    ledger and certificate of `sum` are the star's, too. One process that plays all agents adds the
-    same numbers without masks, which change no total.
+    Under `sum` messages are whole numbers under masks of all pairs of agents
+    (`taciturn_federation.masks`), which cancel at the root. Sums up the edges reveal no more than
+    each agent's masked word, which the hub of a star receives; so ledger and certificate of `sum`
+    are the star's, too. One process that simulates all agents adds the numbers without masks, to
+    equal totals.
 
-    `root`: the agent where the total is formed. `senders`, `receivers`: `(L, K)`: agents with their
-    parents, the deepest first; A where a row has fewer agents. A row is a level of the tree, or a
-    part of one that is much wider than the others: L K is at most 9 A.
+    `root`: the agent where the total is formed. `senders`, `receivers`: `(L, K)`: agents and their
+    parents, the deepest first, padded with A. A row is a level of the tree, or a part of one that
+    is much wider than the others: L K is at most 9 A.
     """
 
     data: ClassVar[str] = "a Tree"
-    written: ClassVar[bool] = True
 
     root: Int[Array, ""]
     senders: Int[Array, "L K"]
@@ -261,7 +228,7 @@ class OnTree(Star):
     def trust(self, observer: Observer) -> str:
         if isinstance(observer, Sum):
             return (
-                "masks of all pairs of agents, with keys of their own, and their cipher: sums "
+                "masks of all pairs of agents, each with a separate key, and their cipher: sums "
                 "travel under them along the tree, so that only the total can be read; every agent "
                 f"adds its own noise honestly, and at most {observer.colluders} of them tell the "
                 "observer theirs and the keys of their masks (a participant knows its own, so "
@@ -274,10 +241,7 @@ class OnTree(Star):
 
     @override
     def sent(self, messages: PyTree) -> PyTree:
-        """Return what each agent sends up: its message and those of all below it; at the root all.
-
-        Whole numbers are added exactly, up to multiples of 2^64.
-        """
+        """Return what each agent sends up: the sum over its subtree, exact for whole numbers."""
         return jax.tree.map(self._added_up, messages)
 
     def _added_up(self, leaf: Array) -> Array:
@@ -307,7 +271,7 @@ class OnTree(Star):
 
     @override
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
-        """Return 2 (A - 1) messages a round: sums go up each edge, and the total down."""
+        """Return 2 (A - 1) messages a round: up and down each edge."""
         messages = 2 * (self.agents - 1) * rounds
         return Traffic(messages, messages * message)
 
@@ -315,8 +279,7 @@ class OnTree(Star):
 def _no_wider(levels: Sequence[HostArray], agents: int) -> list[HostArray]:
     """Return levels cut into rows of at most eight times their mean width.
 
-    As rows of one width, a long path that ends in a star would take as many places as the square of
-    its agents.
+    With one row for each level, a long path that ends in a star would take A^2 places.
     """
     width = -(-8 * agents // len(levels))
     return [
@@ -332,24 +295,24 @@ class Neighbours(eqx.Module):
 
 
 class Chebyshev(eqx.Module):
-    """How several exchanges of a round are weighted (`taciturn.network.Mixing`)."""
+    """Weights of the exchanges of a round (`taciturn.network.Mixing`)."""
 
     pace: Float[Array, ""]
     momentum: Float[Array, " K"]
 
 
-class Gossip(Together):
-    """Agent i hears sum_j w_ij (m_j - m_i); all are asked in every round.
+class Gossip(NetworkKind):
+    """Gossip: agent i receives sum_j w_ij (m_j - m_i), and all are asked in every round.
 
     With K exchanges a round w_ij are the entries of P_K(W) (`taciturn.network.Mixing`): agents send
-    what they have after each exchange.
+    what they hold after each exchange.
 
-    **Guarantee.** What is sent in the first exchange are the messages, functions of noised answers;
-    what is sent in later ones are public linear functions of these. Nothing is asked in between.
+    **Guarantee.** The first exchange sends the messages, functions of noised answers; later ones
+    send public linear functions of these. Nothing is asked in between.
 
-    `first`, `second`, `weights`: agent `first[e]` and agent `second[e]` weigh each other by w_e.
-    `neighbours`: the same by agent, which is quicker, unless an agent has more than eight
-    neighbours.
+    `first`, `second`, `weights`: agents `first[e]` and `second[e]` weigh each other by
+    `weights[e]`. `neighbours`: the same by agent, which is faster, unless an agent has more than
+    eight neighbours.
     """
 
     algorithms: ClassVar[type] = GossipAlgorithm
@@ -392,7 +355,7 @@ class Gossip(Together):
         return Traffic(messages, messages * message)
 
     def mixed(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
-        """Return how all exchanges of a round move the messages; exactly 0 at agreement."""
+        """Return by how much the exchanges of a round move the messages; exactly 0 at agreement."""
         if self.chebyshev is None:
             return self.differences(messages)
         pace = self.chebyshev.pace
@@ -409,11 +372,11 @@ class Gossip(Together):
     def differences(self, messages: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
         """Return sum_j w_ij (m_j - m_i) for every agent i.
 
-        What an edge brings to its two ends differs in sign alone, so that the sum over all agents
-        is 0 up to rounding, and every flow is exactly 0 at agreement.
+        The flows of an edge to its two ends differ in sign alone, so they sum to 0 up to rounding,
+        and every flow is exactly 0 at agreement.
         """
         ones = (1,) * (messages.ndim - 1)
-        if self.neighbours is not None:  # a scatter of edges costs several times these gathers
+        if self.neighbours is not None:  # gathers are several times faster than a scatter of edges
             lists = zip(self.neighbours.agents, self.neighbours.weights, strict=True)
             flows = (w.reshape(-1, *ones) * (messages[others] - messages) for others, w in lists)
             return sum(flows, jnp.zeros_like(messages))
@@ -439,7 +402,7 @@ def neighbours_of(mixing: Mixing) -> Neighbours | None:
 
 
 class Relay(NetworkKind):
-    """The holder hears the token and passes it on; the other agents' states stay as they are.
+    """A relay: the holder receives the token and passes it on; the other states do not change.
 
     A round is a hop. A holder beyond its cap takes no part: it passes the token on untouched.
 
@@ -449,6 +412,7 @@ class Relay(NetworkKind):
 
     algorithms: ClassVar[type] = RelayAlgorithm
     data: ClassVar[str] = "a Walk"
+    together: ClassVar[bool] = False
 
     holders: Int[Array, " T"]
     visits: Int[Array, " T"]
@@ -473,7 +437,7 @@ class Relay(NetworkKind):
 
     @override
     def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
-        """Return every agent's questions: those at its hops, as long as it takes part."""
+        """Return every agent's questions: those at its hops, while it takes part."""
         holders, awake = np.asarray(self.holders), np.asarray(self.awake)
         holds = (holders == np.arange(self.agents)[:, None]) & awake
         return np.where(holds[:, :, None], super().asked(questions), NO_QUESTION)
@@ -482,7 +446,7 @@ class Relay(NetworkKind):
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)`; hops without a participant repeat the value before."""
+        """Return schedules `(..., T)`; hops without a participant repeat the last value."""
         latest = np.cumsum(np.asarray(self.awake)) - 1
         schedules = schedule(int(latest[-1]) + 1)
         return {name: values[..., latest] for name, values in schedules.items()}
@@ -505,10 +469,19 @@ class Relay(NetworkKind):
         return jnp.take_along_axis(values, self.holders[:, None], axis=1)
 
     @override
-    def of_all_agents(self, values: Array, *, fill: int = 0) -> Num[Array, "T E A ..."]:
+    def spread_records(self, records: PyTree) -> PyTree:
+        """Return records `(T, E, A, ...)`: question -1 and zeros where an agent gave no answer."""
         holds = self.holders[:, None, None] == jnp.arange(self.agents, dtype=jnp.int32)
-        wide = holds.reshape(holds.shape + (1,) * (values.ndim - 3))
-        return jnp.where(wide, values, jnp.asarray(fill, values.dtype))
+
+        def spread(values: Array, fill: int = 0) -> Array:
+            wide = holds.reshape(holds.shape + (1,) * (values.ndim - 3))
+            return jnp.where(wide, values, jnp.asarray(fill, values.dtype))
+
+        found = jax.tree.map(spread, records)
+        if not isinstance(records, Record):
+            return found
+        rate = None if records.rate is None else spread(records.rate, 1)
+        return found._replace(kind=spread(records.kind, NO_QUESTION), rate=rate)
 
     @override
     def first_inboxes(self, algorithm: RelayAlgorithm, template: Array) -> PyTree:

@@ -1,6 +1,6 @@
 """Planning: from public facts and a budget to schedules, noise scales and a predicted ledger.
 
-No data can be reached from here. The order is: noise multiplier from the budget; schedules, which
+No record can be reached from here. The order: noise multiplier from the budget; schedules, which
 may depend on it; bounds; scales; ledger and certificate.
 """
 
@@ -49,22 +49,27 @@ from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
 
-# how much of a budget may be left, relative, where the total is computed numerically
+# relative part of a budget that may remain unspent where the total is computed numerically
 _CLOSE = 1e-6
-# what is further below the budget than this is meant to be: bounds that hold for all agents at once
+# a certificate further below the budget than this is so by design: its bounds hold for all agents
 _FAR = 1e-3
-# of epsilon, at a multiplier that was found for another lattice
+# relative excess of epsilon that rounding can cause at a multiplier of another plan's lattice
 _OTHER_LATTICE = 1e-5
 _MOST_TRIES = 30
-# -d log(epsilon) / d log(multiplier): the first guess, and what steps are limited to
+# -d log(epsilon) / d log(multiplier): the first guess, and the limits of later estimates
 _SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
+MOST_ANSWERS = 10**8  # of a run: a ledger holds one entry for each
+MOST_WRITTEN = 10_000  # numbers of an array that a plan is written with
+# packages of this project whose methods need no author's word
+_EXTENSIONS = ("taciturn_federation", "taciturn_papers", "taciturn_power")
+# fields of a certificate that a run decides; with a seed the attacker's rate is 1
+_OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
 
 
-class Settled(NamedTuple):
-    """A multiplier, the plan's draft at it, and the certificate of that draft.
+class _Trial(NamedTuple):
+    """A multiplier, the draft at it, and the draft's certificate.
 
-    `excess`: log(epsilon / budget), within [-1, 1]; above 0 if and only if epsilon is above the
-    budget.
+    `excess`: log(epsilon / budget) within [-1, 1]; positive exactly if epsilon exceeds the budget.
     """
 
     multiplier: float
@@ -80,65 +85,65 @@ def within_budget(
     epsilon: float,
     *,
     given: bool,
-) -> Settled:
+) -> _Trial:
     """Return the least of the multipliers tried whose certificate is within the budget.
 
-    `start`: the multiplier to start from. `given`: whether it is the caller's: it may then leave
-    any part of the budget, and is raised only where it exceeds the budget by rounding. Raises
-    `PrivacyError` if no certificate is within the budget: a multiplier that was given is too small.
+    `start`: where the search begins. `given`: whether the caller chose it; it may then leave any
+    part of the budget unspent, and is raised only where rounding takes it beyond. Raises
+    `PrivacyError` if no certificate is within the budget, because the caller's multiplier is too
+    small.
 
-    **Guarantee.** `certificate.epsilon <= epsilon` has been evaluated, from the finished ledger of
-    the draft that is returned. The search does not assume that a numerical accountant is monotone:
-    its grid moves with the multiplier, so that epsilon jumps by some 1e-7 of itself, and the
-    lattice doubles its step where a scale passes a power of two. Where the total is no mu, the
-    search ends within a millionth of the budget, or at the cheapest certificate within it that 30
-    tries have found. The exact curve of Gaussian answers is as close from the start.
+    **Guarantee.** `certificate.epsilon <= epsilon` was evaluated on the finished ledger of the
+    draft that is returned. The search does not assume that a numerical accountant is monotone: its
+    grid moves with the multiplier, so that epsilon jumps by about 1e-7 relative, and the lattice
+    step doubles where a scale passes a power of two. Where the total is no mu, the search ends
+    within a millionth of the budget, or at the cheapest certificate within it of 30 tries. The
+    exact curve of Gaussian answers is as close from the start.
     """
 
-    def tried(multiplier: float) -> Settled:
+    def evaluate(multiplier: float) -> _Trial:
         drafted = draft(multiplier)
         certificate = certify(drafted.ledger)
-        return Settled(multiplier, drafted, certificate, _excess(certificate.epsilon, epsilon))
+        return _Trial(multiplier, drafted, certificate, _excess(certificate.epsilon, epsilon))
 
-    settled, best = tried(start), None
-    exact = given or start == 0 or settled.draft.ledger.has_mu or settled.excess < -_FAR
+    trial, best = evaluate(start), None
+    exact = given or start == 0 or trial.draft.ledger.has_mu or trial.excess < -_FAR
     room, most = math.inf if exact else _CLOSE, _OTHER_LATTICE if given else math.inf
     low, high, slope = -math.inf, math.inf, _SLOPE
-    for _ in range(_MOST_TRIES):
-        if settled.excess <= 0 and (best is None or settled.multiplier < best.multiplier):
-            best = settled
-        if -room <= settled.excess <= 0 or settled.excess > most or start == 0:
+    for _ in range(_MOST_TRIES):  # secant steps in logarithms, within a bracket
+        if trial.excess <= 0 and (best is None or trial.multiplier < best.multiplier):
+            best = trial
+        if -room <= trial.excess <= 0 or trial.excess > most or start == 0:
             break
-        place = math.log(settled.multiplier)
-        low, high = (place, high) if settled.excess > 0 else (low, place)
-        step = (settled.excess + _CLOSE / 2) / slope
+        place = math.log(trial.multiplier)
+        low, high = (place, high) if trial.excess > 0 else (low, place)
+        step = (trial.excess + _CLOSE / 2) / slope
         if not low < place + step < high:
-            step = (low + high) / 2 - place  # it left the bracket at an end that the bracket has
+            step = (low + high) / 2 - place  # the end that was passed is finite
         if step == 0:
             break
-        before, settled = settled, tried(settled.multiplier * math.exp(step))
-        slope = min(max((before.excess - settled.excess) / step, _FLATTEST), _STEEPEST)
+        last, trial = trial, evaluate(trial.multiplier * math.exp(step))
+        slope = min(max((last.excess - trial.excess) / step, _FLATTEST), _STEEPEST)
     if best is None:
         raise PrivacyError(
-            f"the plan would spend epsilon {settled.certificate.epsilon:.9g}; the budget is "
+            f"the plan would spend epsilon {trial.certificate.epsilon:.9g}; the budget is "
             f"{epsilon:g}. Leave the multiplier out, or give a larger one or a larger epsilon"
         )
     return best
 
 
 def _excess(spent: float, budget: float) -> float:
-    """Return log(spent / budget) within [-1, 1]; 0 without a budget, above 0 for more than it."""
+    """Return log(spent / budget) within [-1, 1]: 0 without a budget, positive exactly beyond it."""
     if not spent <= budget:
         return max(math.log(min(spent / budget, math.e)), math.ulp(1.0))
     return 0.0 if math.isinf(budget) else math.log(max(spent / budget, math.exp(-1)))
 
 
 def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread: float) -> float:
-    """Return the multiplier with which the budget holds for answers and noise on their lattice.
+    """Return the multiplier at which answers and noise on their lattice fit the budget.
 
-    Exact to a relative 1e-6 or so: `within_budget` settles the rest.
-
-    `spread`: how many times the noise for a unit at a single agent (`spread_of`).
+    Accurate to about a relative 1e-6; `within_budget` refines it. `spread`: the cost of a unit at
+    several agents over one at a single agent (`spread_of`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
@@ -163,13 +168,13 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
 
 
 def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
-    """Return the multiplier at which all questions fit the budget, each with its relative one."""
+    """Return the multiplier at which all questions fit the budget, without a lattice."""
     mechanism, inside = design.mechanism, design.inside
     asked = design.network.asked(questions)
-    if asked.strides[0] == 0:  # all agents are asked the same
+    if asked.strides[0] == 0:  # one row, broadcast: all agents get the same questions
         asked = asked[:1]
     per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
-    most = functools.reduce(operator.or_, per_agent)  # the most answers of an agent, by question
+    most = functools.reduce(operator.or_, per_agent)  # by question, the largest count of an agent
     if isinstance(mechanism, privacy.NoNoise) or not most:
         return 0.0
     counts = [(design.oracles[number], count) for number, count in most.items()]
@@ -179,7 +184,11 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
         return gaussian_multiplier(terms.epsilon, terms.delta, answers)
 
     def event(multiplier: float) -> privacy.Event:
-        return mechanism.event(multiplier) if inside is None else _worst(inside, multiplier)
+        if inside is None:
+            return mechanism.event(multiplier)
+        # at least as dear as any agent's answer
+        worst = (float(np.max(part)) for part in (inside.jacobian, inside.output_ratio))
+        return privacy.PerturbedAnswer(multiplier, *worst)
 
     def events(multiplier: float) -> list[tuple[privacy.Event, int]]:
         return [
@@ -192,23 +201,9 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     )
 
 
-def _worst(inside: privacy.Inside, multiplier: float) -> privacy.PerturbedAnswer:
-    """Return an answer that costs at least as much as that of any agent."""
-    return privacy.PerturbedAnswer(
-        multiplier, float(np.max(inside.jacobian)), float(np.max(inside.output_ratio))
-    )
-
-
-MOST_ANSWERS = 10**8
-# packages of this library, with methods of theirs
-BESIDE = ("taciturn_federation", "taciturn_papers", "taciturn_power")
-# fields of a certificate that a run decides; with a seed the attacker's rate is 1
-_OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
-
-
 @dataclass(frozen=True)
 class Plan:
-    """All of a run that is decided before a record is read; `digest` identifies it."""
+    """All that is decided about a run before a record is read; `digest` identifies it."""
 
     spec: Spec
     terms: Terms
@@ -224,10 +219,9 @@ class Plan:
     part: Side = "training"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of the plan as JSON-safe values; arrays as nested lists."""
-        network = self.program.network
-        on_network = {"network": describe(network)} if network.written else {}
-        return on_network | {
+        """Return the plan as JSON-safe values; arrays as nested lists."""
+        on_star = self.network is None
+        return ({} if on_star else {"network": describe(self.program.network)}) | {
             "algorithm": describe(self.program.algorithm),
             "oracles": [describe(oracle) for oracle in self.program.oracles],
             "mechanism": describe(self.program.mechanism),
@@ -244,7 +238,7 @@ class Plan:
 
     @property
     def leg(self) -> privacy.Leg:
-        """The answers of the plan, derived from all that is asked and not from its certificate."""
+        """The plan's answers as a leg, derived from the questions and not from the certificate."""
         program, terms = self.program, self.terms
         observer = terms.observer if program.summed else privacy.Messages()
         asked = (self.ledger, program.oracles, terms, observer, program.network)
@@ -252,10 +246,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON: two runs with one digest were the same design.
-
-        What a run adds to the certificate, its conditions and the stamp of a seed, is left out.
-        """
+        """SHA-256 of the plan's canonical JSON, without what a run adds to the certificate."""
         design = self.to_dict()
         stated = design["certificate"].items()
         design["certificate"] = {name: value for name, value in stated if name not in _OF_A_RUN}
@@ -278,46 +269,37 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
-    Raises `InputError` if an answer is not bounded and epsilon is finite, a setting is out of
-    range, an oracle is about another loss than the algorithm or differs from the public facts
-    (`Oracle.check`), the noise is not the library's, Poisson batches are asked for beyond epsilon
-    50, the oracles differ in the shape of their answers or in where the noise stands, or the
-    network does not suit (`taciturn.engine.program.connect`). If the run cannot be traced: an error
-    in the algorithm or in a question, or a regulariser without a proximal map there. `PrivacyError`
-    if the predicted ledger would cost more than the budget, which only a multiplier that was given
-    can bring about.
+    - `spec`: Public facts.
+    - `oracles`: The algorithm's questions, in the order of their numbers.
+    - `mechanism`: The law of the noise; None for Gaussian.
+    - `network`: None for a star with an aggregator, a `taciturn.network.Tree` for its methods
+      without one, a `Mixing` for gossip, a `Walk` for a relay, on which a round is one hop.
+    - `multiplier`: That of an earlier plan with the same questions and terms, which saves the
+      search (seconds where batches are sampled); the certificate does not rely on it.
+    - `part`: The records that are asked: trained on, or held out.
 
-    **Guarantee.** The certificate was computed from the finished ledger, not from z, for every
-    agent, and is at most the budget (`taciturn.engine.planning.within_budget`).
-    With multiplier z = scale / sensitivity equal for all questions of an agent, n questions of
-    Gaussian noise compose to mu = sqrt(n) / z exactly; z is chosen so that the (epsilon, delta)
-    curve of that mu passes through the budget, with n that of the agent that answers most (on a
-    relay: the privacy leakage frequency; the others spend less).
-    Answers and noise stand on a lattice, and the noise is discrete: both make z larger by less than
-    a millionth in most plans, and are in the ledger (`taciturn.kernel.privacy.mechanisms`).
-    A question whose noise has the `relative_multiplier` r has multiplier r z instead, in scales,
-    ledger and calibration alike; z is then computed numerically.
+    Raises `InputError` if a setting is out of range; an answer is unbounded at a finite epsilon; an
+    oracle differs from the algorithm's loss, from the public facts (`Oracle.check`) or from the
+    other oracles in shape or noise; the noise is not the library's; Poisson batches are planned
+    beyond epsilon 50; the network does not suit (`taciturn.engine.program.connect`); or the run
+    cannot be traced (`taciturn.engine.credit.check_traces`). `PrivacyError` if a given `multiplier`
+    costs more than the budget.
+
+    **Guarantee.** The certificate is computed from the finished ledger, for every agent, and is at
+    most the budget (`within_budget`). n questions of Gaussian noise with multiplier z = scale /
+    sensitivity compose to mu = sqrt(n) / z exactly; z is chosen so that the curve of that mu passes
+    through (epsilon, delta), with n that of the agent that answers most (on a relay: the privacy
+    leakage frequency). Noise is discrete, on a lattice, which makes z larger by less than a
+    millionth in most plans and is in the ledger (`taciturn.kernel.privacy.mechanisms`). A
+    question of `relative_multiplier` r has multiplier r z in scales, ledger and calibration; z is
+    then computed numerically (`multiplier_for_all`), as it is on sampled batches and for noise
+    inside an objective.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
-    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This is used only
-    if `credits_summation` shows it; otherwise the plan falls back to the observer of all messages,
-    which is always valid. On sampled batches, and for noise inside an objective, z is computed
-    numerically (`multiplier_for_all`), which may take seconds, the certificate is the numerical
-    accountant's, and summation is never credited.
-
-    A person at up to M agents takes sqrt(M) times the z of a unit at a single agent, and M times
-    for the observer of sums (`taciturn.calibration.spread_of`).
-
-    - `spec`: Public facts.
-    - `oracles`: The questions that the algorithm may ask, in the order of their numbers.
-    - `mechanism`: The law of the noise; Gaussian if none is given.
-    - `network`: None for a star with an aggregator, a `taciturn.network.Tree` for its methods
-      without one, a `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay, on
-      which a round is one hop.
-    - `multiplier`: That of an earlier plan with the same questions and terms, which spares the
-      search; the certificate does not rest on it. None: computed here, which may take seconds where
-      batches are sampled.
-    - `part`: Which records are asked: those that are trained on, or those that were held out.
+    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). Only where
+    `credits_summation` shows it; otherwise the plan is for the observer of all messages, which is
+    always valid. A person at up to M agents takes sqrt(M) times the z of a unit at one agent, and M
+    times for the observer of sums (`taciturn.calibration.spread_of`).
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
@@ -337,7 +319,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
-    @functools.cache  # where a person is at one agent, it is the same for every observer
+    @functools.cache  # for a person at one agent it is the same for every observer
     def start(spread: float) -> float:
         if multiplier is not None:
             return checks.not_negative("multiplier", multiplier)
@@ -347,7 +329,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         return start(spread_of(terms.adjacency, spec.agents, observer))
 
     observer = terms.observer
-    # the sum of such noises is accounted for
+    # only these laws have an accountant for the sum of noises
     adds = isinstance(law, privacy.Gaussian | privacy.NoNoise)
     if isinstance(observer, privacy.Sum) and not (
         adds and credits_summation(draft(first(observer), observer).program)
@@ -358,7 +340,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         leg = leg_of(ledger, oracles, terms, observer, connected, spec, part)
         return privacy.compose((leg,), terms).certificate()
 
-    settled = within_budget(
+    found = within_budget(
         lambda z: draft(z, observer),
         certify,
         first(observer),
@@ -366,38 +348,38 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         given=multiplier is not None,
     )
     summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
-    program = dataclasses.replace(settled.draft.program, summed=summed)
+    program = dataclasses.replace(found.draft.program, summed=summed)
     if algorithm.runs_here:
         check_traces(program, spec)
     trusted = code_on_trust(program)
-    certificate = settled.certificate.under(trusted, conditional=bool(trusted))
+    certificate = found.certificate.under(trusted, conditional=bool(trusted))
     return Plan(
-        spec, terms, rounds, precision, settled.multiplier, settled.draft.schedules, bounds,
-        settled.draft.ledger, certificate, program, network, part,
+        spec, terms, rounds, precision, found.multiplier, found.draft.schedules, bounds,
+        found.draft.ledger, certificate, program, network, part,
     )  # fmt: skip
 
 
 def code_on_trust(program: Program) -> tuple[str, ...]:
-    """Return the conditions under which code of somebody's own shares a process with records.
+    """Return the conditions of a certificate because of foreign code in the process with records.
 
-    Methods, losses, sets and questions that are neither the library's nor of a package beside it.
+    Methods, losses, sets and questions of neither the library nor its extensions.
     """
-    own = (*own_parts(program.algorithm), *(kind for o in program.oracles for kind in own_parts(o)))
-    return on_trust(name_of_class(kind) for kind in own)
+    parts = (program.algorithm, *program.oracles)
+    return on_trust(name_of_class(kind) for part in parts for kind in own_parts(part))
 
 
 def on_trust(names: Iterable[str]) -> tuple[str, ...]:
     """Return these conditions for code with the names `module:name`."""
-    own = [name for name in names if name.partition(":")[0].partition(".")[0] not in BESIDE]
+    foreign = [n for n in names if n.partition(":")[0].partition(".")[0] not in _EXTENSIONS]
     return tuple(
         f"{name} runs in the process that holds the records; that it reads them through the door "
         "alone is its author's word"
-        for name in dict.fromkeys(own)
+        for name in dict.fromkeys(foreign)
     )
 
 
 def check_parts(spec: Spec, terms: Terms, network: Network) -> None:
-    """Raise `InputError` unless what certifies a run is described by the library's classes."""
+    """Raise `InputError` unless spec, terms and network are of the library's classes."""
     adjacency = terms.adjacency
     check_of_library(spec, terms, adjacency, adjacency.relation, terms.observer, network)
 
@@ -412,7 +394,7 @@ def check_size(questions: int, agents: int) -> None:
 
 
 def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
-    """Return the number of the oracle of every question, -1 for none."""
+    """Return the oracle's number of every question, -1 for none, once it is checked."""
     questions = np.asarray(algorithm.questions(rounds))
     if questions.ndim != 2 or len(questions) != rounds or questions.shape[1] < 1:
         raise InputError(
@@ -438,10 +420,10 @@ def _bounds(
     law: privacy.Mechanism,
     precision: Precision,
 ) -> tuple[tuple[privacy.SensitivityBound, ...], privacy.Inside | None]:
-    """Return sensitivity bounds, finite if there is noise, and where the noise stands.
+    """Return sensitivity bounds, finite if there is noise, and the law of noise in an objective.
 
-    Raises `InputError` unless every question is about the algorithm's loss and these facts, and all
-    of them suit one another.
+    Raises `InputError` unless every question suits the algorithm's loss, these facts and the
+    others.
     """
     shapes = {oracle.answer_shape(spec.shape) for oracle in oracles}
     if len(shapes) != 1:
@@ -473,14 +455,11 @@ def _bounds(
     return bounds, oracles[0].noise.law(spec, adjacency)
 
 
-MOST_WRITTEN = 10_000
-
-
 def describe(module: Any) -> Any:
     """Return a module as nested JSON-safe values: its class name and its fields.
 
-    Fields without `repr` (the set-up of a solver) are left out. Arrays of more than `MOST_WRITTEN`
-    numbers are given by shape, type and digest.
+    Fields without `repr` are left out. Arrays above `MOST_WRITTEN` numbers are given by shape, type
+    and digest.
     """
     if isinstance(module, eqx.Module):
         shown = [f.name for f in dataclasses.fields(module) if f.repr]
@@ -498,6 +477,6 @@ def describe(module: Any) -> Any:
 
 
 def compact(values: HostArray) -> Any:
-    """Return nested lists: of length 1 where an axis repeats its entry, one number if all do."""
+    """Return nested lists, of length 1 along constant axes, or one number if all are equal."""
     different = folded(values)
     return float(different.flat[0]) if different.size == 1 else different.tolist()

@@ -1,8 +1,8 @@
-"""Several processes that compute one run: they meet, and compare what each was given.
+"""Several processes that compute one run: they connect, and compare their inputs.
 
 A launcher (`mpirun`, `srun`) or a shell on every machine starts them, and
-`jax.distributed.initialize` connects them. Beside the compiled program they exchange public facts,
-digests of records under a secret key, and, encrypted, that key and the one of the division; never a
+`jax.distributed.initialize` connects them. Besides the compiled program they exchange public facts,
+digests of records under a secret key and, encrypted, that key and the key of the division; never a
 record. Nobody is authenticated: the machines belong to one trusted holder.
 """
 
@@ -31,17 +31,16 @@ from taciturn.errors import InputError, ProcessLostError, TaciturnError
 from taciturn.kernel.records import Devices, Draw
 
 _KEY = 32  # bytes
-# timeouts, seconds; in the end the others wait while the first writes its report, and by its
-# heartbeat they know that it lives
+# timeouts, seconds; the last is long since the others wait while the first writes its report
 _MEETING, _HEARTBEAT, _SHUTDOWN = 120, 20, 3600
-_QUOTED = 40  # characters of a fact that a message repeats; digests are longer and are not shown
-# how XLA, Gloo and gRPC word the loss of a connection
+_QUOTED = 40  # characters of a fact that an error quotes; digests are longer and are not shown
+# words in errors of XLA, Gloo and gRPC that mean a lost connection
 _LOST = ("gloo", "coordination", "heartbeat", "deadline_exceeded", "unavailable", "peer")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, of which this is number `index`; one alone waits for nobody."""
+    """The processes of a run, of which this is number `index`."""
 
     index: int = 0
     count: int = 1
@@ -50,8 +49,7 @@ class Processes:
     def of(devices: Devices | None) -> Processes:
         """Return the processes that hold these devices; this one alone for None.
 
-        Raises `InputError` if they hold devices of some of the processes that are connected, and
-        not of all.
+        Raises `InputError` unless these are all connected processes.
         """
         if devices is None or devices.processes == 1:
             return Processes()
@@ -68,7 +66,7 @@ class Processes:
         return self.index == 0
 
     def gather(self, content: bytes) -> list[bytes]:
-        """Return the content of every process, in their order, once all have given theirs.
+        """Return the contents of all processes, in their order, once each has given its.
 
         Raises `ProcessLostError` if one of them ended or cannot be reached.
         """
@@ -82,10 +80,9 @@ class Processes:
         return [bytes(row[:length]) for row, length in zip(np.asarray(rows), lengths, strict=True)]
 
     def agree(self, facts: Mapping[str, Any]) -> None:
-        """Wait for all processes, and raise in each unless all have the same facts.
+        """Wait for all processes, and raise `InputError` in each unless all have the same facts.
 
-        Raises `InputError` if they differ. The message names the first fact in which they do, with
-        both values unless one is long, as a digest is.
+        The message names the first fact that differs, with both values unless one is long.
         """
         given = [json.loads(text) for text in self.gather(json.dumps(facts, default=str).encode())]
         first = given[0]
@@ -102,9 +99,8 @@ class Processes:
     def from_first(self, content: bytes) -> bytes:
         """Return the content of the first process, in all of them.
 
-        **Guarantee.** It is encrypted for each process: X25519 between a fresh key of the first and
-        a fresh one of the other, HKDF-SHA256, ChaCha20-Poly1305. Whoever only listens between the
-        processes learns its length. Nobody is authenticated.
+        **Guarantee.** It is encrypted for each process: X25519 between fresh keys of both,
+        HKDF-SHA256, ChaCha20-Poly1305. An eavesdropper learns its length. Nobody is authenticated.
         """
         if self.count == 1:
             return content
@@ -129,18 +125,14 @@ class Processes:
         return cipher(public[0]).decrypt(bytes(12), part, None)
 
     def share_draw(self, draw: Draw) -> Draw:
-        """Return the first process's draw, in all of them: by separate ones agents share records.
-
-        **Guarantee.** A secret key travels under encryption (`from_first`).
-        """
+        """Return the first process's draw, in all of them; separate draws would share records."""
         return draw if draw.key is None else Draw(key=self.from_first(draw.key))
 
     def agree_on_records(self, what: str, digests: Sequence[str | None]) -> None:
         """Raise `InputError` in every process unless all hold records with the same digests.
 
-        **Guarantee.** They are compared under a fresh key that these processes alone have. By plain
-        digests whoever knows all records but one would find which one it is, and of dealt records
-        whose each is.
+        **Guarantee.** Digests are keyed by a fresh secret of these processes. Plain digests would
+        reveal an unknown record to anyone who knows all others, and the owner of each dealt record.
         """
         key = self.from_first(secrets.token_bytes(_KEY))
         keyed = [each and hmac.digest(key, each.encode(), "sha256").hex() for each in digests]
@@ -150,15 +142,15 @@ class Processes:
 def connect(address: str | None, count: int | None, index: int | None) -> Processes:
     """Connect this process with the others of its run, and return them.
 
-    `address`: HOST:PORT of the first process, where it then listens; None takes address, count and
-    index from the launcher, where JAX knows it (Open MPI, SLURM). `count`, `index`: how many
-    processes there are, and which of them this is, from 0. Raises `InputError` if they do not meet.
+    `address`: HOST:PORT where the first process listens; None takes address, count and index from
+    the launcher, where JAX knows it (Open MPI, SLURM). `count`, `index`: the number of processes,
+    and which of them this is, from 0. Raises `InputError` if they do not connect.
     """
-    # a process that is asked to terminate would note it for a checkpoint, and go on
+    # with this service, a process would survive SIGTERM until its next checkpoint
     jax.config.update("jax_enable_preemption_service", False)  # type: ignore[no-untyped-call]
     try:
         if address is not None and index == 0:
-            # this process must be able to listen there: JAX would crash
+            # try to listen there first, since JAX would crash where it cannot
             host, _, port = address.rpartition(":")
             family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
             socket.create_server((host.strip("[]"), int(port)), family=family).close()
@@ -173,31 +165,31 @@ def connect(address: str | None, count: int | None, index: int | None) -> Proces
         )
     except (RuntimeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        where = "where the launcher says" if address is None else f"at {address}"
+        where = "at the launcher's address" if address is None else f"at {address}"
         raise InputError(
-            f"the processes of this run did not meet {where} ({reason}); see that all are started "
-            "with one address that all can reach, and that nothing else listens there"
+            f"the processes of this run did not connect {where} ({reason}); start all of them with "
+            "one address that all can reach and where nothing else listens"
         ) from None
     processes = Processes(jax.process_index(), jax.process_count())
     try:
         processes.gather(b"")
     except ProcessLostError:
         raise InputError(
-            "the processes of this run met, and cannot exchange numbers; see that the name of each "
-            "machine stands for an address that the others can reach (in /etc/hosts, not 127.0.1.1)"
+            "the processes of this run connected but cannot exchange numbers; the name of each "
+            "machine must resolve to an address that the others reach (/etc/hosts: not 127.0.1.1)"
         ) from None
     return processes
 
 
 def disconnect() -> None:
-    """Part from the other processes, once all have done their part."""
+    """Disconnect from the other processes, once all have finished."""
     with report_loss():
         jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def report_loss() -> Iterator[None]:
-    """Raise `ProcessLostError` for errors that mean that the connection to a process was lost."""
+    """Raise `ProcessLostError` for errors that mean a lost connection to a process."""
     try:
         yield
         return
@@ -207,12 +199,12 @@ def report_loss() -> Iterator[None]:
         if not any(word in str(error).lower() for word in _LOST):
             raise
     raise ProcessLostError(
-        "another process of this run ended or cannot be reached, so this one stops; what was "
-        "charged stays charged, and nothing was released but what the first process had written"
+        "another process of this run ended or cannot be reached, so this one stops; a charge stays "
+        "charged, and only what the first process has written was released"
     )
 
 
 def versions() -> dict[str, str]:
-    """Return the versions on which it rests that all processes compute the same."""
-    rests = ("jax", "jaxlib", "numpy")  # numpy deals out which agent has a record
-    return {"taciturn": __version__, **{name: version(name) for name in rests}}
+    """Return the versions that all processes must share to compute the same."""
+    names = ("jax", "jaxlib", "numpy")  # numpy draws which agent gets a record
+    return {"taciturn": __version__, **{name: version(name) for name in names}}

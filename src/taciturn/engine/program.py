@@ -1,4 +1,4 @@
-"""What jit sees of a plan, drafted at a given noise: arrays of one dtype, and the network."""
+"""The compiled form of a plan, drafted at a given noise: arrays of one dtype, and the network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from taciturn.algorithms import Algorithm, Noise, Turn
 from taciturn.calibration import step_exponents
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
-from taciturn.engine.summed import Summed
+from taciturn.engine.protocol import Summed
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 from taciturn.kernel.door import Agenda, at, planned_ledger
@@ -33,12 +33,12 @@ from taciturn.typing import Array, HostArray, Precision, PyTree
 class Program(eqx.Module):
     """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
 
-    - `shared`, `per_agent`: Schedules: `(T,)` each, and `(T, A)` each.
-    - `scales`: `(T, E, S)`: absolute noise scale of every answer of the S agents that may be asked
-      in a round: all on a star and in gossip, the holder of the token on a relay.
+    - `shared`, `per_agent`: Schedules, `(T,)` and `(T, A)` each.
+    - `scales`: `(T, E, S)`: noise scale of every answer of the S agents that may be asked in a
+      round: all on a star and in gossip, the holder of the token on a relay.
     - `exponents`: `(T, E, S)`: the lattice of every answer has the step 2^exponent.
-    - `summed`: Whether agents send whole steps, of which only the sum is known
-      (`taciturn.engine.summed`).
+    - `summed`: Whether agents send whole steps, whose sum alone is known
+      (`taciturn.engine.protocol.Summed`).
     """
 
     algorithm: Algorithm
@@ -55,15 +55,15 @@ class Program(eqx.Module):
 
     @property
     def executed(self) -> Algorithm:
-        """The method as it is run: as it is, or with whole steps for its messages."""
+        """The method that runs: the planned one, or the one that sends whole steps."""
         if not self.summed:
             return self.algorithm
-        method: Any = self.algorithm  # on a star, which is where sums are
+        method: Any = self.algorithm  # a star's: only there are sums credited
         return Summed(method, self.template, self.oracles[0].answer_shape(self.template.shape))
 
     @property
     def agenda(self) -> Agenda:
-        """All that is asked."""
+        """All questions of the run with their turns."""
         return Agenda(_agent_turns(self), self.oracles, self.mechanism, self.template.shape)
 
     @property
@@ -78,10 +78,10 @@ class Program(eqx.Module):
 
 
 def cast(tree: PyTree, dtype: Any) -> PyTree:
-    """Return `tree` with every number that can be fractional as an array of `dtype`.
+    """Return `tree` with every fractional number as an array of `dtype`.
 
-    One stray float64 promotes the carry of a whole run; so does a Python float once programs are
-    stacked.
+    A single float64 would promote the carry of a whole run, as would a Python float once programs
+    are stacked.
     """
 
     def leaf(x: Any) -> Any:
@@ -97,8 +97,8 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
 def stack(programs: Sequence[Program]) -> Program:
     """Return one program whose arrays have a leading axis over `programs`, for `jax.vmap`.
 
-    Raises `InputError` if the programs differ in more than numbers (another algorithm, mechanism,
-    shape or horizon).
+    Raises `InputError` if the programs differ in more than numbers (algorithm, mechanism, shape or
+    horizon).
     """
     if len({program.summed for program in programs}) > 1:
         # sums of messages differ from sums of whole steps by rounding, and a sweep is seeded
@@ -129,7 +129,7 @@ def agent_turns(program: Program) -> Turn:
         participation=fill(participation[:, None, None]),
         question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
-        # answers keep all their digits where they are added up
+        # answers that are added up keep all their digits
         scale=program.scales.astype(jnp.float64) if program.summed else program.scales,
         exponent=program.exponents,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
@@ -137,7 +137,7 @@ def agent_turns(program: Program) -> Turn:
     )
 
 
-# one compiled program in place of one for each operation
+# compiled as one program instead of one for each operation
 _agent_turns = jax.jit(agent_turns)
 
 
@@ -172,7 +172,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Draft:
-    """A plan at one multiplier, for one observer."""
+    """A plan at one multiplier and for one observer."""
 
     schedules: dict[str, HostArray]
     ledger: privacy.Ledger
@@ -198,7 +198,7 @@ def drafted(
     schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
     schedules = design.network.all_rounds(len(questions), schedule)
     asked = design.network.asked(questions)
-    different = folded(asked)  # what follows has length 1 where rounds or questions are alike
+    different = folded(asked)  # length 1 along axes of equal rounds or questions, to save memory
     numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     values = math.prod(oracles[0].answer_shape(design.spec.shape))
@@ -206,7 +206,7 @@ def drafted(
     multipliers = noise.multiplier * _by_question(relative, numbers)
     width = lattice_width(values, design.mechanism.norm)
     exponents = step_exponents(scale, multipliers, width)
-    narrow = scale.astype(precision)  # never below what was planned
+    narrow = scale.astype(precision)  # rounded up: noise must not be below the planned scale
     rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
     on_lattice = (scale > 0) & (design.inside is None)
     whole = functools.partial(np.broadcast_to, shape=asked.shape)
@@ -235,7 +235,7 @@ def drafted(
 
 
 def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray:
-    """Return the `(A, T, E)` entry of the question in each slot; 0 where there is none."""
+    """Return for each slot `(A, T, E)` the entry of its question's oracle; 0 for no question."""
     value = np.zeros(questions.shape)
     for number, entries in enumerate(of_oracles):
         value = np.where(questions == number, entries, value)
@@ -243,7 +243,7 @@ def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray
 
 
 def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Observer) -> HostArray:
-    """Return the noise scales for sensitivities with agents on the first axis."""
+    """Return noise scales, given sensitivities with agents on the first axis."""
     if multiplier == 0:
         return np.zeros_like(sensitivity)
     if not isinstance(observer, privacy.Sum):
@@ -259,14 +259,13 @@ LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)
 def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
-    Poisson batches beyond epsilon 50 are refused here before anything is computed; no certificate
-    is made of them (`taciturn.kernel.privacy.compose`).
+    `taciturn.kernel.privacy.compose` certifies no Poisson batch beyond epsilon 50 either; refused
+    here, before anything is computed.
     """
     if type(mechanism) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)
         raise InputError(
-            f"{type(mechanism).__name__} is noise of your own, which no accountant knows; give one "
-            f"of {names}"
+            f"no accountant knows the noise {type(mechanism).__name__}; choose one of {names}"
         )
     poisson = any(isinstance(o.sampling, PoissonBatches) and o.sampling.rate < 1 for o in oracles)
     if poisson and MOST_EPSILON_OF_POISSON < epsilon < math.inf:
@@ -282,10 +281,10 @@ KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
 
 
 def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
-    """Return the network as arrays, once it suits the algorithm, the agents and the rounds.
+    """Return the network as arrays, checked against the algorithm, the agents and the rounds.
 
-    Raises `InputError` if it is no network, has another number of agents, a walk has another number
-    of hops than there are rounds or leaves out an agent, or the algorithm needs another kind.
+    Raises `InputError` if it is no network, has another number of agents, is a walk with another
+    number of hops than rounds or that leaves out an agent, or if the algorithm needs another kind.
     """
     kind = KINDS.get(type(network))
     if kind is None:
@@ -298,13 +297,13 @@ def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) ->
         given = "none" if network is None else kind.data
         raise InputError(
             f"{type(algorithm).__name__} needs {' or '.join(needed)}, the plan was given {given}; "
-            "change either"
+            "change one of them"
         )
     return kind.connect(network, agents, rounds)
 
 
 class Shapes(NamedTuple):
-    """Shapes and types of an agent's state, its message and its inbox."""
+    """Shapes and types of an agent's state, message and inbox."""
 
     state: PyTree
     message: PyTree
@@ -312,7 +311,7 @@ class Shapes(NamedTuple):
 
 
 def shapes_of(program: Program) -> Shapes:
-    """Return what an agent keeps, sends and hears in a round, as shapes."""
+    """Return an agent's state, message and inbox in a round, as shapes."""
     algorithm: Any = program.executed
     network: Any = program.network
     template = program.template
@@ -331,7 +330,7 @@ def shapes_of(program: Program) -> Shapes:
 
 
 def traffic_of(program: Program) -> Traffic:
-    """Return the messages that all agents, and an aggregator, send in a run, and their numbers."""
+    """Return the messages that agents and an aggregator send in a run, and their numbers."""
     _, message, inbox = (
         sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in shapes_of(program)
     )

@@ -1,4 +1,16 @@
-"""The round of some agents, the same under every door, network and runtime; and the trace."""
+"""The round of some agents, for every door, network and runtime; traces; and credited sums.
+
+**Sums.** Where summation is credited (`taciturn.engine.credit`), agent i's message is f(a_i), with
+a public affine f common to all agents and a_i = h k_i its noised answer, k_i whole numbers. So
+
+    mean_i f(a_i) = f(h sum_i k_i / A),
+
+and the aggregator needs only the sum of the k_i. Agents send these whole numbers; their sum in 64
+bits is exact up to multiples of 2^64 in any order, as in secure aggregation over integers.
+Everything after it, rounding included, is a function of that one sum. If agents computed f in
+floating point, each message would be rounded by itself, and a sum of rounded numbers reveals more
+than the rounded sum: under `sum` the noise of one agent may be below the last digit of its message.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +18,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Int64
+from typing_extensions import override
 
-from taciturn.algorithms import Algorithm, Turn
-from taciturn.kernel.door import Door, Record, at, over_agents
-from taciturn.typing import Array, PyTree
+from taciturn.algorithms import Algorithm, StarAlgorithm, Turn
+from taciturn.kernel.door import Door, Record, at, over_agents, two_to
+from taciturn.typing import Array, HostArray, Model, PyTree
 
-# a way to ask: queries and a turn, to answers and records; a door with the draws of a round
+# a door with the draws of a round: from queries and a turn to answers and records
 Ask: TypeAlias = Callable[[PyTree, Turn], tuple[Any, PyTree]]
-# all agents are asked the same question; mapped over, a door would answer every one
+# vmap axes of a turn; the question has none, or a door would compute every question's answer
 _EACH: Any = Turn(0, 0, 0, None, 0, 0, 0, 0)  # type: ignore[arg-type]
 
 
@@ -31,7 +46,7 @@ def agents_round(
     """Return `(states, messages, records)` after receive, E times (ask, answer, tell), send.
 
     `turns` are those of the round, leaves `(E, S)`; states and messages have an axis of the S
-    agents, inboxes one where they differ, records `(E, S, ...)`. Nothing here sees a record.
+    agents, inboxes one where they differ, records `(E, S, ...)`. No record is visible here.
     """
     agents = turns.agent.shape[-1]
     turns = turns._replace(question=turns.question[:, 0])
@@ -44,7 +59,7 @@ def agents_round(
         tell = over_agents(algorithm.tell, agents, 0, inbox_axis, _EACH, 0)
         return tell(states, inboxes, turn, answers), records
 
-    if turns.question.shape[0] == 1:  # a scan of length one costs its loop and gains nothing
+    if turns.question.shape[0] == 1:  # a scan of length one would only cost its loop
         states, record = question(states, first)
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], record)
     else:
@@ -57,10 +72,9 @@ def agents_round(
 def agent_round(
     algorithm: Algorithm, door: Door, state: PyTree, inbox: PyTree, turns: Turn, raw: Any
 ) -> tuple[PyTree, PyTree, PyTree]:
-    """Return `(state, message, records)` of one agent's round, behind a door to it alone.
+    """Return `(state, message, records)` of one agent's round, behind a door to that agent alone.
 
-    `turns` are the E turns of this round, every leaf with a leading axis E, and `raw` the random
-    numbers of its answers, leaves `(E, ...)`; the records are stacked over them.
+    `turns`, `raw`: the E turns and the random numbers of their answers, leaves `(E, ...)`.
     """
     of_one = jax.tree.map(lambda leaf: leaf[:, None], turns)
     now, numbers = jax.tree.map(lambda leaf: leaf[None], (of_one, at(raw, None)))
@@ -75,10 +89,10 @@ class Trace(NamedTuple):
 
     - `models`: `(T, *shape)`: the model that could be released after each round.
     - `records`: The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
-    - `messages`: What each agent sent, leaves `(T, A, ...)`: on a tree the sum of its message and
-      of those below it, at the root the total; on a relay the token, `(T, 1, ...)`.
-    - `publics`: What agents hear after each round: the public value or the token, leaves `(T,
-      ...)`, in gossip the agents' inboxes, `(T, A, ...)`.
+    - `messages`: What each agent sent, leaves `(T, A, ...)`: on a tree the sum over its subtree; on
+      a relay the token, `(T, 1, ...)`.
+    - `publics`: What agents receive after each round: the public value or the token, leaves `(T,
+      ...)`; in gossip the agents' inboxes, `(T, A, ...)`.
     """
 
     models: Any
@@ -103,3 +117,79 @@ def kept_parts(
         messages=messages if "messages" in keep else None,
         publics=inboxes if "publics" in keep else None,
     )
+
+
+class Summed(StarAlgorithm):
+    """A star method whose agents send their answers as whole numbers of lattice steps.
+
+    **Guarantee.** Public values, and hence queries, are functions of the sums of the answers,
+    whatever `method` does: agents keep only whole steps. A query is what `method` asks in its first
+    state, and the aggregator computes the method's message from the mean answer. Where summation is
+    credited rightly, these are the method's queries and messages. Where it is not, another method
+    runs, as private as certified.
+
+    `method`: the planned method. `template`: a zero model of the run's shape and dtype.
+    `answer_shape`: that of an answer.
+    """
+
+    method: StarAlgorithm
+    template: Array
+    answer_shape: tuple[int, ...] = eqx.field(static=True)
+
+    @override
+    def schedule(self, spec: Any, rounds: int, noise: Any) -> dict[str, HostArray]:
+        return self.method.schedule(spec, rounds, noise)
+
+    @override
+    def start(self, template: Model) -> Int64[Array, "..."]:
+        return jnp.zeros(self.answer_shape, jnp.int64)
+
+    @override
+    def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
+        turn = self._narrow(turn)
+        return self.method.ask(self._first(inbox, turn), inbox, turn)
+
+    @override
+    def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
+        return jnp.rint(answer / two_to(turn.exponent)).astype(jnp.int64)
+
+    @override
+    def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
+        return state, state
+
+    @override
+    def first_public(self, template: Model) -> PyTree:
+        return self.method.first_public(template)
+
+    @override
+    def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
+        method, turn = self.method, self._narrow(turn)
+        answer = self._narrowed(mean_message * two_to(turn.exponent))
+        state = method.tell(self._first(public, turn), public, turn, answer)
+        _, message = method.send(state, public, turn)
+        return method.combine(public, message, turn)
+
+    @override
+    def model(self, public: PyTree) -> Model:
+        return self.method.model(public)
+
+    def _first(self, public: PyTree, turn: Turn) -> PyTree:
+        """Return the state of an agent of the method before its first answer."""
+        return self.method.receive(self.method.start(jnp.zeros_like(self.template)), public, turn)
+
+    def _narrow(self, turn: Turn) -> Turn:
+        return turn._replace(scale=self._narrowed(turn.scale))
+
+    def _narrowed(self, values: Array) -> Array:
+        return values.astype(self.template.dtype)
+
+
+def mean_of(messages: PyTree) -> PyTree:
+    """Return the mean over agents, the first axis; of whole numbers, from their exact sum."""
+
+    def mean(leaf: Array) -> Array:
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            return jnp.sum(leaf, axis=0).astype(jnp.float64) / leaf.shape[0]
+        return jnp.mean(leaf, axis=0)
+
+    return jax.tree.map(mean, messages)

@@ -1,4 +1,4 @@
-"""A run: a plan and data behind a door; the observed ledger must equal the planned one."""
+"""A run: a plan, and data behind a door; the observed ledger must equal the planned one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -24,31 +23,10 @@ from taciturn.engine.protocol import KEPT, Trace
 from taciturn.engine.runtimes import serial, simulate
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import door
-from taciturn.kernel.door import (
-    Live,
-    Private,
-    Supply,
-    check_arithmetic,
-    check_blocks,
-    check_exact_noise,
-    check_facts,
-    check_ledger,
-    check_part,
-    observed_ledger,
-    opened,
-    samples,
-    tested,
-)
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Certificate, Ledger, NoNoise
 from taciturn.kernel.questions import check_of_library
-from taciturn.kernel.records import (
-    Devices,
-    Origin,
-    Shards,
-    digest_of_all,
-    spread,
-)
+from taciturn.kernel.records import Devices, Origin, Shards, digest_of_all, spread
 from taciturn.typing import HostArray
 
 Runtime = Literal["simulate", "serial"]
@@ -56,10 +34,10 @@ Runtime = Literal["simulate", "serial"]
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run; its `repr` has ten lines or fewer.
+    """A finished run.
 
     - `certificate`: The guarantee; stamped as a reproduction if the noise came from a given seed.
-    - `origin`: Where the records came from, for the data custodian's own checks; it is not pickled.
+    - `origin`: Where the records came from, for the data custodian's checks; never pickled.
     """
 
     model: HostArray  # the released model
@@ -72,7 +50,7 @@ class Run:
     origin: Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied: not the origin, which says whose each record is."""
+        """Return what is pickled and copied: no origin, which tells whose each record is."""
         return {**self.__dict__, "origin": None}
 
     def __repr__(self) -> str:
@@ -89,10 +67,10 @@ class Run:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return what changes from round to round, one row a round.
+        """Return one row for each round: public schedules, as of step sizes, and norms of models.
 
-        The public schedules of the plan, as the step size; and, where models were kept, the norm of
-        the model after each round (`model_norm`) and of its change (`model_change`).
+        Where models were kept, `model_norm` is the norm after each round and `model_change` that of
+        the change.
 
         **Guarantee.** Post-processing of public facts and of models that could be released.
         """
@@ -111,7 +89,7 @@ class Run:
 
 
 def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
-    """Return what a certificate promises, in two lines at most, and shape and norm of a model."""
+    """Return a certificate's promise in at most two lines, and a model's shape and norm."""
     norm = float(np.linalg.norm(np.asarray(model, np.float64)))
     return [
         *(f"  {line}" for line in certificate.lines()[: 1 + certificate.reproduction]),
@@ -131,35 +109,33 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     devices: Devices | None = None,
     trained_on: Origin | None = None,
 ) -> Run:
-    """Run `plan` on `shards` and return the released model, with its certificate.
-
-    Raises `InputError` if the shards differ from those of the plan (counts, dimension, record
-    norm), or the account has no room (`AccountError`). If the agents cannot be divided among the
-    devices, or the processes were given different plans, seeds, devices or versions, which is
-    compared before the charge; after it, if they have different records, or a target is none of the
-    loss (`taciturn.engine.running`). `PrivacyError` if no seed is given and no exact sampler is
-    known for the noise (inside an objective), or the machine does not add whole numbers exactly; if
-    a record breaks the norm that the shards promise, the program asks for more than was planned,
-    the observed ledger differs from the planned one, or the noise that was drawn does not have its
-    law (`taciturn.kernel.privacy.drawn`). Nothing is returned then.
+    """Run `plan` on `shards` and return the released model with its certificate.
 
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
-      operating system, which is written nowhere, and the noise has its exact law. A number: a
-      stream of the same law, which can be drawn again by whoever knows the number, so the run is
-      stamped "reproduction, not private".
+      operating system, which is stored nowhere, and the noise has its exact law. A number: a stream
+      of the same law that anyone who knows the number can draw again, so that the run is stamped
+      "reproduction, not private".
     - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
       custodian's audit: a certificate for the observer `sum` does not cover them.
-    - `account`: A `taciturn.budget.Account` that the run is charged to before a record is looked
-      at, or a reservation of `taciturn.engine.reserve` for this plan; None charges it nowhere.
-    - `devices`: Those that agents are divided among, of this process or of several that
-      `jax.distributed.initialize` connected; None for the usual one. Every process calls this
-      function with the same plan and has the same result; one that fails must exit, since the
-      others wait for it. Its shards may hold all agents, of which it keeps its own, or these alone
-      (`taciturn.kernel.records.spread_local`). The first process alone is given an account: the
-      others wait until the charge is on its disk.
-    - `trained_on`: Of a plan on held-out records, the origin of those that were trained on, none of
+    - `account`: A `taciturn.budget.Account` that is charged before a record is read, or a
+      reservation of `taciturn.engine.reserve` for this plan; None charges nothing.
+    - `devices`: Those that agents are divided among, of this process or of several connected by
+      `jax.distributed.initialize`; None for the default one. Every process calls this function with
+      the same plan and gets the same result; one that fails must exit, since the others wait for
+      it. Its shards hold all agents, of which it keeps its share, or its share only
+      (`taciturn.kernel.records.spread_local`). Only the first process is given an account; the
+      others wait until its charge is on disk.
+    - `trained_on`: For a plan on held-out records, the origin of the training records, none of
       which is asked.
+
+    Raises `InputError` if the shards are not those of the plan (counts, dimension, record norm),
+    the agents cannot be divided among the devices, or the processes differ in plan, seed, devices
+    or versions; `AccountError` if the account has no room. After the charge: `InputError` if
+    processes have different records or a target does not suit the loss; `PrivacyError` if there is
+    no seed and no exact sampler for the noise, the machine does not add whole numbers exactly, a
+    record breaks the promised norm, the program asks more than planned, the ledgers differ, or the
+    noise does not have its law (`taciturn.kernel.privacy.drawn`). Nothing is released then.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
@@ -173,114 +149,101 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
     check_of_library(plan, plan.ledger, plan.certificate, *plan.bounds, program, program.network)
     check_bounds(plan)
     check_certificate(plan)
-    check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
-    check_part(plan.part, shards.origin, trained_on)
-    check_blocks(program.oracles, shards.origin)
+    door.check_facts(plan.spec, plan.terms, plan.program.template.dtype, shards)
+    door.check_part(plan.part, shards.origin, trained_on)
+    door.check_blocks(program.oracles, shards.origin)
     check_machine(plan.program, seed)
     if devices is not None:
         check_devices(plan.program, devices, serial=runtime == "serial")
-    execute = partial(_executed, runtime=runtime, devices=devices, keep=keep, report=report)
     order = None if devices is None else [(one.process_index, one.id) for one in devices.devices]
     given = {"plan": plan.digest, "seed": seed, "keep": sorted(keep), "devices": order}
     processes.agree({**versions(), **given})
     with charging(account, plan, seed, shards.origin) as released, report_loss():
-        # the first process comes here once its charge is on the disk
+        # the first process arrives here once its charge is on disk
         if processes.count > 1:
             processes.agree_on_records("records", [digest_of_all(shards)])
         if devices is not None:
             shards = spread(shards, devices)
         origin = shards.origin
         private = behind_the_door(plan, shards, trained_on=trained_on)
-        del shards  # which may be many, and only the door's own rows are needed from here on
+        del shards  # to free memory: the door has its own copy of the rows
         processes.agree({"records": "checked"})
-        finished = _answered(plan, private, seed, execute, origin)
-        # a model that was computed is released once all have compared its ledger
+        finished = _execute(
+            plan, private, origin,
+            seed=seed, runtime=runtime, devices=devices, keep=keep, report=report,
+        )  # fmt: skip
+        # the model is released only once every process has compared its ledger
         processes.agree({"ledger": "as planned"})
         return dataclasses.replace(finished, charged=released())
 
 
-def _answered(
+def _execute(  # noqa: PLR0913 - what is run, how, and where
     plan: Plan,
-    private: Private,
-    seed: int | None,
-    execute: Callable[[Program, Private, int | None], tuple[Any, Trace]],
+    private: door.Private,
     origin: Origin | None,
-) -> Run:
-    """Return the run of a plan on records, both of which were checked."""
-    began = time.perf_counter()
-    model, trace = execute(plan.program, private, seed)
-    released = np.asarray(model)
-    seconds = time.perf_counter() - began
-    ledger = observed_ledger(plan.ledger, trace.records)
-    plan.ledger.same_as(ledger)
-    certificate = plan.certificate
-    trace = trace._replace(records=tested(plan.ledger, certificate, trace.records))
-    # whoever knows a seed subtracts the noise, or knows the division; what is stamped stays so
-    repeated = origin is not None and origin.reproducible
-    certificate = certificate.stamped(
-        reproduction=seed is not None or certificate.reproduction or repeated
-    )
-    return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
-
-
-def check_machine(program: Program, seed: int | None) -> None:
-    """Raise `PrivacyError` unless what this machine computes is what the certificate is of.
-
-    A reproduction promises nothing, nor does a run in which nothing is random.
-    """
-    quiet = isinstance(program.mechanism, NoNoise) and not samples(program.oracles)
-    if seed is None and not quiet:
-        check_exact_noise(program.oracles)
-        check_arithmetic()
-
-
-def _executed(  # noqa: PLR0913 - what is run, how, and where
-    program: Program,
-    private: Private,
-    seed: int | None,
     *,
+    seed: int | None,
     runtime: Runtime,
     devices: Devices | None,
     keep: frozenset[str],
     report: Callable[[Any], None] | None,
-) -> tuple[Any, Trace]:
-    """Return model and trace; without a seed all randomness is from a fresh stream."""
-    door = Live(program.oracles, program.mechanism, private)
+) -> Run:
+    """Return the run of a plan on records, both checked; without a seed, with fresh randomness."""
+    program, began = plan.program, time.perf_counter()
+    live = door.Live(program.oracles, program.mechanism, private)
     stream = Stream.fresh() if seed is None else Stream.seeded(seed)
     slot = None if devices is None else devices.local(program.agents)
-    supply = Supply(program.agenda, stream, private.rows, slot=slot)
+    supply = door.Supply(program.agenda, stream, private.rows, slot=slot)
     if not program.algorithm.runs_here:
-        done = answered_elsewhere(program, door, supply, keep=keep, report=report)
+        model, trace = answered_elsewhere(program, live, supply, keep=keep, report=report)
     elif runtime == "simulate":
-        done = simulate(program, door, supply, devices=devices, keep=keep, report=report)
+        model, trace = simulate(program, live, supply, devices=devices, keep=keep, report=report)
     else:
-        done = serial(program, door, supply, keep=keep, report=report)
-    supply.check_used(np.asarray(done[1].records.drawn))
-    return done
+        model, trace = serial(program, live, supply, keep=keep, report=report)
+    supply.check_used(np.asarray(trace.records.drawn))
+    released, seconds = np.asarray(model), time.perf_counter() - began
+    ledger = door.observed_ledger(plan.ledger, trace.records)
+    plan.ledger.same_as(ledger)
+    trace = trace._replace(records=door.tested(plan.ledger, plan.certificate, trace.records))
+    # a known seed reveals the noise, or the division of the records
+    known = seed is not None or (origin is not None and origin.reproducible)
+    certificate = plan.certificate.stamped(reproduction=known or plan.certificate.reproduction)
+    return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
+
+
+def check_machine(program: Program, seed: int | None) -> None:
+    """Raise `PrivacyError` unless this machine computes what the certificate is about.
+
+    A reproduction promises nothing, nor does a run without randomness.
+    """
+    quiet = isinstance(program.mechanism, NoNoise) and not door.samples(program.oracles)
+    if seed is None and not quiet:
+        door.check_exact_noise(program.oracles)
+        door.check_arithmetic()
 
 
 def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     """Raise `InputError` unless this program's agents can be divided among the devices."""
     if serial:
-        raise InputError("the runtime serial is for one device; leave devices out, or it")
+        raise InputError("the runtime serial uses one device; leave out devices or the runtime")
     if not program.network.together:
         raise InputError(
-            "on a relay one agent answers after another, so that several processes gain nothing; "
-            "run it in one"
+            "on a relay agents answer one after another, so several devices gain nothing; run it "
+            "on one"
         )
     devices.local(program.agents)
 
 
 def behind_the_door(
     plan: Plan, shards: Shards, *, trained_on: Origin | None = None, agent: int | None = None
-) -> Private:
-    """Return the data for the doors of `plan`, checked; of all agents, or of one.
+) -> door.Private:
+    """Return the data for the doors of `plan`, checked (`taciturn.kernel.door.opened`).
 
-    Raises as `taciturn.kernel.door.opened`. With noise they are in double precision, cut to the
-    digits at which sums over records are exact, if an oracle has such sums.
+    Of all agents, or of one. With noise rows are in double precision, cut to the digits at which
+    sums over records are exact, if an oracle has such sums.
     """
     program = plan.program
-    return opened(
+    return door.opened(
         program.oracles,
         program.mechanism,
         plan.spec,
@@ -295,14 +258,14 @@ def behind_the_door(
 
 
 def check_bounds(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the program has the noise and the bounds that were planned.
+    """Raise `PrivacyError` unless the program has the planned noise, bounds and questions.
 
     `InputError` if they do not suit the method, the public facts or an accountant (`Oracle.check`),
     or the noise is not the library's.
     """
     program = plan.program
     check_noise(program.mechanism, program.oracles, plan.certificate.epsilon)
-    check_ledger(
+    door.check_ledger(
         plan.ledger,
         program.oracles,
         program.mechanism,
@@ -318,9 +281,9 @@ def check_bounds(plan: Plan) -> None:
 
 
 def check_certificate(plan: Plan) -> None:
-    """Raise `PrivacyError` unless the certificate is what the ledger amounts to.
+    """Raise `PrivacyError` unless the certificate follows from the ledger.
 
-    For the observer of sums only where agents send whole steps, and the method may be summed.
+    For the observer of sums, agents must send whole steps and the method must be creditable.
     Further conditions are the caller's to state.
     """
     program = plan.program

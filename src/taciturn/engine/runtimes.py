@@ -1,11 +1,11 @@
 """The two runtimes: all agents as one compiled program, or one agent at a time.
 
-The agents of the first may be divided among devices, of this process or of several: XLA's
-partitioner divides the same program along the axis of agents. What an agent asks and answers is
-computed where its records lie. Between processes travel the messages, or their partial sums, and in
-the end what is kept of the trace. Every process draws the noise of its own agents, under a key of
-its own from its operating system; a label spells the agent, so that no two agents share words even
-under one key. In a reproduction noise follows from the seed and the agent, wherever it is computed.
+The agents of the first may be divided among devices, of one process or of several: XLA's
+partitioner divides the program along the axis of agents. What an agent asks and answers is computed
+where its records lie; between processes travel messages, or their partial sums, and finally the
+kept parts of the trace. Every process draws the noise of its agents under a separate key from its
+operating system; a label contains the agent, so that no two agents share random words even under
+one key. In a reproduction noise follows from the seed and the agent, wherever it is computed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,7 @@ import numpy as np
 from taciturn.engine.network import NetworkKind, Turns
 from taciturn.engine.program import Program, agent_turns, server_turns, stack
 from taciturn.engine.protocol import Keep, Trace, agent_round, kept_parts
-from taciturn.kernel.door import (
-    Door,
-    Live,
-    Private,
-    Raw,
-    Supply,
-    apart,
-    at,
-    of_agent,
-)
+from taciturn.kernel.door import Door, Live, Private, Raw, Supply, apart, at, of_agent
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.records import Devices
 from taciturn.typing import Array, PyTree
@@ -65,7 +56,7 @@ def rounds(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
     keep: Keep,
     report: Report = None,
 ) -> tuple[PyTree, Trace]:
-    """Return the carry and the trace after some rounds, whose random numbers are given."""
+    """Return the carry and the trace after some rounds with given random numbers."""
     network, algorithm = program.network, program.executed
     if not network.together:
         door = apart(door)
@@ -86,11 +77,11 @@ def rounds(  # noqa: PLR0913 - a scan's carry and inputs beside the run's
 def compute(
     program: Program, door: Door, raw: Raw | None = None, *, keep: Keep
 ) -> tuple[Array, Trace]:
-    """Return the final model and the kept parts of the trace of a run with these random numbers.
+    """Return the final model and the kept parts of the trace of a run with given random numbers.
 
     A pure function, to be mapped over programs, doors and numbers. `raw`: leaves `(T, S, E, ...)`,
-    as `Supply.block` gives; None for a door that draws nothing. `keep`: any of `KEPT`. Answers and
-    messages cost memory T x A x dimension.
+    as from `Supply.block`; None for a door without randomness. `keep`: any of `KEPT`; answers and
+    messages take T x A x dimension numbers.
     """
     turns = Turns(agent_turns(program), server_turns(program))
     last, trace = rounds(program, door, _first(program), turns, raw, keep=keep)
@@ -113,16 +104,16 @@ def simulate(
 ) -> tuple[Array, Trace]:
     """Return the final model and the kept parts of the trace, a block of rounds at a time.
 
-    A block is drawn while the program compiles, or while the one before is computed, so that two
-    are in memory at most. `report` is called on the host with the number of finished rounds, in no
-    certain order; a program that calls it cannot be kept on disk, so that one with the attribute
-    `by_block` is called when a block is done. With `devices` all of them compute, `supply` draws
-    for this process's own agents, and `report` is called when a block is done.
+    A block is drawn while the program compiles or the previous one is computed, so that two are in
+    memory at most. `report` is called on the host with the number of finished rounds, in no certain
+    order. A program that calls it cannot be cached on disk; one with the attribute `by_block` is
+    therefore called after each block instead, as all are with `devices`, among which the agents are
+    then divided while `supply` draws for this process's agents.
     """
     step, begin, end = _divided(program.network.__class__, devices, keep)
     by_block = devices is not None or getattr(report, "by_block", False)
     inside = None if by_block else report
-    if devices is None:  # one program, which is kept, in place of one for each operation
+    if devices is None:  # one cached program instead of one for each operation
         step = partial(_rounds, keep=keep, report=inside)
         turns = Turns(supply.agenda.turns, _server_turns(program))
     else:
@@ -141,7 +132,7 @@ def simulate(
         for start in range(0, total, length):
             stop = min(start + length, total)
             given = (program, door, carry, at(turns, slice(start, stop)))
-            if devices is None:  # while the numbers are drawn; the call below finds it compiled
+            if devices is None:  # compile while the numbers are drawn
                 shapes = supply.shapes(stop - start)
                 _rounds.lower(*given, shapes, keep=keep, report=inside).compile()
             raw = following.result()
@@ -158,9 +149,9 @@ def simulate(
 
 @cache
 def _divided(network: type[NetworkKind], devices: Devices | None, keep: Keep) -> tuple[Any, ...]:
-    """Return programs that leave every part of the carry where it lay: rounds, first and last.
+    """Return compiled functions that keep every part of the carry in place: rounds, first and last.
 
-    They are kept, or every run would compile them.
+    Cached, since every run would compile them again.
     """
     if devices is None:
         return None, _begin, _end
@@ -179,10 +170,9 @@ _one_agent = jax.jit(agent_round)
 def serial(
     program: Program, door: Door, supply: Supply, *, keep: Keep, report: Report = None
 ) -> tuple[Array, Trace]:
-    """Return what `simulate` returns, by a loop over rounds and agents; they agree to 1e-10.
+    """Return the result of `simulate` by a loop over rounds and agents; the two agree to 1e-10.
 
-    Slow on purpose: it is the truth that the compiled runtime is held to, and the shape that a
-    runtime on real machines takes.
+    Slow on purpose: the reference for the compiled runtime, in the form of a distributed one.
     """
     network, algorithm = program.network, program.executed
     turns, server = agent_turns(program), server_turns(program)
@@ -212,7 +202,7 @@ def serial(
 
 
 def reproduction(program: Program, private: Private, seed: int) -> tuple[Live, Supply]:
-    """Return the door and the draws of a run that can be repeated, as a runtime takes them."""
+    """Return the door and the seeded draws of a run, as a runtime takes them."""
     door = Live(program.oracles, program.mechanism, private)
     return door, Supply(program.agenda, Stream.seeded(seed), private.rows)
 
@@ -221,42 +211,41 @@ def _stack(trees: list[PyTree], *, axis: int) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=axis), *trees)
 
 
-# random numbers of the runs that a sweep computes together, at most, in bytes
-_TOGETHER = 2**30
+_TOGETHER = 2**30  # bytes of random numbers of the runs that a sweep computes at once
 
 
 def sweep(
     programs: Sequence[Program], private: Private, *, seeds: Sequence[int], keep: Keep
 ) -> tuple[Array, Trace]:
-    """Return models `(B, S, *shape)` and traces of B programs with S seeds: of reproductions.
+    """Return models `(B, S, *shape)` and traces of B programs with S seeds: all reproductions.
 
-    Every one is that of `run` with the program and the seed. As many seeds as memory allows are
-    computed at once, by one compiled program, which maps over what differs between the programs
-    alone: a question that all ask now and then stays a branch, and is not computed in every round.
-
-    Raises `InputError` if the programs differ in more than numbers.
+    Each equals that of `run` with the program and seed. One compiled program computes as many seeds
+    as memory allows and maps only over what differs between the programs: a question that all ask
+    in the same rounds stays a branch. Raises `InputError` if the programs differ in more than
+    numbers.
     """
-    program, axes = _united(programs)
+    leaves, tree = jax.tree.flatten(stack(programs))
+    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
+    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
+    program, axes = jax.tree.unflatten(tree, kept), tuple(0 if other else None for other in differ)
     raw = jax.tree.leaves(reproduction(programs[0], private, 0)[1].shapes(1))
     size = program.rounds * sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in raw)
     at_once = max(1, _TOGETHER // max(1, size * len(programs)))
     parts = []
+
+    def draw(one: Program, seed: int) -> PyTree:
+        block = reproduction(one, private, seed)[1].block(0, one.rounds)
+        return block, np.zeros(())  # an axis to map over even if nothing is drawn
+
     for start in range(0, len(seeds), at_once):
         some = seeds[start : start + at_once]
-        drawn = [_stack([_drawn(one, private, seed) for seed in some], axis=0) for one in programs]
+        drawn = [_stack([draw(one, seed) for seed in some], axis=0) for one in programs]
         parts.append(_runs(program, private, _stack(drawn, axis=0), axes=axes, keep=keep))
     joined: tuple[Array, Trace]
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
     return joined
 
 
-def _drawn(program: Program, private: Private, seed: int) -> PyTree:
-    raw = reproduction(program, private, seed)[1].block(0, program.rounds)
-    # where nothing is drawn there is still an axis to map over
-    return raw, np.zeros(())
-
-
-# compiled once for all calls whose programs differ in numbers alone
 @partial(jax.jit, static_argnames=("axes", "keep"))
 def _runs(
     program: Program, private: Private, drawn: Any, *, axes: tuple[int | None, ...], keep: Keep
@@ -272,11 +261,3 @@ def _runs(
     over_seeds = jax.vmap(one, in_axes=(None, 0))
     found: tuple[Array, Trace] = jax.vmap(over_seeds, in_axes=(mapped, 0))(program, drawn)
     return found
-
-
-def _united(programs: Sequence[Program]) -> tuple[Program, tuple[int | None, ...]]:
-    """Return the programs as one, leaves stacked where they differ, and the axis of each leaf."""
-    leaves, shape = jax.tree.flatten(stack(programs))
-    differ = [bool(np.any(np.asarray(leaf) != np.asarray(leaf[:1]))) for leaf in leaves]
-    kept = [leaf if other else leaf[0] for leaf, other in zip(leaves, differ, strict=True)]
-    return jax.tree.unflatten(shape, kept), tuple(0 if other else None for other in differ)

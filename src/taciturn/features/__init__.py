@@ -1,6 +1,6 @@
 """Public feature maps, from encoded records to the rows that agents hold, and their names.
 
-On the command line they are written `scattering`, `fourier:500`, `bins:10`.
+Their names on the command line are `scattering`, `fourier:500`, `bins:10`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,23 @@ __all__ = [
 
 # name: what its number counts (None if it has none), and the map
 FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(
-    {
-        "scattering": (None, Scattering),
-        "fourier": ("features", Fourier),
-        "bins": ("bins", Bins),
-    }
+    {"scattering": (None, Scattering), "fourier": ("features", Fourier), "bins": ("bins", Bins)}
 )
 
 
 def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
-    """Return the map that a text names, for records with these public facts."""
+    """Return the feature map with that name, for records with these public facts."""
     name, colon, number = text.partition(":")
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")
     counted, build = FEATURES[name]
     whole = number.isdecimal() and number.isascii() and len(number) < 10
     if (counted is None) == bool(colon) or (colon and not whole):
-        raise InputError(f"the features {text!r} are not understood; write {usage()}")
+        raise InputError(f"the features {text!r} are not understood; choose from {usage()}")
     return build(inputs, int(number)) if colon else build(inputs)
 
 
 def usage() -> str:
-    """Return the maps as a person writes them: 'scattering, fourier:N, bins:N'."""
+    """Return the names of the maps for help texts: 'scattering, fourier:N, bins:N'."""
     shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
     return ", ".join(shown)

@@ -1,11 +1,11 @@
-r"""Rows around a centre that a run released: what a model of such a run is linear in.
+"""Rows around a centre that a run released: the model of such a run is linear in them.
 
 With c and n = max(|x - c|, R / 64), R the bound on rows x,
 
     x~ = ((x - c) / n, kappa),        of norm sqrt(1 + kappa^2) at most.
 
 The centre follows from a noised answer (`taciturn.algorithms.Centred`), so it is public after the
-run, and stands in the model file. During the run the same rows are used behind the door
+run, and is in the model file. During the run the same rows are used behind the door
 (`taciturn.kernel.questions.CentredGradient`), where they are never formed.
 """
 
@@ -23,10 +23,8 @@ from taciturn.features.feature_map import FeatureMap, Inputs
 from taciturn.kernel.questions import NEAREST
 from taciturn.typing import HostArray
 
-# kappa: of the rows, small enough to cost little noise; an intercept
-CONSTANT = 0.3
-# that are moved at a time, so that the work takes little memory beside the rows
-_ROWS = 2**12
+CONSTANT = 0.3  # kappa, the intercept's column: small enough to cost little noise
+_ROWS = 2**12  # that are computed at a time, to save memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class AroundCentre(FeatureMap):
     @property
     @override
     def names(self) -> tuple[str, ...]:
-        """Those of the rows before, but for their constant, and that of kappa."""
+        """The names of the input rows, but for their constant, and of kappa."""
         before = self.inputs.names if self.first is None else self.first.names
         kept = ("1 of the row" if name in self.inputs.constants else name for name in before)
         return (*kept, "constant")
@@ -64,13 +62,13 @@ class AroundCentre(FeatureMap):
         return self.around(rows if self.first is None else self.first.apply(rows))
 
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
-        """Return rows that went through the first map, around the centre."""
+        """Return rows around the centre, given rows that the first map was applied to."""
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
         moved = np.full((len(before), before.shape[1] + 1), CONSTANT, before.dtype)
         least = np.finfo(before.dtype).tiny
         for start in range(0, len(before), _ROWS):
             rows = before[start : start + _ROWS]
-            # of entries of size 1, whose squares neither overflow nor vanish
+            # scale entries to size 1, whose squares neither overflow nor underflow
             largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), least)
             unit = rows / largest
             size = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)

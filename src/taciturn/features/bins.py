@@ -1,9 +1,9 @@
-r"""Public bins: beside every number, which of B equal parts of its range it lies in.
+"""Public bins: beside every number, which of B equal parts of its range it lies in.
 
 A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), which is set to 1 while the
-other parts are 0. A linear model is then a step function of every number, beside its slope. The
-ranges are public, so the edges are: they are never read off the records. The bins that a bounds
-file gives a single column are set by the same `set_bins`.
+other parts are 0. A linear model is then a step function of every number, beside its slope. Ranges,
+and so edges, are public: they are never read off the records. Bins of a single column, from a
+bounds file, use the same `set_bins`.
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ class Bins(FeatureMap):
 def set_bins(
     numbers: Float[HostArray, "N"], edges: Float[HostArray, "E"]
 ) -> Float[HostArray, "N _"]:
-    """Return E + 1 columns of zeros and a one: in which bin between E inner edges a number lies.
+    """Return E + 1 columns of zeros and a one: the bin among E inner edges in which a number lies.
 
-    An edge belongs to the bin above it. Exactly one bin is set, the outer ones for numbers beyond
-    the edges.
+    An edge belongs to the bin above it; numbers beyond the edges are in the outer bins.
     """
     found = np.zeros((len(numbers), len(edges) + 1))
     found[np.arange(len(numbers)), np.searchsorted(edges, numbers, side="right")] = 1

@@ -22,7 +22,7 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is public about encoded records before a feature map."""
+    """The public facts about encoded records before a feature map."""
 
     names: tuple[str, ...]
     record_norm: float  # R: packing clips every row to it
@@ -57,21 +57,21 @@ class Inputs:
 class FeatureMap(ABC):
     """A public function of one record, the same for every agent.
 
-    **Guarantee.** A map is a function of one row and of public facts (`Inputs`, its own settings
-    and seed), so neighbouring data sets stay neighbouring: where one record is replaced, one row of
-    features is. Packing clips rows to `record_norm`, whatever a map returns, so a sensitivity never
-    rests on the bound that a map states; a bound below the norms that occur costs accuracy.
+    **Guarantee.** A map is a function of one row and of public facts (`Inputs`, its settings and
+    seed), so neighbouring data sets stay neighbouring: where one record is replaced, one row of
+    features is. Packing clips rows to `record_norm`, so a sensitivity never rests on the bound that
+    a map states; a bound below the norms that occur costs accuracy.
     """
 
     @property
     def costly(self) -> bool:
-        """Whether features of published records are worth keeping on disk; here they are not."""
+        """Whether features of published records are worth caching on disk; here not."""
         return False
 
     @property
     @abstractmethod
     def columns(self) -> int:
-        """K, computed without making so many names."""
+        """K, computed without building the names."""
 
     @property
     @abstractmethod
@@ -91,16 +91,14 @@ class FeatureMap(ABC):
 def applied(
     feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
 ) -> Float[HostArray, "N K"]:
-    """Return the features of *published* records, read from disk if they are there, else written.
+    """Return the features of *published* records, from a cache on disk or computed and cached.
 
     A file is named by a digest of the rows, of the map with its settings and of the code that
     computes it. Where `folder` (None: `features` in the user's cache folder) cannot be written,
-    features are computed every time.
+    nothing is cached.
 
-    Notes
-    -----
-    **Guarantee.** What is read is clipped to the record norm when it is packed, as what is computed
-    is; a file that somebody changed costs accuracy.
+    **Guarantee.** Features from the cache are clipped to the record norm when packed, as computed
+    ones are; a manipulated file costs accuracy.
     """
     place = Path(pooch.os_cache("taciturn")) / "features" if folder is None else folder
     code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
@@ -112,10 +110,10 @@ def applied(
         if known.shape == (len(rows), feature_map.columns):
             return known
     features = feature_map.apply(rows)
-    with suppress(OSError):  # under a passing name, renamed so that `path` is whole or absent
+    with suppress(OSError):  # written elsewhere and renamed, so that `path` is complete or absent
         path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent) as passing:
-            part = Path(passing) / path.name
+        with TemporaryDirectory(dir=path.parent) as temporary:
+            part = Path(temporary) / path.name
             np.save(part, features, allow_pickle=False)
             part.replace(path)
     return features

@@ -1,4 +1,4 @@
-r"""Random Fourier features: a linear model in them is a smooth function of all columns at once.
+"""Random Fourier features: a linear model in them is a smooth function of all columns at once.
 
 With K / 2 public frequencies w_k from N(0, I / s^2), the features of a row x are
 
@@ -7,10 +7,10 @@ With K / 2 public frequencies w_k from N(0, I / s^2), the features of a row x ar
 whose inner products are unbiased for the Gaussian kernel exp(-|x - x'|^2 / (2 s^2)) (Rahimi and
 Recht 2007, algorithm 1). Each pair of cosine and sine has norm 1, so a row has norm 1 exactly.
 
-A library of linear algebra adds the products of w_k . x in an order that depends on how many rows
-there are and where one stands, so that one row more changes the last digits of others. Rows and
+A linear algebra library adds the products of w_k . x in an order that depends on the number of rows
+and on a row's place, so that one row more would change the last digits of others. Rows and
 frequencies are therefore cut to whole numbers of p digits each, with 2 p + ceil(log2 D) <= 53:
-every product and every sum is then exact, in whatever order.
+every product and every sum is then exact, in any order.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _DIGITS = 53  # of whole numbers that double precision holds
 class Fourier(FeatureMap):
     """Cosines and sines of random directions, and the constant column if there is one.
 
-    **Guarantee.** As for `FeatureMap`, to the last bit, whatever rows stand beside one; rows have
-    norm 1, and sqrt(2) with a constant column.
+    **Guarantee.** As for `FeatureMap`, to the last bit, whatever the other rows; rows have norm 1,
+    and sqrt(2) with a constant column.
     """
 
     inputs: Inputs
@@ -61,18 +61,18 @@ class Fourier(FeatureMap):
         shape = (self.features // 2, len(self.inputs.names))
         drawn = np.random.default_rng(self.seed).standard_normal(shape) / self.bandwidth
         if self.inputs.constant is not None:
-            drawn[:, self.inputs.constant] = 0  # its inner products are the same for all rows
+            drawn[:, self.inputs.constant] = 0  # it would shift the phases of all rows equally
         return drawn
 
     @cached_property
     def _whole(self) -> tuple[int, Float[HostArray, "K D"], int]:
-        """The digits p, and the frequencies as whole numbers of so many, times a power of two."""
+        """The digits p, the frequencies as whole numbers of p digits, and their power of two."""
         digits = (_DIGITS - (len(self.inputs.names) - 1).bit_length()) // 2
         power = int(np.frexp(np.abs(self._frequencies).max())[1]) - digits
         return digits, np.trunc(np.ldexp(self._frequencies, -power)), power
 
     def _phases(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
-        """Return w_k . x, of a row and its own power of two alone."""
+        """Return w_k . x, scaled by a power of two of each row alone."""
         digits, frequencies, power = self._whole
         powers = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1] - digits
         whole = np.trunc(np.ldexp(np.asarray(rows, np.float64), -powers))

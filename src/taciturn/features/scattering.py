@@ -59,7 +59,7 @@ _ROUNDING = 1e-5
 class Scattering(FeatureMap):
     """Scattering coefficients of pictures, normalised per picture and channel.
 
-    Each channel is transformed by itself.
+    Each channel is transformed separately.
 
     **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
     """
@@ -72,8 +72,8 @@ class Scattering(FeatureMap):
         picture = self.inputs.picture
         if picture is None:
             raise InputError(
-                "scattering is computed of pictures, and these records are none; leave it out, or "
-                "choose bins or fourier"
+                "scattering needs pictures, and these records are none; leave it out, or choose "
+                "bins or fourier"
             )
         if picture[0] != picture[1] or picture[0] < _SMALLEST:
             raise InputError(
@@ -121,7 +121,7 @@ class Scattering(FeatureMap):
         features = np.empty((len(rows), width), np.float32)
         for start in range(0, len(rows), _BATCH):
             some = np.asarray(rows[start : start + _BATCH], np.float32)
-            # one shape, so that one program is compiled
+            # pad to one shape, so that one program is compiled
             pictures = np.zeros((_BATCH, *some.shape[1:]), np.float32)
             pictures[: len(some)] = some
             found = normalised(transform(jnp.asarray(pictures.reshape(-1, side, side))))
@@ -146,14 +146,14 @@ def normalised(coefficients: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]
 def _standard(values: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
     away = values - jnp.mean(values, axis=(1, 2, 3), keepdims=True)
     variance = jnp.mean(away**2, axis=(1, 2, 3), keepdims=True)
-    # what is left of a constant by rounding is no variance
+    # a constant has a variance of rounding errors only, which counts as 0
     some = variance > (_ROUNDING * jnp.mean(jnp.abs(values), axis=(1, 2, 3), keepdims=True)) ** 2
     return jnp.where(some, away / jnp.sqrt(jnp.where(some, variance, 1.0)), 0.0)
 
 
 def coefficients_of(side: int) -> Callable[[Array], Array]:
     """Return the compiled function from pictures `(B, n, n)` to coefficients `(B, P, m, m)`."""
-    # a multiple of 2^J with at least half a window around the picture
+    # a multiple of 2^J with a margin of at least half a window on each side
     torus = (side // 2**SCALES + 2) * 2**SCALES
     before = (torus - side) // 2
     around = (before, torus - side - before)

@@ -25,8 +25,8 @@ class Graph:
     """Agents 0..A-1, A >= 2, and the undirected edges along which they communicate, connected.
 
     Edges are pairs of agents, given in any order and orientation; kept once each with the smaller
-    agent first, in ascending order. Loops, unknown agents, agents without an edge and a graph in
-    several parts raise `InputError`.
+    agent first, in ascending order. Loops, unknown agents, agents without an edge and a
+    disconnected graph raise `InputError`.
     """
 
     agents: int
@@ -76,8 +76,8 @@ class Graph:
 
     def has_edges(self, pairs: Int[HostArray, "P 2"]) -> Bool[HostArray, " P"]:
         """Return whether each pair of agents, in any order, is an edge, `(P,)`."""
-        name = np.array([self.agents, 1])  # one whole number for each pair of agents
-        return np.isin(np.sort(pairs, axis=1) @ name, self.edges @ name)
+        code = np.array([self.agents, 1])  # one whole number for each pair of agents
+        return np.isin(np.sort(pairs, axis=1) @ code, self.edges @ code)
 
     def neighbours(self) -> tuple[Int[HostArray, " _d"], ...]:
         """Return the neighbours of each agent, in ascending order."""
@@ -94,7 +94,7 @@ class OnGraph:
 
     @property
     def along(self) -> Graph:
-        """The edges along which messages travel: any of the network."""
+        """The edges along which messages travel: here any of the network."""
         return self.graph
 
     @property
@@ -103,7 +103,7 @@ class OnGraph:
         return None
 
     def among(self, agents: Sequence[int]) -> Any:
-        """Return the same among some agents; None if what they are asked goes to all who add it."""
+        """Return the same among some agents; None if each answer goes to all who add it up."""
         del agents
         return None
 
@@ -161,9 +161,9 @@ def erdos_renyi(agents: int, probability: float, *, seed: int) -> Graph:
 def random_regular(agents: int, degree: int, *, seed: int) -> Graph:
     """Return a connected graph in which every agent has `degree` neighbours, drawn at random.
 
-    Half-edges are paired at random; pairs that make a loop or a double edge are paired anew with
-    pairs drawn at random until none is left (the law is close to uniform, and exactly uniform only
-    in the limit of many agents). The seed is public.
+    Half-edges are paired at random; pairs that form a loop or a double edge exchange an end with
+    another random pair until none is left (the law is close to uniform, and exactly uniform only in
+    the limit of many agents). The seed is public.
     """
     _agents(agents)
     checks.at_least("degree", degree, 1)
@@ -179,10 +179,10 @@ def random_regular(agents: int, degree: int, *, seed: int) -> Graph:
 
 
 def network_named(text: str, agents: int) -> Graph:
-    """Return the network called `text` for so many agents.
+    """Return the network called `text`.
 
-    Names: ring, path, star, complete, grid (as square as possible) or grid:RxC,
-    erdos-renyi:P or erdos-renyi:P,SEED, regular:D or regular:D,SEED. The seed is 0 if not given.
+    Names: ring, path, star, complete, grid (as square as possible) or grid:RxC, erdos-renyi:P or
+    erdos-renyi:P,SEED, regular:D or regular:D,SEED. The default seed is 0.
     """
     name, _, rest = text.partition(":")
     plain = {"ring": ring, "path": path, "star": star, "complete": complete}
@@ -195,7 +195,7 @@ def network_named(text: str, agents: int) -> Graph:
     if name == "grid" and (sides := re.fullmatch(f"({whole})x({whole})", rest)):
         graph = grid(int(sides[1]), int(sides[2]))
         if graph.agents != agents:
-            raise InputError(f"{text} has {graph.agents} places for {agents} agents; change either")
+            raise InputError(f"{text} has {graph.agents} places for {agents} agents; make them one")
         return graph
     if name == "erdos-renyi" and (law := re.fullmatch(f"({number})(?:,({whole}))?", rest)):
         return erdos_renyi(agents, float(law[1]), seed=int(law[2] or 0))
@@ -222,7 +222,7 @@ def _first_connected(draw: Callable[[], Graph], advice: str) -> Graph:
 
 
 def _drawn_pairs(agents: int, probability: float, draw: np.random.Generator) -> HostArray:
-    """Return pairs drawn independently, those of one agent after the other: no list of all."""
+    """Return pairs drawn independently, agent by agent, without a list of all pairs."""
     of_agents = [
         agent + 1 + np.flatnonzero(draw.random(agents - 1 - agent) < probability)
         for agent in range(agents - 1)
@@ -253,9 +253,9 @@ SUFFIXES = (".txt", ".csv", ".edges", ".graphml")
 def read_network(file: Path) -> Graph:
     """Return the network in `file`: GraphML if its name ends so, else one edge a line.
 
-    A line holds two names, separated by a comma, semicolon or space; what follows a # is a comment.
-    Names that are all whole numbers are put in their order, others in that of the alphabet; agents
-    are numbered 0, 1, ... accordingly.
+    A line holds two names, separated by a comma, semicolon or space; a # starts a comment. Agents
+    are numbered 0, 1, ... in the order of the names: numerical if all are whole numbers, else
+    alphabetical.
     """
     try:
         text = file.read_text(encoding="utf-8")

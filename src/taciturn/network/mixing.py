@@ -35,16 +35,16 @@ class Mixing(OnGraph):
 
     **Several exchanges.** K exchanges for one question mix by P_K(W) instead of W, P_K a polynomial
     of degree K with P_K(1) = 1, so that the mean is kept and agreement is a fixed point. With all
-    other eigenvalues of W in [a, b], b < 1, the one that leaves least disagreement is Chebyshev's,
-    P_K(x) = T_K((2 x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between
-    -1 / T_K(t) and 1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after
-    each exchange, with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
+    other eigenvalues of W in [a, b], b < 1, disagreement is least for Chebyshev's, P_K(x) = T_K((2
+    x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between -1 / T_K(t) and
+    1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after each exchange,
+    with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
 
         p_(k+1) = w_(k+1) (p_k + pace D p_k) + (1 - w_(k+1)) p_(k-1),
         w_(k+1) = 2 t T_k(t) / T_(k+1)(t) = 1 / (1 - w_k / (4 t^2)),    w_2 = 1 / (1 - 1 / (2 t^2)).
 
-    a and b follow from the graph, which is public. What is exchanged are public linear functions of
-    messages, so exchanges cost messages and no privacy.
+    a and b follow from the public graph. Exchanges send public linear functions of messages, so
+    they cost messages and no privacy.
     """
 
     # w_e > 0 of each edge, in the order of `graph.edges`; those of an agent sum to at most 1
@@ -88,9 +88,9 @@ class Mixing(OnGraph):
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' messages of agent i can have reached agent j.
 
-        A message moves K links a round, so those of the first T - d(i, j) + 1 rounds have, with d
-        the number of links between the two over K, rounded up. All agents send to their neighbours
-        in every round.
+        A message moves K links a round, so those of the first T - d(i, j) + 1 rounds have, d the
+        number of links between the two over K, rounded up. All agents send to their neighbours in
+        every round.
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
@@ -100,7 +100,7 @@ class Mixing(OnGraph):
 
     @cached_property
     def pace(self) -> float:
-        """By how much an exchange moves along D: 1 if there is one only."""
+        """The step of an exchange along D: 1 if there is only one."""
         low, high = self._ends_of_one
         return 1.0 if self.exchanges == 1 else 2 / (2 - low - high)
 
@@ -115,7 +115,7 @@ class Mixing(OnGraph):
         return np.array(factors)
 
     def matrix(self) -> scipy.sparse.csr_array:
-        """Return W, `(A, A)`, sparse: what one exchange mixes by."""
+        """Return W of one exchange, `(A, A)`, sparse."""
         i, j = self.graph.edges.T
         agents = np.arange(self.graph.agents)
         values = np.concatenate([self.weights, self.weights, 1 - self._leaving])
@@ -124,10 +124,10 @@ class Mixing(OnGraph):
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Between which the eigenvalues of all exchanges are, but for that of agreement, 1.
+        """Bounds on the eigenvalues of all exchanges, but for that of agreement, 1.
 
-        Of one exchange these are the least and the second largest eigenvalue of W; of several,
-        -1 / T_K(t) and 1 / T_K(t).
+        For one exchange these are the least and the second largest eigenvalue of W; for several, -1
+        / T_K(t) and 1 / T_K(t).
         """
         low, high = self._ends_of_one
         if self.exchanges == 1:
@@ -138,31 +138,26 @@ class Mixing(OnGraph):
         left = 2 * power / (1 + power**2)
         return -left, left
 
-    @property
+    @cached_property
     def _ends_of_one(self) -> tuple[float, float]:
-        return self._least_of_one, self._second_of_one
+        return self._least_of_one, float(np.min(self._eigenvalues("LA", 2, None)))
 
     @cached_property
     def _least_of_one(self) -> float:
-        """The least eigenvalue of W, or Gershgorin's bound on it where it is one of many alike.
+        """The least eigenvalue of W, or Gershgorin's bound on it where Lanczos' method is slow.
 
-        On a long ring or a large grid so many eigenvalues lie next to the least one that Lanczos'
-        method takes time in proportion to the square of the agents; the bound is close there.
+        On a long ring or a large grid many eigenvalues lie next to the least one, and the method
+        takes time in proportion to the square of the agents; the bound is close there.
         """
         try:
             return float(self._eigenvalues("SA", 1, _RESTARTS)[0])
         except scipy.sparse.linalg.ArpackNoConvergence:
             return 1 - 2 * float(np.max(self._leaving))
 
-    @cached_property
-    def _second_of_one(self) -> float:
-        """The second largest eigenvalue of W."""
-        return float(np.min(self._eigenvalues("LA", 2, None)))
-
     def _eigenvalues(
         self, which: Literal["SA", "LA"], count: int, restarts: int | None
     ) -> HostArray:
-        """Return the few least or largest eigenvalues of W; the same ones every time."""
+        """Return the few least or largest eigenvalues of W, deterministically."""
         if self.graph.agents <= _DENSE:
             values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
             return values[:count] if which == "SA" else values[-count:]
@@ -175,12 +170,12 @@ class Mixing(OnGraph):
 
     @property
     def least_eigenvalue(self) -> float:
-        """The least eigenvalue of the mixing, or what it is not below; at least -1."""
+        """The least eigenvalue of the mixing, or a lower bound on it; at least -1."""
         return self._least_of_one if self.exchanges == 1 else self.ends[0]
 
     @property
     def spectral_gap(self) -> float:
-        """1 - max(|second largest|, |least|) of `ends`: disagreement left by a mixing."""
+        """1 - max(|second largest|, |least|) of `ends`: the part of disagreement removed."""
         least, second = self.ends
         return 1 - max(abs(least), abs(second))
 

@@ -1,4 +1,4 @@
-"""Spanning trees: along which edges agents add up what they send."""
+"""Spanning trees, along whose edges agents add up their messages."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from taciturn.errors import InputError
 from taciturn.network.graph import Graph, OnGraph
 from taciturn.typing import HostArray
 
-# distances that are computed in search of a centre, and agents whose farthest one is looked for
-_MOST_DISTANCES, _LEAST_LOOKED_AT = 10**6, 16
+# in the search for a centre: the most distances, and the least agents whose distances are computed
+_MOST_DISTANCES, _LEAST_CANDIDATES = 10**6, 16
 
 
 @dataclass(frozen=True, eq=False)
 class Tree(OnGraph):
-    """A spanning tree of a network, rooted: agents add up what they send along its edges.
+    """A rooted spanning tree of a network, along whose edges agents add up their messages.
 
-    In a round every agent but the root waits for those below it, adds what they send to its own
-    message and sends the sum to its parent. The root then has the total, which goes down the same
-    edges. That is 2 (A - 1) messages in 2 `depth` steps, after which every agent has the total.
+    In a round every agent but the root waits for its children, adds their sums to its message and
+    sends the result to its parent. The root then has the total, which goes down the same edges.
+    That is 2 (A - 1) messages in 2 `depth` steps, after which every agent has the total.
 
-    **A lost agent.** Nothing goes past it, and no total is formed without it: the round waits until
-    it is back, or the run ends. The others' noise does not depend on it, so they may plan anew on
-    what is left of the network, if that is connected, and pay for it as for any other run.
+    **A lost agent.** Nothing passes it, and no total is formed without it: the round waits until it
+    is back, or the run ends. The others' noise does not depend on it, so they may plan again on the
+    rest of the network, if that is connected, and pay for it as for any other run.
     """
 
     # the neighbour of each agent on its way to the root; the root has its own number
@@ -49,14 +49,14 @@ class Tree(OnGraph):
             agent = below[np.argmin(along)]
             raise InputError(
                 f"the parent of agent {agent} is {parents[agent]}, who is no neighbour; a tree "
-                "goes along edges"
+                "consists of edges of the network"
             )
         parents.setflags(write=False)
         object.__setattr__(self, "parents", parents)
         if np.any(self.depths < 0):
             raise InputError(
-                f"the parents of agent {int(np.argmin(self.depths))} lead round in a circle; they "
-                "must lead to the root"
+                f"the parents of agent {int(np.argmin(self.depths))} form a cycle; they must lead "
+                "to the root"
             )
 
     @property
@@ -66,8 +66,8 @@ class Tree(OnGraph):
 
     @cached_property
     def depths(self) -> Int[HostArray, " A"]:
-        """How many edges each agent is from the root, `(A,)`; -1 where none lead there."""
-        # after k steps an agent knows its ancestor 2^k edges up; the root is its own
+        """The number of edges from each agent to the root, `(A,)`; -1 where none lead there."""
+        # after k steps `above` is the ancestor 2^k edges up; the root is its own parent
         above, edges = self.parents, (self.parents != np.arange(self.graph.agents)).astype(int)
         for _ in range(self.graph.agents.bit_length()):
             edges, above = edges + edges[above], above[above]
@@ -75,7 +75,7 @@ class Tree(OnGraph):
 
     @property
     def depth(self) -> int:
-        """The largest depth of an agent: a total is formed in so many steps."""
+        """The largest depth of an agent, the number of steps that form a total."""
         return int(np.max(self.depths))
 
     @property
@@ -86,8 +86,8 @@ class Tree(OnGraph):
     def among(self, agents: Sequence[int]) -> Tree:
         """Return the tree among some agents, numbered in their order; the others pass sums on.
 
-        An agent's parent is the nearest of them on its way to the root. Where there is none, the
-        one nearest to the root takes the root's place.
+        An agent's parent is its nearest ancestor among them. Of agents without one, the one nearest
+        to the root becomes the root.
         """
         place = {agent: number for number, agent in enumerate(agents)}
         top = min(place, key=lambda agent: int(self.depths[agent]))
@@ -108,7 +108,7 @@ class Tree(OnGraph):
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' answers of agent i can have reached agent j: all.
 
-        Every agent hears the total of every round, and an answer of agent i is part of it.
+        Every agent receives the total of every round, of which an answer of agent i is part.
         """
         del tells_neighbours
         return np.full((self.graph.agents, self.graph.agents), rounds)
@@ -122,11 +122,11 @@ def _edges_of(parents: HostArray) -> Graph:
 def spanning_tree(graph: Graph) -> Tree:
     """Return a spanning tree of least depth.
 
-    The root is a centre of the graph, an agent whose farthest agent is nearest, and every path of
+    The root is a centre of the graph, an agent whose largest distance is least, and every path of
     the tree from the root is a shortest one. No spanning tree is less deep: its depth is at least
     the largest distance from its root. Ties go to the least number, so the tree follows from the
-    graph alone. Among more than a thousand agents, where many are nearly as central as the centre,
-    the best of those that are looked at stands for it (`_centre`).
+    graph alone. Among more than a thousand agents, many of them nearly central, the best of those
+    examined replaces the centre (`_centre`).
     """
     root = _centre(graph)
     near = shortest_path(graph.adjacency(), unweighted=True, indices=root)
@@ -138,16 +138,16 @@ def spanning_tree(graph: Graph) -> Tree:
 
 
 def _centre(graph: Graph) -> int:
-    """Return the agent whose farthest one is nearest, the first of several.
+    """Return the agent whose largest distance is least, the first of several.
 
-    An agent d edges from one whose farthest is e edges away has its own at least max(d, e - d)
-    away. So the agent with the least bound is looked at until its distance is known; few are, but
-    where all are alike, as on a ring. There the search ends after a million distances, with the
-    best agent that was looked at, so that it takes no longer than in proportion to the agents.
+    An agent d edges from one with largest distance e has a largest distance of at least max(d, e -
+    d). So the agent with the least bound is examined until that agent's distance is known; few are,
+    unless all agents are equivalent, as on a ring. There the search ends after a million distances,
+    with the best agent so far, so that its time is proportional to the number of agents.
     """
     matrix = graph.adjacency()
     least, known = np.zeros(graph.agents), np.zeros(graph.agents, bool)
-    for _ in range(max(_LEAST_LOOKED_AT, _MOST_DISTANCES // graph.agents)):
+    for _ in range(max(_LEAST_CANDIDATES, _MOST_DISTANCES // graph.agents)):
         agent = int(np.argmin(least))
         if known[agent]:
             return agent

@@ -43,7 +43,7 @@ class Walk(OnGraph):
                 "neighbours; a token moves along edges"
             )
         if self.cap is not None and checks.at_least("cap", self.cap, 0) == 0:
-            raise InputError("the cap is 0: the budget is spent before the first hop; allow 1")
+            raise InputError("the cap is 0, so that no agent may answer; allow at least 1")
         holders.setflags(write=False)
         object.__setattr__(self, "holders", holders)
 
@@ -82,19 +82,19 @@ class Walk(OnGraph):
 
         The token carries all earlier answers, so they reach j until it holds the token for the last
         time. If holders send to their neighbours instead, an answer reaches j along agents that
-        hold the token in turn, each a neighbour of the one before, the last a neighbour of j.
+        hold the token in turn, each a neighbour of the previous one, the last a neighbour of j.
         """
         agents = self.graph.agents
         if not tells_neighbours:
             latest = np.zeros(agents, int)
-            latest[self.holders] = np.arange(rounds)  # of several assignments the last one stays
+            latest[self.holders] = np.arange(rounds)  # of repeated assignments the last one counts
             return np.broadcast_to(latest, (agents, agents))
-        # backwards: leads[j, k], whether what k knows after a hop reaches j
+        # backwards in time: leads[j, k], whether the knowledge of k after a hop reaches j
         leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
-        heard = self.graph.adjacency().toarray().astype(bool) | leads
+        receives = self.graph.adjacency().toarray().astype(bool) | leads
         for hop in range(len(self.holders) - 1, -1, -1):
             holder = self.holders[hop]
-            reached = np.any(leads[:, heard[holder]], axis=1)
+            reached = np.any(leads[:, receives[holder]], axis=1)
             last[holder] = np.maximum(last[holder], np.where(reached, hop + 1, 0))
             leads[reached, holder] = True
         return last
@@ -129,8 +129,8 @@ def closed_route(graph: Graph) -> Int[HostArray, " R"]:
     """Return a closed route through all agents; its last agent is a neighbour of its first.
 
     From every start (the first 64 of many agents) it goes along a shortest path to the nearest
-    agent not yet seen, and home in the end; the shortest of these routes is returned. On a ring,
-    and wherever it finds a Hamiltonian cycle, it has A hops; on a tree 2 (A - 1), which is best.
+    agent not yet visited, and finally back; the shortest of these routes is returned. On a ring,
+    and wherever it finds a Hamiltonian cycle, it has A hops; on a tree 2 (A - 1), which is optimal.
     """
     neighbours = [agents.tolist() for agents in graph.neighbours()]
     starts = range(min(graph.agents, _ALL_STARTS))
@@ -141,16 +141,16 @@ def _greedy(neighbours: Sequence[list[int]], start: int) -> HostArray:
     route, unseen = [start], set(range(len(neighbours))) - {start}
     while unseen:
         path = _to_nearest(neighbours, route[-1], unseen)
-        unseen.remove(path[-1])  # those on the way were seen, or one of them would be nearer
+        unseen.remove(path[-1])  # agents on the path were visited, or one of them would be nearer
         route += path
     home = _to_nearest(neighbours, route[-1], {start})
     return np.array(route + home[:-1])
 
 
 def _to_nearest(neighbours: Sequence[list[int]], source: int, targets: set[int]) -> list[int]:
-    """Return a shortest path from `source` (left out) to the nearest of `targets`.
+    """Return a shortest path from `source` (excluded) to the nearest of `targets`.
 
-    It looks no further than that, so that a step to a neighbour costs no more among many agents.
+    The search stops there, so that a step to a neighbour is cheap among many agents.
     """
     parent, waiting = {source: source}, deque([source])
     while True:

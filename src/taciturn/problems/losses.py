@@ -1,4 +1,4 @@
-"""Losses of classes, weighted and clipped; `Loss` itself is the kernel's, which cuts them."""
+"""Losses of classes, weighted and clipped; `Loss` is the kernel's, which clips coefficients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.questions import (
-    Loss,
-    Margins,
-    PerRecord,
-    TargetArray,
-)
+from taciturn.kernel.questions import Loss, Margins, PerRecord, TargetArray
 from taciturn.typing import Array, HostArray
 
 Scores = TypeVar("Scores", Array, HostArray)
@@ -33,7 +28,7 @@ def is_second(scores: Scores) -> Scores:
 class MarginLoss(Loss):
     """A loss of y z for two classes y in {-1, 1}; it predicts the sign of z.
 
-    A new one states `lipschitz` if it is not 1, `smoothness`, `value` and `coefficient`, and
+    A subclass states `smoothness`, `value` and `coefficient`; `lipschitz` if it is not 1; and
     `start_coefficient`, the slope at z = 0, which is the default clip.
     """
 
@@ -58,8 +53,8 @@ class Logistic(MarginLoss):
     """l(z, y) = log(1 + exp(-y z)) for y in {-1, 1}, with coefficient -y / (1 + exp(y z)).
 
     The coefficient lies in (-1, 1) and approaches -y as y z goes to minus infinity. The second
-    derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow:
-    -y / inf is the right limit, 0.
+    derivative s(1 - s), s = 1 / (1 + exp(z)), is at most 1/4. The exponential may overflow: -y /
+    inf is the right limit, 0.
     """
 
     log_odds = True
@@ -166,22 +161,21 @@ class MultinomialLogistic(Loss):
 class ClassWeighted(Loss):
     r"""v_y l(z, y): a loss of classes, times the weight of the record's class.
 
-    **Guarantee.** A weight depends on the record's own target and on public numbers, so a record
-    still moves its own term alone. Let V = max v, and c and s the constants `lipschitz` and
-    `smoothness` of l. Then
+    **Guarantee.** A weight depends on the record's target and on public numbers, so a record still
+    moves only its term. Let V = max v, and c and s the constants `lipschitz` and `smoothness` of l.
+    Then
 
     .. math:: |v_y \, dl/dz| \le V c, \qquad |v_y \, d^2 l/dz^2| \le V s,
 
-    and these are the constants of the weighted loss. A target that is no class has the weight of
-    one too. As V <= 1, every bound that holds for l holds for the weighted loss as well: of
-    gradients, of curvature and so of steps; and the clip of a coefficient is no larger. A weight of
-    30 would let a record of its class move an answer 30 times as far as the bounds of l say. Only
-    the ratios of weights say which class counts for more, so nothing is lost by dividing all by the
-    largest. Weights that are computed from the records, such as from how many are of each class,
-    are not public, and this guarantee does not cover them.
+    and these are the constants of the weighted loss. A target that is no class gets a class's
+    weight, too. As V <= 1, every bound that holds for l holds for the weighted loss: of gradients,
+    of curvature and so of steps; and the clip of a coefficient is no larger. A weight of 30 would
+    let a record of its class move an answer 30 times as far as the bounds of l allow; only ratios
+    of weights matter, so divide all by the largest. Weights computed from the records, such as from
+    class counts, are not public, and this guarantee does not cover them.
 
-    Everything else is that of the loss, which is one of two classes, or of K: errors count every
-    record alike. There is a weight for each class, of -1 and 1, or of 0 to K - 1.
+    Everything else is that of the loss, of two classes or of K: errors count every record equally.
+    There is a weight for each class, of -1 and 1, or of 0 to K - 1.
 
     Examples
     --------
@@ -218,7 +212,7 @@ class ClassWeighted(Loss):
 
     @property
     def log_odds(self) -> bool:
-        """Whether scores are the log-odds of records that are weighted like this."""
+        """Whether scores are the log-odds of records weighted in this way."""
         return self.loss.log_odds
 
     @property
@@ -277,9 +271,9 @@ class ClassWeighted(Loss):
 def default_clip(loss: Loss) -> float:
     """Return the largest norm that a record's coefficient can have at the starting point w = 0.
 
-    As a public bound on coefficients it leaves the first gradient exact, and the noise is as small
-    as that allows. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie
-    in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
+    As a public bound on coefficients it leaves the first gradient exact, with the least noise that
+    allows it. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie in
+    [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
     gradient is that of the Huber loss with threshold c.
     """
     start = loss.start_coefficient
@@ -287,31 +281,31 @@ def default_clip(loss: Loss) -> float:
 
 
 class ClippedLoss(NamedTuple):
-    r"""A loss whose coefficient is clipped at C: the loss that a training in fact minimises.
+    r"""A loss whose coefficient is clipped at C: the loss that a training really minimises.
 
-    Of a scalar margin, clipping dl/dz at C is differentiating
+    For a scalar margin, clipping dl/dz at C is differentiating
 
     .. math:: l_C(z, y) = l(0, y) + \int_0^z \max(-C, \min(C, l'(s, y))) \, ds,
 
-    another convex loss, linear where |l'| > C. For C >= `Loss.lipschitz` nothing is clipped and
-    l_C is l. For the logistic loss and C = 1/2, l_C is the logistic loss of a record that is on the
-    right side and a line for one on the wrong side: its minimiser is another, in a population of
-    any size, and sigma(z) is not the probability of a class. Clipped coefficients of several
-    margins need not be the gradient of any function.
+    another convex loss, linear where |l'| > C. For C >= `Loss.lipschitz` nothing is clipped and l_C
+    is l. For the logistic loss and C = 1/2, l_C is the logistic loss of a correctly classified
+    record and linear otherwise: its minimiser differs, in a population of any size, and sigma(z) is
+    not the probability of a class. Clipped coefficients of several margins need not be the gradient
+    of any function.
     """
 
     name: str  # of the loss, with its numbers
     loss: Loss  # with class weights if there are any
-    clip: float | None  # C; None where it is not known
+    clip: float | None  # C; None if unknown
 
     @property
     def robust(self) -> bool:
-        """Whether the clip is below a finite Lipschitz constant, so that the loss is another."""
+        """Whether the clip is below a finite Lipschitz constant, which changes the loss."""
         return self.clip is not None and self.clip < self.loss.lipschitz < math.inf
 
     @property
     def log_odds(self) -> bool:
-        """Whether scores are log-odds of the classes; False where the clip is not known."""
+        """Whether scores are log-odds of the classes; False for an unknown clip."""
         return self.loss.log_odds and self.clip is not None and not self.robust
 
     def __str__(self) -> str:
@@ -320,9 +314,9 @@ class ClippedLoss(NamedTuple):
         return f"robust {self.name}, clip {self.clip:g}" if self.robust else self.name
 
     def without_probabilities(self, form: Literal["--clip ", "clip="]) -> str:
-        """Return why there are no probabilities, and what gives some, as one line.
+        """Return one line on why there are no probabilities, and how to get them.
 
-        `form` is how the clip is given: as an option of the command line, or as a parameter.
+        `form`: how the clip is given, as an option of the command line or as a parameter.
         """
         if not self.loss.log_odds:
             return (

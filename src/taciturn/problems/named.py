@@ -1,8 +1,8 @@
 """Losses, regularisers and constraint sets by name.
 
 An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
-them. A new loss, regulariser or set of the library is a class and an entry here; one of a user is
-a class that is registered (`register`).
+them. A new loss, regulariser or set of the library is a class and an entry here; a user's class is
+registered (`register`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ NONE = Named(name="none", numbers=())
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """How an object is built from numbers, and what help texts call these; of a loss, its task."""
+    """How an object is built from numbers, and their names in help texts; of a loss, its task."""
 
     make: Callable[..., T]
     numbers: tuple[str, ...] = ()
@@ -108,14 +108,14 @@ _CLASSES = "classes"
 
 
 def register(kind: type[T]) -> type[T]:
-    """Let a loss, regulariser or set of your own be named `module:Class`; a decorator.
+    """Make a user's loss, regulariser or set available as `module:Class`; a decorator.
 
-    The numbers that follow the name, as in `module:Class:0.5`, are its fields without a default;
-    of a loss of several classes a field `classes`, the last one, is their number. A loss is for two
+    The numbers that follow the name, as in `module:Class:0.5`, are its fields without a default; of
+    a loss of several classes a field `classes`, the last one, is their number. A loss is for two
     classes, several or numbers as it is a `MarginLoss`, has `outputs`, or neither.
 
-    **Guarantee.** A class is found by its name in this process alone, after its user imported it:
-    no module is imported because a proposal names it. Certificates name the class (`own_parts`).
+    **Guarantee.** A class is found by its name only in this process, after its user imported it: no
+    module is imported because a proposal names it. Certificates name the class (`own_parts`).
     """
     table = next((table for base, table in _TABLES if issubclass(kind, base)), None)
     if table is None:
@@ -143,9 +143,9 @@ def default_loss(task: Task) -> str:
 
 
 def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | None) -> Loss:
-    """Return a loss that suits the targets, `classes` labels or, None, numbers.
+    """Return a loss that suits the targets: `classes` labels or, for None, numbers.
 
-    Raises `InputError`, which lists the losses that suit, if this is none of them.
+    Raises `InputError`, which lists the suitable losses, for any other.
     """
     suited = {name: entry for name, entry in LOSSES.items() if entry.task == task}
     return _named("loss", name, numbers, suited, f" for a {task} target", classes)
@@ -177,13 +177,13 @@ def _named(
     where: str = "",
     classes: int | None = None,
 ) -> T:
-    """Return an object of a table; raise `InputError` if there is none or a number is refused."""
+    """Return an object of a table; `InputError` if there is none or a number is refused."""
     entry = entries.get(name)
     if entry is None and ":" in name:
         raise InputError(
-            f"{what} {name!r} is a class of someone's own that was not imported here; --{what} "
-            f"{name} imports and runs that code, so add it if you trust it (in Python: import its "
-            "module, and register the class)"
+            f"{what} {name!r} is a user's class that was not imported here; --{what} {name} "
+            "imports and runs that code, so add it if you trust it (in Python: import its module, "
+            "and register the class)"
         )
     if entry is None or len(numbers) != len(entry.numbers):
         given = f"{name}:{','.join(f'{n:g}' for n in numbers)}" if numbers else name

@@ -1,4 +1,4 @@
-"""Linear operators that are never written out as matrices: identities and sparse rows."""
+"""Linear operators without dense matrices: identities and sparse rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.typing import Array, HostArray
 
-# entries of a row up to which each is a gather of its own
-_FEW = 4
-# up to this many columns a spectrum is computed exactly, from the dense Gram matrix
-_DENSE = 3_000
+_FEW = 4  # entries of a row up to which each is a separate gather
+_DENSE = 3_000  # columns up to which a spectrum is computed exactly, from the dense Gram matrix
 
 
 class Operator(eqx.Module):
@@ -32,12 +30,12 @@ class Operator(eqx.Module):
     @property
     @abc.abstractmethod
     def rows(self) -> int:
-        """Length of what it returns."""
+        """Length of the output."""
 
     @property
     @abc.abstractmethod
     def columns(self) -> int:
-        """Length of what it takes."""
+        """Length of the input."""
 
     @abc.abstractmethod
     def apply(self, x: Float[Array, "n"]) -> Float[Array, "m"]:
@@ -55,7 +53,7 @@ class Operator(eqx.Module):
         """Return an upper bound on the largest eigenvalue of A'A.
 
         Exact to rounding up to 3,000 columns; beyond, max row sum times max column sum of |A|,
-        which is never below it (|A|_2^2 <= |A|_1 |A|_inf).
+        which is never smaller (|A|_2^2 <= |A|_1 |A|_inf).
         """
         matrix = self.sparse()
         size = abs(matrix)
@@ -67,10 +65,7 @@ class Operator(eqx.Module):
         return min(bound, float(np.linalg.eigvalsh(gram)[-1]) * (1 + 1e-9))
 
     def full_row_rank(self) -> bool:
-        """Return whether the rows are known to be linearly independent.
-
-        Decided by the dense singular values; False, to be safe, above 3,000 rows.
-        """
+        """Return whether the rows are known to be linearly independent; False above 3,000 rows."""
         if self.rows > min(self.columns, _DENSE):
             return False
         return int(np.linalg.matrix_rank(self.sparse().toarray())) == self.rows
@@ -132,7 +127,7 @@ class Sparse(Operator):
         """Return A x, by gathering."""
         if self.places.shape[-1] > _FEW:
             return jnp.sum(self.values * x[self.places], axis=-1)
-        # the k-th entries of all rows at once: under XLA on a CPU several times quicker
+        # the k-th entries of all rows at once: several times faster under XLA on a CPU
         columns = zip(self.values.T, self.places.T, strict=True)
         parts = [v * x.at[place].get(mode="promise_in_bounds") for v, place in columns]
         total: Array = sum(parts[1:], parts[0])
@@ -141,7 +136,7 @@ class Sparse(Operator):
     def adjoint(self, z: Float[Array, "m"]) -> Float[Array, "n"]:
         """Return A' z, by scattering."""
         terms = (self.values * z[:, None]).ravel()
-        # flat and unchecked: under XLA on a CPU several times quicker than a table of places
+        # flat and unchecked: several times faster under XLA on a CPU than a table of places
         start = jnp.zeros(self.width, z.dtype)
         return start.at[self.places.ravel()].add(terms, mode="promise_in_bounds")
 
@@ -151,7 +146,7 @@ class Sparse(Operator):
         lines = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
         entries = (values.ravel(), (lines.ravel(), places.ravel()))
         table = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, (len(places), self.width)))
-        table.eliminate_zeros()  # the padding
+        table.eliminate_zeros()  # remove the padding
         return table
 
 
@@ -209,7 +204,7 @@ def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]
 
 
 def smoothed_share(size: int, strength: float) -> float:
-    r"""Return tr(Q_v^-1) / d, the share of white noise's variance that smoothing leaves.
+    """Return tr(Q_v^-1) / d, the share of white noise's variance that remains after smoothing.
 
     About 1 / sqrt(1 + 4 v) in many columns.
     """

@@ -1,7 +1,7 @@
 """Divisions of rows among agents for experiments: by place, by value, or skewed by label.
 
-**Guarantee.** None: a division that follows from what records say, or from their places, tells of
-them. For private records see `taciturn.kernel.records.random_partition`.
+**Guarantee.** None: a division that follows from the content or order of records reveals something
+about them. For private records see `taciturn.kernel.records.random_partition`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def dirichlet_partition(
 ) -> list[Int[np.ndarray, "_m"]]:
     """Return a label-skewed partition: small `alpha` gives each agent few labels.
 
-    For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents
-    and the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown
-    2019 draw it per agent instead; per label uses every row once). Then each agent
-    without a row takes the first one of the agent who holds most.
+    For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents and
+    the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown 2019 draw
+    it per agent instead; per label uses every row once). Then each agent without a row gets the
+    first one of the agent with most.
     """
     labels = np.asarray(labels)
     check_sizes(labels.size, agents)
@@ -55,7 +55,7 @@ def dirichlet_partition(
 
 
 def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
-    """Return the owners where every agent without a row has taken the first one of the richest."""
+    """Return owners where every agent without a row has taken one of the agent with most."""
     owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
     rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
     richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]

@@ -33,7 +33,7 @@ class Problem(eqx.Module):
 
     @property
     def closed_form(self) -> bool:
-        """Whether rounding is known to move `prox` by no more than `ConvexSet` says."""
+        """Whether rounding moves `prox` by no more than `ConvexSet` states."""
         return self.regulariser.closed_form and self.constraint.closed_form
 
     def model_shape(self, features: int) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ class Problem(eqx.Module):
     def local_value(
         self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, ""]:
-        """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask says."""
+        """Return f_i(w) of one agent; `count` is its public m_i, which the mask does not change."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
@@ -79,10 +79,10 @@ class Problem(eqx.Module):
         return jnp.mean(gradients, axis=0)
 
     def check_targets(self, shards: Shards) -> None:
-        """Raise `InputError` if a record's target is not one that the loss is defined for.
+        """Raise `InputError` if a record's target is outside the domain of the loss.
 
         The Lipschitz constant of a margin loss holds for targets -1 and 1 only. Privacy does not
-        rest on it: the gradient oracle enforces that constant whatever the targets are.
+        rest on it: the gradient oracle enforces that constant for any targets.
         """
         real = np.asarray(shards.stacked.mask) > 0
         self.loss.check_targets(np.asarray(shards.stacked.targets)[real])
@@ -112,11 +112,11 @@ def facts_from(
     clip: float,
     dealt: bool = False,
 ) -> Spec:
-    """Return the `Spec` of `problem` without any shards: for planning ahead.
+    """Return the `Spec` of `problem` without any shards, for planning.
 
-    With R the record norm and, for the loss, lipschitz constant l and smoothness s:
-    c_1 = R min(l, clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s).
-    With `dealt`, records without owners are dealt to the agents at random.
+    With R the record norm and, for the loss, lipschitz constant l and smoothness s: c_1 = R min(l,
+    clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s). With `dealt`, records
+    without owners are dealt to the agents at random.
     """
     clip = positive("clip", clip, allow_infinity=True)
     norm = positive("record_norm", record_norm)

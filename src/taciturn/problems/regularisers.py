@@ -19,10 +19,10 @@ from taciturn.typing import Array, Model, Scalar
 class Regulariser(eqx.Module):
     """A convex function r(x) of all coordinates of the model, of any shape.
 
-    The constants below are for planning, on the host; they are not to be read inside jit.
+    The constants below are for planning, on the host, and must not be read inside jit.
     """
 
-    # of `prox_within` on a set that has it too: as for `ConvexSet`
+    # of `prox_within` on a set with a closed form; as for `ConvexSet`
     closed_form: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -68,7 +68,7 @@ class _Norms(Regulariser):
     @property
     @abc.abstractmethod
     def _weights(self) -> tuple[Scalar, Scalar]:
-        """l1 and l2; a term that a class lacks has the number 0, in compiled programs too."""
+        """l1 and l2; an absent term has the number 0, in compiled programs too."""
 
     @override
     def value(self, x: Model) -> Float[Array, ""]:

@@ -1,4 +1,4 @@
-"""Closed convex sets: Euclidean projection, and the proximal map of the l1 norm restricted to them.
+"""Closed convex sets: projection, and the proximal map of the l1 norm restricted to them.
 
 Arrays of any shape are read as one vector of all their coordinates.
 """
@@ -9,7 +9,6 @@ import abc
 from typing import ClassVar, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
@@ -23,10 +22,10 @@ from taciturn.typing import Array, HostArray, Model, Scalar
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C.
 
-    It has a `closed_form` if `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the
-    norm of their argument or their result, whichever is larger, in double precision, d its entries:
-    only then is rounding known to stay within the sensitivity of a step that is computed before the
-    noise. It is `whole` if it holds every vector.
+    `closed_form`: whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm
+    of their argument or their result, whichever is larger, in double precision, d its entries: only
+    then does rounding stay within the sensitivity of a step that is computed before the noise.
+    `whole`: whether it is the whole space.
     """
 
     closed_form: ClassVar[bool] = False
@@ -35,22 +34,6 @@ class ConvexSet(eqx.Module):
     @abc.abstractmethod
     def project(self, x: Model) -> Model:
         """Return argmin_{p in C} |p - x|_2."""
-
-    def project_in(self, x: Model, metric: float | Model) -> Model:
-        """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
-
-        Other weights raise `InputError`; inside a compiled program, where values cannot be read,
-        the result is NaN instead.
-        """
-        weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
-        good = jnp.all((weights > 0) & jnp.isfinite(weights))
-        if not isinstance(good, jax.core.Tracer) and not good:
-            raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
-        return jnp.where(good, self._project_in(x, weights), jnp.nan)
-
-    @abc.abstractmethod
-    def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return the projection in a metric that is above 0 and finite."""
 
     @abc.abstractmethod
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
@@ -75,10 +58,6 @@ class WholeSpace(ConvexSet):
 
     @override
     def project(self, x: Model) -> Model:
-        return x
-
-    @override
-    def _project_in(self, x: Model, metric: Model) -> Model:
         return x
 
     @override
@@ -111,11 +90,6 @@ class Box(ConvexSet):
         """Return x clipped coordinate by coordinate."""
         return jnp.clip(x, jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype))
 
-    @override
-    def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return x clipped: the problem separates, so no weight plays a part."""
-        return self.project(x)
-
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the clipped soft threshold of v: the problem separates, an interval at a time."""
         return self.project(soft_threshold(v, threshold))
@@ -138,30 +112,6 @@ class Ball(ConvexSet):
         norm = jnp.linalg.norm(x.ravel())
         radius = jnp.asarray(self.radius, x.dtype)
         return x * jnp.where(norm > radius, radius / norm, 1)
-
-    def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return x / (1 + m / metric), with the multiplier m >= 0 of |p|^2 <= radius^2.
-
-        m = 0 inside. Outside, m is the root of 1/|p(m)| - 1/radius, which is increasing and
-        concave (Conn, Gould and Toint 2000, section 7.3.3), so that Newton's method from 0
-        grows towards the root and never passes it.
-        """
-        weights, radius = metric / jnp.max(metric), jnp.asarray(self.radius, x.dtype)
-        rounding = 4 * float(np.finfo(x.dtype).eps)
-
-        def newton(m: Array) -> Array:
-            p = x / (1 + m / weights)
-            norm = jnp.linalg.norm(p.ravel())
-            slope = jnp.sum(p**2 / (weights + m))
-            return jnp.asarray(m + (norm / radius - 1) * norm**2 / slope)
-
-        def grows(pair: tuple[Array, Array]) -> Array:
-            return jnp.asarray(pair[1] > pair[0] * (1 + rounding))
-
-        start = jnp.zeros((), x.dtype)
-        first = jnp.where(jnp.linalg.norm(x.ravel()) > radius, newton(start), start)
-        m = jax.lax.while_loop(grows, lambda pair: (pair[1], newton(pair[1])), (start, first))[1]
-        return x / (1 + m / weights)
 
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
         """Return the projection of the soft threshold of v.
@@ -199,23 +149,6 @@ class Simplex(ConvexSet):
         sizes = jnp.arange(1, shifted.size + 1, dtype=x.dtype)
         sums = jnp.cumsum(jnp.sort(shifted)[::-1]) - jnp.asarray(self.total, x.dtype)
         return jnp.maximum(shifted - jnp.max(sums / sizes), 0).reshape(x.shape)
-
-    def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return max(x - theta / metric, 0) with theta such that the sum is `total`.
-
-        For every set S of coordinates the sum is at least that of x_k - theta / metric_k over S,
-        with equality for those above 0. Hence theta is the largest of
-        (sum_S x_k - total) / sum_S 1 / metric_k, and it is enough to let S grow along
-        metric_k x_k, from the largest: theta of k coordinates in the plain case.
-        """
-        weights = metric.ravel() / jnp.max(metric)
-        slopes = weights * x.ravel()
-        # relative to the largest, as above
-        shifted = (slopes - jnp.max(slopes)) / weights
-        order = jnp.argsort(-weights * shifted)
-        sums = jnp.cumsum(shifted[order]) - jnp.asarray(self.total, x.dtype)
-        theta = jnp.max(sums / jnp.cumsum(1 / weights[order]))
-        return jnp.maximum(shifted - theta / weights, 0).reshape(x.shape)
 
     @override
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:

@@ -1,7 +1,7 @@
-"""The optimum without privacy, for reference: SciPy's solvers, and a certificate of our own.
+"""The optimum without privacy, for reference: SciPy's solvers, and a certificate computed here.
 
-Whatever a solver says of itself, the residual or the duality gap of its point is computed afresh in
-double precision, and a point above the tolerance is refused.
+The residual or duality gap of a solver's point is computed again in double precision, and a point
+above the tolerance is refused.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from taciturn.typing import Array, HostArray
 class Solution:
     """A certified minimiser of a problem over given shards; it is not private.
 
-    The residual is |G|_2, G = (w - prox(w - grad/L, 1/L)) L, evaluated afresh in float64; of a
-    structure, the duality gap.
+    The residual is |G|_2, G = (w - prox(w - grad/L, 1/L)) L, computed in float64; of a structure,
+    the duality gap.
     """
 
     w: Float[Array, "D *K"]
@@ -51,7 +51,9 @@ def minimise(
     Smooth problems without a constraint go to L-BFGS in coordinates that whiten the curvature
     bound, then to Newton-Krylov steps; a structure (`ComposedL1`) goes to an interior-point method,
     where `tol` bounds the duality gap relative to F(w). These are SciPy's. All others, of which
-    only a proximal map is known, go to the accelerated proximal gradient with restart.
+    only a proximal map is known, go to the accelerated proximal gradient with restart. A residual
+    above `tol` after `max_iterations`, a loss that is not smooth, and a target outside the loss's
+    domain raise `InputError`.
 
     Notes
     -----
@@ -60,9 +62,6 @@ def minimise(
     subgradient inequality of r at x+ gives, for every y in C,
     F(x+) - F(y) <= G'(x+ - y) + |G|^2 / (2 L) - (m / 2) |x+ - y|^2
     <= |G|^2 (1 / (2 m) + 1 / (2 L)), which is `gap_bound`; x+ is what is returned.
-
-    A residual above `tol` after `max_iterations`, a loss that is not smooth, and a target that is
-    not one of the loss raise `InputError`.
 
     Examples
     --------
@@ -122,7 +121,7 @@ class _Objective(eqx.Module):
         """Return the objective on the unmasked records of all agents."""
         features, real = np.asarray(shards.stacked.features), np.asarray(shards.stacked.mask) > 0
         shares = 1 / (shards.agents * np.asarray(shards.counts, np.float64))
-        if features.dtype == np.float64 and real.all():  # on the same memory
+        if features.dtype == np.float64 and real.all():  # without a copy
             rows = device_array(features.reshape(-1, features.shape[-1]))
         else:
             rows = own_array(features[real], np.float64)
@@ -142,7 +141,7 @@ class _Objective(eqx.Module):
     def data_gradient(self, w: Float[Array, "D *K"]) -> Float[Array, "D *K"]:
         """Return the gradient of f."""
         coefficients = self.problem.loss.coefficient(self.features @ w, self.targets)
-        if coefficients.ndim == 1:  # several times as quick as the transpose under XLA on a CPU
+        if coefficients.ndim == 1:  # several times faster than the transpose under XLA on a CPU
             return jnp.matmul(self.weights * coefficients, self.features)
         return self.features.T @ (self.weights[:, None] * coefficients)
 
@@ -205,8 +204,7 @@ class _Objective(eqx.Module):
 
 
 _State: TypeAlias = tuple[Array, Array, Array, Array, Array]
-# above this many features the factorisation costs more than it saves
-_WHITENED = 1_000
+_WHITENED = 1_000  # features beyond which the factorisation costs more than it saves
 
 
 @jax.jit
@@ -269,7 +267,7 @@ def _quasi_newton(
 def _polished(
     objective: _Objective, basis: Float[Array, "D D"] | None, w: HostArray, tol: float
 ) -> tuple[HostArray, int]:
-    """Return the point with entries `w`, or one with a shorter gradient, and the steps to it.
+    """Return the point with entries `w`, or one with a shorter gradient, and the number of steps.
 
     L-BFGS compares values of F and stalls at the square root of their rounding; the gradient is
     known far more precisely.
@@ -297,15 +295,15 @@ def _polished(
         "maxiter": 20,
         "jac_options": {"inner_M": inverse},
     }
-    solve: Any = root  # whose stubs know fewer options
+    solve: Any = root  # its stubs lack some options
     found = solve(slope, w, method="krylov", options=options)
     shorter = float(np.linalg.norm(slope(found.x))) < length
     return (found.x if shorter else w), int(found.nit)
 
 
-# of the interior-point method: its steps, and the barrier at which it ends, of the weight
+# of the interior-point method: the most steps, and its last barrier relative to the weight
 _MOST_STEPS, _BARRIER = 1_000, 1e-7
-# how much of the largest |A x - c| may count as none
+# parts of the largest |A x - c| below which an entry is tried as 0
 _SHARES = 10.0 ** np.arange(-10, -2)
 
 
@@ -316,7 +314,7 @@ def _structured(objective: _Objective, structure: ComposedL1, tol: float) -> Sol
     """
     from scipy.optimize import LinearConstraint, minimize  # noqa: PLC0415
 
-    solve: Any = minimize  # whose stubs know fewer options
+    solve: Any = minimize  # its stubs lack some options
     matrix: Any = scipy.sparse.csc_matrix(structure.forward.sparse())
     (rows, columns), target = matrix.shape, np.asarray(structure.target)
     unit: Any = scipy.sparse.identity(rows)
@@ -338,7 +336,7 @@ def _structured(objective: _Objective, structure: ComposedL1, tol: float) -> Sol
         hess=curvature,
         method="trust-constr",
         constraints=LinearConstraint(bounds, -np.inf, np.concatenate([target, -target])),
-        # nearer than that its systems become singular, and `_proofs` goes the rest of the way
+        # below this barrier its systems become singular; `_proofs` refines the point
         callback=lambda _, state: bool(state.barrier_parameter <= _BARRIER * weight),
         options={"gtol": 0.0, "maxiter": _MOST_STEPS},
     )
@@ -362,8 +360,8 @@ def _proofs(
     """Yield pairs of a point and multipliers of A x - c that may prove it optimal.
 
     First those of the solver. Then, with the small entries of A x - c held at 0 and the signs of
-    the others as they are, a Newton step from x, and the multipliers |u| <= w at which grad h + A'u
-    is least. How small is small is tried: every pair proves some gap.
+    the others fixed, a Newton step from x, and the multipliers |u| <= w at which grad h + A'u is
+    least. Several thresholds of smallness are tried: every pair proves some gap.
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415
 

@@ -69,14 +69,14 @@ class Structured(eqx.Module):
 
 @final
 class ComposedL1(Regulariser):
-    """r(x) = weight |A x - c|_1 + (ridge/2) |x|^2: what a structure says of the model alone.
+    """r(x) = weight |A x - c|_1 + (ridge/2) |x|^2: a structure as a regulariser of the model alone.
 
     Its proximal map has no closed form. `prox_within` computes it by `steps` accelerated projected
     gradient steps on the dual, in which u are the multipliers of z = A x - c:
 
         x = v' - A'u,    u <- clip(u + (A x - c) / curvature, +-step' weight),
 
-    step' = step / (1 + step ridge), v' = v / (1 + step ridge). Public, hence free of privacy.
+    step' = step / (1 + step ridge), v' = v / (1 + step ridge). Public, hence without privacy cost.
     """
 
     weight: float
@@ -101,7 +101,7 @@ class ComposedL1(Regulariser):
     @override
     def prox_within(self, constraint: ConvexSet, v: Vector, step: Scalar) -> Vector:
         if not isinstance(constraint, WholeSpace):
-            raise InputError("a structure comes without a constraint on the model; leave it out")
+            raise InputError("a structure excludes a constraint on the model; leave it out")
         shrink = jnp.asarray(1 / (1 + step * self.ridge), v.dtype)
         centre, limit = v * shrink, jnp.asarray(step * self.weight, v.dtype) * shrink
 

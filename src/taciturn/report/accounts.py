@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from taciturn.budget import Balance, ChargedRun, Guarantee, State, Total
-from taciturn.budget.sums import totals
+from taciturn.budget.charge import totals
 from taciturn.engine import Charged
 
 NOWHERE = "This run was charged nowhere (see taciturn budget open)."

@@ -86,21 +86,22 @@ class ConicSet(ConvexSet):
     @override
     def project(self, x: Model) -> Model:
         """Return argmin_{p in C} |p - x|_2; see `project_in`."""
-        return self._project_in(x, jnp.ones_like(x))
+        return self.project_in(x, 1.0)
 
-    @override
-    def _project_in(self, x: Model, metric: Model) -> Model:
-        """Return the projection, found by an interior point and refined by Newton's method.
+    def project_in(self, x: Model, metric: float | Model) -> Model:
+        """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
 
-        It is the exact projection of a point x', onto the set with a bound b' in place of b,
-        where no coordinate of x' - x or b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf), with b
-        divided as in `offset`. This is computed from the returned point, whatever the solver said.
-        If it fails, `SolverError` is raised; inside a compiled program JAX wraps it in an error of
-        another type.
+        Found by an interior point and refined by Newton's method. It is the exact projection of a
+        point x', onto the set with a bound b' in place of b, where no coordinate of x' - x or
+        b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf), with b divided as in `offset`. This is
+        computed from the returned point, whatever the solver said. If it fails, `SolverError` is
+        raised; inside a compiled program JAX wraps it in an error of another type. Other weights
+        raise `InputError`.
         """
         self._check_size(x)
+        weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)
         host = partial(solve_rows, (self.solver,), project=True)
-        flat = on_host(host, x.size, jnp.zeros((), jnp.int32), x.ravel(), metric.ravel())
+        flat = on_host(host, x.size, jnp.zeros((), jnp.int32), x.ravel(), weights.ravel())
         return flat.reshape(x.shape)
 
     @override
