@@ -18,7 +18,7 @@ from taciturn.proposal import (
     network_values,
     propose,
 )
-from taciturn.report.sections import settings
+from taciturn.report.training import settings
 from taciturn.training import divide, proposal_for, train
 
 ASKED = {"epsilon": 8.0, "delta": 1e-4, "algorithm": "recal", "rounds": 60}
