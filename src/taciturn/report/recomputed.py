@@ -231,7 +231,9 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
     _check_conditions(document, total.conditions)
     conditional = _exactly(bool, claim["conditional"])
     if total.conditional and not conditional:
-        raise InputError("it is conditional on what the author of a question claims, and does not say so")
+        raise InputError(
+            "it is conditional on what the author of a question claims, and does not say so"
+        )
     conditions = tuple(map(str, document["conditions"]))
     total = replace(total, conditions=conditions, conditional=conditional)
     return total.stamped(reproduction=seeded)

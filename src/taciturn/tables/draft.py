@@ -1,4 +1,4 @@
-"""Bounds guessed from the data: a file to start from, not a public fact."""
+"""Bounds drafted from the data: a file to start from, not a public fact."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from taciturn.typing import HostArray
 
 MOST_VALUES = 100  # in a list
 MOST_LABELS = 20  # of a target of numbers
-FEW_ROWS = 10  # among fewer, different values say nothing
-FEW_NUMBERS = 20  # as many may be labels, or counts that are what they are
+FEW_ROWS = 10  # with fewer rows, distinct values do not indicate an id
+FEW_NUMBERS = 20  # up to so many different numbers no bins are proposed
 PROPOSED_BINS = 10
 _FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
 _USUAL = Form()
 
-# what has to be changed in a form, as pairs of name and value
+# changes of a form, as pairs of name and value
 Changes: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Bounds filled in from a table, and what is to be said about its columns."""
+    """Bounds computed from a table, and notes on its columns."""
 
     bounds: Bounds
     notes: Notes
@@ -42,15 +42,15 @@ class Draft:
 def draft_from(
     frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
 ) -> Draft:
-    """Return bounds in which every range and list is what occurs in the table, with notes.
+    """Return bounds with the ranges and lists of values that occur in the table, and notes.
 
     A column of numbers or dates gets its least and largest value, any other the list of its values,
-    in which spellings that differ by case or white space alone become one. Where cells are missing,
-    the column gets an indicator. A column of text with more than 100 different values is left out,
-    and so are numbers in another form; the notes say why. A target of numbers with more than 20
-    different values is a regression target, any other has labels. The notes propose bins for
-    columns of many numbers, and the logarithm where half of them lie in the lowest tenth of their
-    range; the bounds have neither.
+    in which spellings that differ by case or white space alone are merged. A column with missing
+    cells gets an indicator. Text with more than 100 different values and numbers in another form
+    are left out; the notes say why. A numeric target with more than 20 different values is a
+    regression target, any other has labels. The notes propose bins for columns of many numbers, and
+    the logarithm where half of them lie in the lowest tenth of their range; the bounds have
+    neither.
 
     **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
     every certificate that rests on it conditional.
@@ -64,7 +64,7 @@ def draft_from(
     looks = _name_shared_form({name: _look(frame[name], name, form) for name in names})
     left_out = {name: look.left_out for name, look in looks.items() if look.left_out}
     used = [name for name in names if name not in left_out or name == target]
-    check_filled({target: looks[target].holes}, ": a record without a target teaches nothing")
+    check_filled({target: looks[target].holes}, ": a record without a target cannot be used")
     for name in used:
         values = looks[name].numbers
         if values is not None and np.isinf(values).any():
@@ -79,9 +79,9 @@ def draft_from(
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
-    """Return the range that numbers span, widened if they are all the same; not a public fact.
+    """Return the range that numbers span, widened if they are all equal; not a public fact.
 
-    The error where no range of `Numeric` does names `what`, and not the numbers.
+    If it is no range of `Numeric`, the error names `what`, and no number.
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
@@ -95,17 +95,16 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """What is seen in the cells of a column.
+    """What the cells of a column look like.
 
     - `texts`: the cells that are not empty.
-    - `holes`: which cells are empty, or look so among numbers and dates.
-    - `numbers`: the filled cells as numbers, dates as days since 1970-01-01; None if they are
-      neither.
+    - `holes`: which cells are missing.
+    - `numbers`: the other cells as numbers, dates as days since 1970-01-01; None for text.
     - `date`: the pattern of dates.
     - `spellings`: texts among numbers that seem to spell a missing cell, beside the usual ones.
-    - `categories`: the list of values, where there are no numbers and it is not too long.
+    - `categories`: the list of values of text, if it is not too long.
     - `left_out`: why the column cannot be used; empty if it can.
-    - `forms`: in which other forms the cells would be numbers, where they are none in this one.
+    - `forms`: changes of the form under which the texts would be numbers.
     """
 
     texts: pd.Series
@@ -159,13 +158,13 @@ def _look(cells: pd.Series, name: str, form: Form) -> _Look:
 def _look_at_text(
     texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
 ) -> _Look:
-    """Return what texts look like; the `bad` ones are no numbers and not spelled as missing."""
+    """Return what texts look like; `bad` marks those that are neither numbers nor missing."""
     forms, listed = _other_forms(texts, form), _categories(texts)
     why, count = _in_form(forms), len(listed.values)
     if not why and bad.mean() <= 0.05:
         why = (
             f"it has numbers but for {int(bad.sum()):,} cells; mend them, drop these rows, or give "
-            "min and max and name what they say under missing"
+            "min and max and list these texts under missing"
         )
     elif not why and count > MOST_VALUES:
         why = f"it has {count:,} different texts, and at most {MOST_VALUES} can be listed"
@@ -194,9 +193,9 @@ def _like_missing(texts: pd.Series) -> pd.Series:
 
 
 def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
-    """Return texts among numbers that seem to spell a missing cell; None if they do not.
+    """Return the texts among numbers if they seem to spell missing cells; else None.
 
-    Such a spelling has no digit, unlike 90+, and occurs twice at least, unlike a slip.
+    Such a spelling has no digit, unlike 90+, and occurs at least twice, unlike a typing error.
     """
     counts = texts.str.casefold().value_counts()
     if counts.empty:
@@ -210,7 +209,7 @@ def _has_digit(text: str) -> bool:
 
 
 def _union(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
-    """Return the holes, and those among the rest of the cells."""
+    """Return `holes` with `rest`, a mask of the cells that are no holes, added."""
     both = holes.copy()
     both[~holes] = rest
     return both
@@ -234,12 +233,12 @@ def _other_forms(texts: pd.Series, form: Form) -> tuple[Changes, ...]:
 
 
 def _in_form(forms: Sequence[Changes]) -> str:
-    """Return what to say of numbers that other forms would read; nothing if none would."""
+    """Return the advice to read numbers in one of these other forms; "" without any."""
     if not forms:
         return ""
     fewest = min(map(len, forms))
     best = [changes for changes in forms if len(changes) == fewest]
-    # of two changes the usual ones: there is no short list of all
+    # where two changes are needed, only the most usual pair: all pairs would be a long list
     shown = [
         " ".join(f"--{name} '{mark}'" for name, mark in changes).replace("'''", '"\'"')
         for changes in (best if fewest == 1 else best[:1])
@@ -248,7 +247,7 @@ def _in_form(forms: Sequence[Changes]) -> str:
 
 
 def _name_shared_form(looks: dict[str, _Look]) -> dict[str, _Look]:
-    """Where one form reads the numbers of all columns in another form, name it as the reason."""
+    """Return the looks, advising the one form that reads the numbers of all columns, if any."""
     forms = [look.forms for look in looks.values() if look.forms]
     shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
     return {
@@ -258,9 +257,9 @@ def _name_shared_form(looks: dict[str, _Look]) -> dict[str, _Look]:
 
 
 def _categories(texts: pd.Series) -> Categories:
-    """Return the list of texts, of those that differ by case or white space the most frequent."""
+    """Return the list of texts; of those that differ by case or white space, the most frequent."""
     counts = texts.value_counts()
-    # the first that leaves the fewest
+    # of the four normalisations the first that leaves the fewest values
     ways = [Categories(("",), fold, strip) for strip, fold in product((False, True), repeat=2)]
     spellings = [list(map(way.compared, counts.index)) for way in ways]
     way, keys = min(zip(ways, spellings, strict=True), key=lambda pair: len(set(pair[1])))
@@ -299,22 +298,20 @@ def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:
     if look.like_id and not is_target:
         found.append("all values are different; if this is an id, list it under ignore")
     if constant and not is_target:
-        found.append(
-            "every cell says the same, so nothing can be learned from it; list it under ignore"
-        )
+        found.append("all cells are equal, so nothing can be learned from it; list it under ignore")
     if look.numbers is not None and look.many_numbers and not constant:
         least, low, high, most = np.quantile(look.numbers, [0, 0.05, 0.95, 1])
         if 10 * (high - least) < most - least or 10 * (most - low) < most - least:
             found.append(
-                "19 of 20 values lie in a tenth of this range; a public range that a few exceed "
-                "leaves more to learn, since values outside count as its ends"
+                "19 of 20 values lie in a tenth of this range; a narrower public range uses more "
+                "of the scale, since values outside are clipped to its ends"
             )
     if look.holes.any():
         found.append(
             "cells are missing: they are a category of their own"
             if look.numbers is None
-            else "cells are missing: each counts as the middle of the range, and one more column "
-            "says that it is"
+            else "cells are missing: each counts as the middle of the range, and a further column "
+            "marks it"
         )
     return tuple(found)
 
