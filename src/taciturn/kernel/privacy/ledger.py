@@ -311,9 +311,8 @@ class Ledger:
         keys = []
         for agent in range(len(self.kind)):
             given = np.stack([part[agent].ravel() for part in answers])
-            keys.append(
-                given.tobytes() if inside is None else agent
-            )  # its parameters are an agent's
+            # the parameters of noise inside an objective differ between agents
+            keys.append(given.tobytes() if inside is None else agent)
             if keys[-1] not in known:
                 known[keys[-1]] = tuple(self._counted(given, agent).items())
         return tuple(known[key] for key in keys)
@@ -417,7 +416,7 @@ class Leg:
     - `agents`: The agents by their numbers in the run, in the order of the ledger; None for all.
     - `records`: How many records each of them has in this part; of persons their places.
     - `ledger`: Their answers.
-    - `questions`: The facts of each question (`taciturn.kernel.questions.Oracle.stated`), by number.
+    - `questions`: Facts of each question (`taciturn.kernel.questions.Oracle.stated`), by number.
     - `observer`: The observer of the accounting: of all messages, or of a sum.
     - `adjacency`: The neighbours for which the sensitivities of the ledger hold.
     - `dealt`: Whether the records were dealt to the agents by a secret draw.

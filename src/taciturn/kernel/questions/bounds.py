@@ -5,7 +5,7 @@ noise is scaled by the facts in the certificate. The function of each kind deriv
 Throughout, agent i has m_i records, a public number, of which k_i change together
 (`Adjacency.changed`): 1 for the unit record, m_i for the unit agent, at most K for a person.
 
-Bounds that a question enforces, as on a coefficient, and its rounding are derived with the question.
+Bounds that a question enforces, and its rounding, are derived with the question.
 """
 
 from __future__ import annotations

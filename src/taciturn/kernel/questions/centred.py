@@ -41,7 +41,7 @@ from taciturn.kernel.records.grid import cut
 from taciturn.typing import Array, PyTree
 
 # binary digits of a centre, and the most columns in which its products with rows are exact then:
-# `margins` keeps 53 - p - log2(D) / 2 digits below the power of two above it, at least 19 for p <= 26
+# `margins` keeps 53 - p - log2(D) / 2 digits below the power of two above it, 19 or more (p <= 26)
 _DIGITS, _MOST_COLUMNS = 18, 2**16
 # records nearer to the centre than this share of the record norm are pulled towards it
 NEAREST = 2.0**-6

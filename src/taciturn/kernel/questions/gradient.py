@@ -26,7 +26,7 @@ class Pair(NamedTuple):
     anchor: Float[Array, "*shape"]
 
 
-# relative to the coefficient bound: the rounding of two coefficients stays below the digits of a sum
+# of the coefficient bound: the rounding of two coefficients stays below the digits of a sum
 LEAST_SPREAD = 2.0**-20
 
 

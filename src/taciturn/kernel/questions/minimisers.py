@@ -343,7 +343,7 @@ class PerturbedStep(Question):
         return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the gradient, which the noise is added to, and the parameters of the law."""
+        """Return those of the gradient, to which noise is added, and the parameters of the law."""
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "

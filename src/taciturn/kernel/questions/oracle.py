@@ -132,7 +132,7 @@ class AddedNoise(eqx.Module):
         return answer_shape
 
     def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
-        """Return the parameters of the law of the noised answer; None if it is that of the noise."""
+        """Return the parameters of the law of the noised answer; None for that of the noise."""
         del spec, adjacency
         return None
 

@@ -303,7 +303,7 @@ class FixedSizeBatches(Sampling):
     is drawn: the answer is the mean over all m_i.
 
     **Guarantee.** `draw` depends on the number of records, and on none of them. Answers are
-    accounted for as `FixedSize(b, n)`. An agent with m_i > n records spends no more: the Renyi bound
+    accounted for as `FixedSize(b, n)`. An agent with m_i > n records spends no more: the bound
     (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
     replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
     the draws, are the same on both data sets. Under zero_out no bound is known here: refused.

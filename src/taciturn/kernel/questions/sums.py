@@ -83,7 +83,7 @@ _NARROW, _NARROW_OF_MANY, _LEAST = 2**18, 2**15, 32
 
 
 def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, outputs: int) -> PyTree:
-    """Return the sum of `term(rows, *public)` over blocks of rows, or over all rows if they are few.
+    """Return the sum of `term(rows, *public)` over blocks of rows, or all rows if few.
 
     A block stays in the cache between its margins and its sum, so that many rows are read from
     memory once. With several outputs products take longer than reading, so blocks are longer and
