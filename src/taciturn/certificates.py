@@ -58,7 +58,7 @@ def _safe(value: Any) -> Any:
 
 
 def document_of(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate with all that its figures follow from (docs/reference/certificate.md)."""
+    """Return a certificate and all that it follows from (docs/reference/certificate.md)."""
     relation, values = certificate.adjacency.relation, stated(certificate)
     moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
     terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
