@@ -12,7 +12,7 @@ from taciturn_power.dispatch import study as room
 from taciturn_power.dispatch.series import smoothed
 from taciturn_power.dispatch.study import dispatched, needed_by_day
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc_network import dc_model, line_spread, realised, state_at
+from taciturn_power.models.dc import dc_model, line_spread, realised, state_at
 
 STEPS = 24
 HOURS = np.arange(STEPS)

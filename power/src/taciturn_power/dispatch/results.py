@@ -21,8 +21,7 @@ from taciturn_power.dispatch.study import DayProposal, OpfStudy
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import ties
-from taciturn_power.models.dc import solve_dc, widest
-from taciturn_power.models.dc_network import Realised, realised
+from taciturn_power.models.dc import Realised, realised, solve_dc, widest
 from taciturn_power.models.dispatch import Dispatch, binding
 from taciturn_power.models.soc import solve_soc
 

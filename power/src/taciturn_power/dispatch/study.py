@@ -42,7 +42,7 @@ from taciturn_power.dispatch.series import Series, smoothed
 from taciturn_power.grids.network import Network, NetworkFacts, as_tuples
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import Zones, check_zones, zones_of
-from taciturn_power.models import dc_network as dc
+from taciturn_power.models import dc
 from taciturn_power.models.cost import CostFacts, Costs
 from taciturn_power.models.dc import restored, solve_dc, widest
 from taciturn_power.models.dispatch import Dispatch, Model, attempted

@@ -25,7 +25,7 @@ from taciturn_power.grids.network import in_solver
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
-from taciturn_power.models.dc_network import shares
+from taciturn_power.models.dc import shares
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
 
