@@ -1,4 +1,4 @@
-"""The network as a drawing: buses coloured by zone, ties highlighted."""
+"""The network as a drawing: buses coloured by zone, ties highlighted, placed by their lines."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ _MOST_NUMBERED = 150
 _COLOURS = ["#1f5fa8", "#c2570c", "#2f7d4f", "#7a4fa3", "#a3223f", "#0e7c86", "#8a6d1a", "#5b6470"]
 _MARKERS = "oD^s"
 _STEPS = 120  # of the layout
-LOOKS = len(_COLOURS) * len(_MARKERS)  # zones that look different
+LOOKS = len(_COLOURS) * len(_MARKERS)  # combinations of colour and marker
 _TIE = "#111418"
 
 
 def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]]) -> Section:
-    """Return the section that draws a network, of public facts, and describes its zones.
-
-    Beyond `MOST_DRAWN` buses there is no drawing.
-    """
+    """Return the section that draws a public network, up to `MOST_DRAWN` buses, and its zones."""
     if network.buses > MOST_DRAWN:
         return Section("The network", (Table(rows),))
     tie = np.isin(np.arange(network.lines), ties(network, zones))
@@ -58,10 +55,10 @@ def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]])
 
     label = f"Network of {network.buses} buses in {zones.count} zones with {tie.sum()} ties"
     numbered = "Buses with their numbers" if network.buses <= _MOST_NUMBERED else "Buses"
-    repeated = f" Looks repeat after {LOOKS} zones." if zones.count > LOOKS else ""
+    repeated = f" Colours and markers repeat after {LOOKS} zones." if zones.count > LOOKS else ""
     caption = (
-        f"{numbered}, coloured by zone. Tie lines, which join two zones, are black. Places follow "
-        f"from the lines alone and are no map.{repeated}"
+        f"{numbered}, coloured by zone. Tie lines, which join two zones, are black. Positions "
+        f"follow from the lines alone and are no map.{repeated}"
     )
     drawn = drawing(label, 6.2, draw)._replace(caption=caption)
     return Section("The network", (drawn, Table(rows)))
@@ -91,7 +88,7 @@ def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> lis
 
 
 def how_answered(run: Run) -> str:
-    """Return whether zones answered with noise, as the end of a sentence."""
+    """Return the end of a sentence: whether zones answered with noise."""
     noiseless = math.isinf(run.certificate.epsilon)
     return "without noise" if noiseless else "with noise; no zone showed its demand"
 

@@ -12,15 +12,14 @@ fixed demand. The rating of a line and the limits of its angle difference, which
 limit of the flow, make one range of the flow.
 
 **Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
-arXiv 2004.03921). Demand is known with noise: y = d + n. When the dispatch meets the true demand,
-the network is out of balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an
-affine policy with sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected
-(any slack: its rows centred, X 1 = 0), C the generators' places and h = X C alpha, line l then
-carries
+arXiv 2004.03921). Demand is known with noise: y = d + n. At the true demand the network is out of
+balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an affine policy with
+sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected (any slack: its rows
+centred, X 1 = 0), C the generators' places and h = X C alpha, line l then carries
 
     f_l - h_l xi + (X n)_l.
 
-For a multiplier z, every dispatch is tightened by what happens on the event
+For a multiplier z, every dispatch is tightened to be feasible on the event
 
     E = { |xi| <= z |sigma|   and   |(X n)_l| <= z s_l  for every limited line l },
 
@@ -33,14 +32,14 @@ phi_l = h_l R the constraints are linear:
 **Guarantee of service.** n_i is Gaussian with standard deviation sigma_i, so E has probability
 at least (2 Phi(z) - 1)^(1 + L) with L limited lines: xi and every (X n)_l are jointly Gaussian, and
 symmetric slabs of a Gaussian vector are positively associated (Sidak 1967). z is chosen so that
-this is 1 - eta. E speaks of the noise alone. On E every limit holds for whatever dispatch and
-policy were computed from y, however they depend on it. So for every true demand d, fixed before
-the noise is drawn, the probability **over the noise** that a dispatch is returned which does not
-serve d within all limits *at once* is at most eta, in this model; no law of the demand is assumed.
-That the answers leave no dispatch at all is told, and no breach. Given the answers, the same
-number holds for a reader to whom all demands were equally likely before. (A policy that is fixed
-before the draw could be tightened by the root of the squares of phi_l and z s_l; their sum is what
-it costs that this one may depend on the answers.)
+this is 1 - eta. E is an event of the noise alone. On E every limit holds for any dispatch and
+policy computed from y, however they depend on it. So for every true demand d, fixed before the
+noise is drawn, the probability **over the noise** that a dispatch is returned which does not serve
+d within all limits *at once* is at most eta, in this model; no law of the demand is assumed. An
+answer without any feasible dispatch is reported, and is no violation. Given the answers, the same
+probability holds under a flat prior on the demand. (A policy fixed before the draw could be
+tightened by the root of the squares of phi_l and z s_l; their sum allows for its dependence on the
+answers.)
 
 The tightening itself reads public numbers only: it is post-processing of the answers.
 """
@@ -64,9 +63,9 @@ from taciturn_power.grids.network import Network, in_solver
 from taciturn_power.models.cost import Costs
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
-# limits are kept to this
+# the most violation of a limit that is accepted
 TOLERANCE_MW = 1e-3
-# per unit; a narrower range is lost in the solver's accuracy
+# per unit; a narrower range is below the solver's accuracy
 _LEAST_ROOM = 1e-6
 _LOST = (
     "the cone solver found no dispatch for demands that have one; check that limits are of "
@@ -79,10 +78,10 @@ class DcModel:
     """A network in the DC model, per unit, with the costs of its generators. Public.
 
     - `reactance`, `incidence`: x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
-    - `flows`, `offset`: The flows are flows theta - offset, the offset being susceptance times
-      phase shift.
+    - `flows`, `offset`: The flow is flows theta - offset; the offset is susceptance times phase
+      shift.
     - `low`, `high`: Limits of the flow; infinite if there is none.
-    - `places`: `(N, G)`: C, 1 where the generator stands.
+    - `places`: `(N, G)`: C, 1 at the bus of the generator.
     """
 
     network: Network
@@ -102,10 +101,7 @@ class DcModel:
 
 
 def dc_model(network: Network, costs: Costs) -> DcModel:
-    """Return the DC model of a network; the demand is not read.
-
-    Raises `DataError` if a line has no reactance, or no generator is in service.
-    """
+    """Return the DC model of a network, whose demand is not read."""
     if not len(network.generator_bus):
         raise DataError(
             f"{network.name}: no generator is in service, so there is nothing to dispatch; set the "
@@ -124,7 +120,7 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
         (np.repeat([1.0, -1.0], network.lines), (np.tile(line, 2), network.ends.T.ravel())),
         shape=(network.lines, network.buses),
     )
-    # a susceptance below 0, of a series capacitor, turns the two limits of the angle around
+    # a negative susceptance, of a series capacitor, exchanges the two limits of the angle
     across = susceptance[:, None] * (network.angle - network.shift[:, None])
     places = coo_array(
         (np.ones(count), (network.generator_bus, np.arange(count))), shape=(network.buses, count)
@@ -143,7 +139,7 @@ def dc_model(network: Network, costs: Costs) -> DcModel:
 
 
 class State(NamedTuple):
-    """Angles, that of the first bus 0, flows, and what power each bus then has too much of."""
+    """Angles (0 at the first bus), flows, and the surplus of power at each bus."""
 
     angle: Float[HostArray, " N"]
     flow: Float[HostArray, " L"]
@@ -153,7 +149,7 @@ class State(NamedTuple):
 def state_at(model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True) -> State:
     """Return the state at these injections, per unit, which add up to 0.
 
-    Without `shifted` the shifts of all phases are taken as 0, as in differences of two states.
+    Without `shifted` all phase shifts count as 0, as in differences of two states.
     """
     offset = model.offset if shifted else np.zeros(model.network.lines)
     laplacian = csc_array(model.incidence.T @ model.flows)
@@ -184,7 +180,7 @@ def realised(
     answered: Float[HostArray, " N"],
     demand: Float[HostArray, " N"],
 ) -> Realised:
-    """Return what becomes of a dispatch when the true demand (per unit) shows; not private."""
+    """Return a dispatch after recourse to the true demand (per unit); not private."""
     network = model.network
     imbalance = float(np.sum(answered - demand))
     power = dispatch.generation[:, 0] / network.base_mva - dispatch.share * imbalance
@@ -199,8 +195,8 @@ def realised(
 class Realised(NamedTuple):
     """A dispatch after its affine policy has met the true demand.
 
-    Generation in MW; xi, what the answers exceeded the demand by in total, MW; the most by which a
-    limit is exceeded, MW, below 0 if none is; the cost in $/h.
+    Generation in MW; xi, the total excess of the answers over the demand, MW; the largest violation
+    of a limit, MW, negative if there is none; the cost in $/h.
     """
 
     generation: Float[HostArray, " G"]
@@ -210,15 +206,12 @@ class Realised(NamedTuple):
 
     @property
     def served(self) -> bool:
-        """Whether the demand is met within all limits, to 1 kW."""
+        """Whether the demand is met within all limits, up to 1 kW."""
         return self.beyond <= TOLERANCE_MW
 
 
 class Tightening(NamedTuple):
-    """What the limits are tightened by, per unit; all of it public.
-
-    `reserve` is R = z |sigma|, and `margin` z s_l of every line.
-    """
+    """The public tightening of the limits, per unit: R = z |sigma|, and z s_l of every line."""
 
     multiplier: float
     reserve: float
@@ -249,7 +242,7 @@ def of_multiplier(model: DcModel, sigma: Float[HostArray, " N"], multiplier: flo
 
 
 def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray, " G"]:
-    """Return alpha: by reserve, or by the width of their ranges where no reserve is held."""
+    """Return alpha, in proportion to reserves, or without any to the widths of the ranges."""
     weight = reserve
     if not np.sum(reserve) > 0:
         width = network.generator_range[:, 1] - network.generator_range[:, 0]
@@ -260,7 +253,7 @@ def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray
 
 
 class Settled(NamedTuple):
-    """Generation that meets demand exactly, and what follows from it; per unit.
+    """The state at generation that meets demand exactly; per unit.
 
     `moved` are the flows phi that the whole reserve causes; 0 without chance constraints.
     """
@@ -278,11 +271,10 @@ def settled(
     demand: Float[HostArray, " N"],
     tight: Tightening | None,
 ) -> Settled:
-    """Return the state at this generation, what it misses of the demand added by `share`.
+    """Return the state at this generation, after `share` has met the remaining demand.
 
-    An interior point is accurate relative to the numbers that it was given, and a promise is about
-    MW. So every inequality that the promise rests on is checked here, with flows that follow from
-    generation and demand alone (`taciturn_power.models.dc`).
+    The accuracy of an interior point is relative, and the guarantee of service is in MW. So every
+    inequality that it rests on is checked here, with flows computed from generation and demand.
 
     Raises `SolverError` if a generator with its reserve, a line with its margin, or the balance of
     a bus is off by more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their
@@ -307,7 +299,7 @@ def settled(
         np.abs(left),
     )
     worst = float(np.max(np.concatenate(beyond))) * network.base_mva
-    if not worst <= TOLERANCE_MW:  # not a number either
+    if not worst <= TOLERANCE_MW:  # NaN included
         raise SolverError(
             f"{network.name}: the dispatch that the cone solver found is {worst:.3g} MW off a "
             "limit or a balance; check that reactances, limits and costs are of sensible size"
@@ -337,10 +329,9 @@ def solve_dc(
 def widest(
     model: DcModel, demand: Float[HostArray, " N"], sigma: Float[HostArray, " N"]
 ) -> float | None:
-    """Return a multiplier z of the noise that leaves a dispatch, within 1 % of the largest.
+    """Return a multiplier z with a feasible dispatch, within 1 % of the largest; None if none has.
 
-    It is found by one linear problem, since the constraints are linear in z. None if not even 0
-    leaves one.
+    The constraints are linear in z, so this is one linear program.
     """
     model, demand, factor = _in_solver(model, demand)
     one = of_multiplier(model, factor * sigma, 1.0)
@@ -351,15 +342,12 @@ def widest(
 def restored(
     model: DcModel, demand: Float[HostArray, " N"]
 ) -> tuple[Dispatch, Float[HostArray, " N"]] | None:
-    """Return a dispatch where the demands leave none: for demands near them, returned beside it.
+    """Return a dispatch for the nearest demands that have one, and these demands.
 
-    What Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) do to an obfuscated network: the
-    released values are moved to where the problem has a solution. First the least move in the sum
-    of squares is found, whatever it costs; then the cheapest dispatch for the demands so moved,
-    each to 1 kW. It has no prices: more demand would not be met. None if no demand at all can be
-    served.
-
-    Raises `SolverError` as `solve_dc`.
+    As Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) restore an obfuscated network: first the
+    least change of the demands, in the sum of squares, that makes the problem feasible; then the
+    cheapest dispatch for the changed demands, each up to 1 kW. It has no prices, since more demand
+    would not be met. None if no demand at all can be served. Raises `SolverError` as `solve_dc`.
     """
     model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()
@@ -373,9 +361,9 @@ def restored(
 
 
 def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, float]:
-    """Return model and demand per unit of the solver's base, and what the latter was taken times.
+    """Return model and demand per unit of the solver's base, and the factor of the demand.
 
-    Fixed, so that the same network in MW is solved alike whatever base its file has.
+    So the same network in MW gives the same program whatever the base of its file.
     """
     network = in_solver(model.network)
     factor = model.network.base_mva / network.base_mva
@@ -389,7 +377,7 @@ class _Program:
     Flows are variables, with x_l tau_l f_l = theta_from - theta_to - shift_l: the solver's accuracy
     is relative to the largest number of a row, and rows in b_l theta would lose small powers beside
     the susceptance of a short line. psi are the angles of the flows phi that a whole reserve R
-    causes. If demand may be moved, the last columns are by how much, instead.
+    causes. If demands may change, their changes are the last columns instead.
     """
 
     def __init__(
@@ -428,7 +416,7 @@ class _Program:
             psi, phi, beta, total = self.reserves
             rows.equal(psi[:1], 0.0)
             rows.equal(reactance @ phi - model.incidence @ psi, 0.0)
-            # one row follows from the others; it is left out to keep the matrix of full rank
+            # the first row follows from the others; without it the matrix has full rank
             taken = csr_array(np.full((self.n, 1), 1 / self.n)) @ total
             rows.equal((meeting @ phi - model.places @ beta + taken)[1:], 0.0)
             rows.equal(csr_array(np.ones((1, self.g))) @ beta - total, 0.0)
@@ -465,7 +453,7 @@ class _Program:
         return minimise_conic(hessian, linear, rows.assembled())
 
     def nearest(self) -> HostArray | None:
-        """Return the least move of demands, in the sum of squares, that leaves a dispatch."""
+        """Return the least change of demands, in the sum of squares, with a feasible dispatch."""
         hessian, linear = np.zeros((2, self.size))
         hessian[self.width :] = 1.0
         found = minimise_conic(hessian, linear, self._rows(0.0, costs=False).assembled())
@@ -477,7 +465,7 @@ class _Program:
         linear[-1] = -1.0
         rows, total = self._rows(one.margin / one.reserve), variables(self.size - 1, 1)[1]
         rows.below(-total, 0.0)
-        # a network without limits would have no largest reserve; 40 sigma is certainty
+        # without limits there would be no largest reserve; 40 sigma is certainty
         rows.below(total, 40 * one.reserve)
         found = minimise_conic(hessian, linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)
