@@ -116,7 +116,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
         list[Path] | None,
         typer.Option(
             parser=path,
-            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; may be repeated, by zone.",
+            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; or one file per zone.",
         ),
     ] = None,
     smooth: Annotated[

@@ -174,8 +174,8 @@ def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], s
 def deliver(found: Report, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, with the page, and print the results.
 
-    **Guarantee.** With `force` the files of an earlier report are deleted, except certificates: that
-    run may have been without noise, and its files hold the true demands.
+    **Guarantee.** With `force` the files of an earlier report are deleted, except certificates:
+    that run may have been without noise, and its files hold the true demands.
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
@@ -220,9 +220,9 @@ def reserved(
     if another run in the account has another notion of a person, or the account cannot hold the
     run.
 
-    **Guarantee.** A person is a bus (`hide` is "bus") or, of a day, one demand. Costs of runs add up
-    only for the same notion of a person: a run that hides one demand costs a bus sqrt(2) times as
-    much. So an account holds runs of one kind.
+    **Guarantee.** A person is a bus (`hide` is "bus") or, of a day, one demand. Costs of runs add
+    up only for the same notion of a person: a run that hides one demand costs a bus sqrt(2) times
+    as much. So an account holds runs of one kind.
     """
     account = execution.account
     if account is None:

@@ -1,4 +1,4 @@
-"""Methods on a star: consensus of agents that share coordinates, and one-shot release of targets."""
+"""Methods on a star: consensus of agents that share coordinates, and release of targets."""
 
 from __future__ import annotations
 

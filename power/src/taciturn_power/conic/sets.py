@@ -25,8 +25,8 @@ class ConicSet(ConvexSet):
     """{x : b - A x in K}, K a product of zero cones, nonnegative orthants, second-order cones.
 
     The rows of A are in the order of `cones`, pairs of a kind and a number of rows: "zero" means
-    A x = b, "nonnegative" A x <= b, and "second_order" |y|_2 <= t with (t, y) = b - A x. The
-    rotated cone |y|^2 <= 2 p q, p and q >= 0, is the second-order cone of (p + q, p - q, sqrt(2) y).
+    A x = b, "nonnegative" A x <= b, and "second_order" |y|_2 <= t with (t, y) = b - A x. (The
+    rotated cone |y|^2 <= 2 p q, p, q >= 0, is the second-order cone of (p + q, p - q, sqrt(2) y).)
 
     The solver is set up once: between projections only its linear term changes, and its diagonal
     with the metric. It runs on the host, also inside jit, vmap and scan, where a batch is a loop.

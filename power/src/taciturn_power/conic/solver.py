@@ -248,7 +248,7 @@ class ConicSolver:
         return self._solved(linear, metric, FEASIBLE)
 
     def _solved(self, linear: HostArray, metric: HostArray, tol: float) -> HostArray:
-        """Return a feasible minimiser, or with tol below `FEASIBLE` one exact for data within tol."""
+        """Return a feasible minimiser; for tol below `FEASIBLE` one exact for data within tol."""
         if not np.all(np.isfinite(linear)):
             raise InputError("the point to be projected is not finite; look for a NaN before it")
         point, solved = self._interior_point(linear, metric)

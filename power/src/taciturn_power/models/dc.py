@@ -312,11 +312,11 @@ def solve_dc(
 ) -> Dispatch | None:
     """Return the cheapest dispatch for these demands (per unit); None if there is none.
 
-    With chance constraints the expected cost is minimised, as the anchor does: generator g moves by
-    alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
+    With chance constraints the expected cost is minimised, as by Dvorkin et al.: generator g moves
+    by alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
 
-    Raises `SolverError` if the solver stops short of its accuracy, or what it returns breaks a
-    limit (`taciturn_power.models.dc.settled`).
+    Raises `SolverError` if the solver misses its accuracy, or its result violates a limit
+    (`settled`).
     """
     model, demand, factor = _in_solver(model, demand)
     if tight is not None:
