@@ -53,8 +53,8 @@ _PRICES = Note(
     "the optimum; negative if it violates a limit. Price of tightening: the cost of that room, at "
     "the answers. Price of recourse: the additional cost of moving the dispatch with room to the "
     "true demand, compared with the one without. These three add up to the price in all. DC leaves "
-    "out losses, reactive power and voltages: at the same answers they cost at least the difference "
-    "to the cone relaxation, which includes them."
+    "out losses, reactive power and voltages: at the same answers these cost at least the "
+    "difference to the cone relaxation, which has them."
 )
 
 
