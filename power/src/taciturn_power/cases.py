@@ -383,7 +383,7 @@ def _check_network(net: Any, name: str) -> None:
         raise InputError(f"{name} is no pandapower network; give one, as pandapower.from_json does")
     held = [net.ext_grid, net.gen[_flags(net.gen, "slack", missing=False)]]
     if not any(np.any(_flags(table, "in_service", missing=True)) for table in held):
-        raise DataError(f"{name}: no bus holds the angle; give an ext_grid, or a gen with slack")
+        raise DataError(f"{name}: no reference bus; give an ext_grid, or a gen with slack")
     for kind, columns in _BUSES.items():
         unknown = ~np.all(net[kind][list(columns)].isin(net.bus.index), axis=1)
         if np.any(unknown):
