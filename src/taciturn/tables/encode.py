@@ -260,7 +260,6 @@ def encoded_rows(
     bounds: Bounds,
     precision: Precision,
     report: Report | None,
-    keep: Bool[HostArray, "_n"] | None,
 ) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
     """Return features, targets, and how many cells of each file lay outside the bounds.
 
@@ -269,7 +268,6 @@ def encoded_rows(
     - `precision`: "float32" halves the memory: each row is clipped to the norm `encoded_norm` as
       `taciturn.kernel.records.pack` would clip it, which then changes nothing.
     - `report`: called with the number of rows that were read, and of all.
-    - `keep`: which rows to keep, over all files; None for all.
 
     Errors are those of `encode` on the whole file, after the name of the file: the first fault that
     is found in a piece does not hide one that `encode` would name before it.
@@ -277,10 +275,9 @@ def encoded_rows(
     **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
     """
     count = sum(file.rows for file in files)
-    kept = count if keep is None else int(np.sum(keep))
-    features = np.empty((kept, len(encoded_names(bounds))), precision)
-    targets = np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64)
-    read = written = 0
+    features = np.empty((count, len(encoded_names(bounds))), precision)
+    targets = np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64)
+    read = 0
     clipped = [0] * len(files)
     for place, file in enumerate(files):
         for frame in _plain_pieces(file, bounds):
@@ -289,13 +286,11 @@ def encoded_rows(
             except (CellError, EmptyError):
                 raise InputError(f"{file.path}: {_first_fault(file, bounds)}") from None
             assert encoded.targets is not None
-            some = slice(None) if keep is None else keep[read : read + len(frame)]
-            rows = encoded.features[some]
+            rows, here = encoded.features, slice(read, read + len(frame))
             if precision == "float32":
                 rows = within_norm(rows, encoded_norm(bounds), "float32")
-            here = slice(written, written + len(rows))
-            features[here], targets[here] = rows, encoded.targets[some]
-            read, written = read + len(frame), written + len(rows)
+            features[here], targets[here] = rows, encoded.targets
+            read = here.stop
             clipped[place] += encoded.clipped
             if report is not None:
                 report(read, count)

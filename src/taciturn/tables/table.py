@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Float, Int, Num
 
 from taciturn.errors import InputError, no_bounds
 from taciturn.kernel.records import numbered
@@ -182,22 +182,15 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
 
 
 def table_of(
-    files: Files,
-    *,
-    precision: Precision = "float64",
-    report: Report | None = None,
-    keep: Bool[HostArray, "_n"] | None = None,
+    files: Files, *, precision: Precision = "float64", report: Report | None = None
 ) -> Table:
     """Return the table of counted files, its cells encoded (`encoded_rows`).
 
-    `keep`: the training rows to keep, without owners; None for all. Which of the public labels
-    occur is private, so a table in which only one does is accepted.
+    Which of the public labels occur is private, so a table in which only one does is accepted.
     """
     source, bounds = files.source, files.bounds
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
-    tests = 0 if files.tests is None else files.tests.rows
-    kept = None if keep is None else np.append(keep, np.ones(tests, bool))
-    features, targets, clipped = encoded_rows(tables, bounds, precision, report, kept)
+    features, targets, clipped = encoded_rows(tables, bounds, precision, report)
     return Table(
         name=str(source.path),
         title=f"{source.path.name}: {source.target}",
@@ -205,15 +198,15 @@ def table_of(
         bounds=bounds,
         features=features,
         targets=targets,
-        train_rows=files.rows if keep is None else int(np.sum(keep)),
-        owners=files.owners if keep is None else None,
+        train_rows=files.rows,
+        owners=files.owners,
         clipped=sum(clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
             tests=None if source.test is None else source.test.name,
         ),
-        persons=files.persons if files.persons is None or keep is None else files.persons[keep],
+        persons=files.persons,
     )
 
 
