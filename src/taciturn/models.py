@@ -235,7 +235,7 @@ def read_values(path: Path, what: str) -> Any:
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):  # readers differ in which of the two they take
-            raise ValueError("a name stands twice in an object")
+            raise ValueError("a name occurs twice in an object")
         return dict(pairs)
 
     try:

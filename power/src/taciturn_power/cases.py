@@ -105,7 +105,7 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
     >>> parse_case(text, name="one", source="one.m").bus[0, 2]
     np.float64(50.0)
     """
-    plain = _plain(text)
+    plain = _without_comments(text)
     changed = re.search(r"\bmpc\.(\w+)\s*\([^=\n]*\)\s*=[^=]", plain)
     if changed:  # as files in ohms and kW do
         raise DataError(
@@ -160,7 +160,7 @@ def bundled_case(name: str) -> Case:
     return parse_case(text, name=name, source=f"bundled {file}")
 
 
-def _plain(text: str) -> str:
+def _without_comments(text: str) -> str:
     """Return the text without comments and line continuations."""
     lines = []
     for line in text.splitlines():
@@ -297,7 +297,7 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     to_ppc = _pandapower("converter.pypower.to_ppc").to_ppc
     _check_network(net, name)
     _check_parts(net, name)
-    net, ignored = _prepared(net)
+    net, ignored = _for_conversion(net)
     options = {"mode": "opf", "init": "flat", "calculate_voltage_angles": True}
     ppc = told_anew(
         lambda: to_ppc(net, check_connectivity=False, voltage_depend_loads=False, **options),
@@ -419,7 +419,7 @@ def _check_parts(net: Any, name: str) -> None:
         )
 
 
-def _prepared(net: Any) -> tuple[Any, tuple[str, ...]]:
+def _for_conversion(net: Any) -> tuple[Any, tuple[str, ...]]:
     """Return a copy for conversion, without set points, and descriptions of what is not read.
 
     Branches with an open end, for which pandapower adds a bus, and costs of elements out of

@@ -80,7 +80,7 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
         ) from error
     content = buffer.getvalue()
     _check(content, file, f"{file.name} as downloaded", by_hand)
-    _keep(content, _roots(cache)[-1] / file.folder / file.name)
+    _write(content, _roots(cache)[-1] / file.folder / file.name)
     return content
 
 
@@ -93,7 +93,7 @@ def _check(content: bytes, file: RemoteFile, what: str, remedy: str) -> None:
         )
 
 
-def _keep(content: bytes, path: Path) -> None:
+def _write(content: bytes, path: Path) -> None:
     """Write a file atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -132,7 +132,7 @@ def examine(file: Path) -> Examined:
     except _WRONG_KIND as error:
         raise InputError(
             f"{source} is not a whole certificate: a part is missing or of the wrong kind; it has "
-            "to be as docs/reference/certificate.md says"
+            "to be as docs/reference/certificate.md specifies"
         ) from error
     return Examined(model, document, found)
 
@@ -151,7 +151,7 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     or a sentence of the document is not what its legs give; other errors if it is malformed.
 
     **Guarantee.** The figures are those of `compose` for the answers that are stated. What no
-    reader of a file can compute is whether the run happened as it says.
+    reader of a file can compute is whether the run happened as stated.
     """
     computed = certificate_of(document)
     claim, stated = document["claim"], tuple(map(str, document["statement"]))
@@ -164,17 +164,17 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     read = [line for line in stated if not line.startswith(_STATED)]
     lines = [line for line in computed.lines() if not line.startswith(_STATED)]
     watched = [line for line in stated if line.startswith("Observer: ")]
-    alike = len(read) == len(lines) and all(map(_fits, read, lines))
+    same = len(read) == len(lines) and all(map(_matches, read, lines))
     named = len(watched) == 1 and watched[0].startswith(f"Observer: {computed.observer}. Taken on")
     # the arithmetic is as the file states, except that it must admit answers on no lattice
     real = [line for line in computed.lines() if REAL_NUMBERS in line]
     named &= all(line in stated for line in real)
-    if not alike or not named or len(free) > len(conditions) + 2:
+    if not same or not named or len(free) > len(conditions) + 2:
         raise InputError("its sentences are not those that its figures give")
     return Recomputed(tuple(read), free)
 
 
-def _fits(line: str, computed: str) -> bool:
+def _matches(line: str, computed: str) -> bool:
     """Return whether a sentence is the computed one, with any text in place of `_NAME`."""
     blank = re.escape(_NAME)
     pattern = re.escape(computed).replace(re.escape(f" ({_NAME})"), r"( \(.*\))?")

@@ -226,7 +226,7 @@ def add_certificate(text: str, folder: Path) -> str:
         while True:
             name = f"certificate-{number}.json"
             try:
-                _named(part, folder / name, text)
+                _link(part, folder / name, text)
                 return name
             except FileExistsError:  # another process has just taken the number
                 number += 1
@@ -240,7 +240,7 @@ def numbered(folder: Path) -> dict[int, Path]:
     return dict(sorted((int(match[1]), path) for match, path in matches if match))
 
 
-def _named(part: Path, file: Path, text: str) -> None:
+def _link(part: Path, file: Path, text: str) -> None:
     """Link a written file to its name; raise `FileExistsError` if the name is taken."""
     try:
         os.link(part, file)

@@ -191,7 +191,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ]
     if ledger.sampled:
         rows += [("sampling rate of the batches", spread(ledger.rate))]
-    rows += [(_NAMES.get(k, k), _over_time(v)) for k, v in plan.schedules.items()]
+    rows += [(_NAMES.get(k, k), _schedule_text(v)) for k, v in plan.schedules.items()]
     fields = describe(plan.program.algorithm).items()
     rows += [(_NAMES.get(k, k), f"{v:g}") for k, v in fields if isinstance(v, float)]
     rows += [("precision", plan.precision)]
@@ -201,7 +201,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
     return rows
 
 
-def _over_time(values: Any) -> str:
+def _schedule_text(values: Any) -> str:
     if np.all(values == values.flat[0]):
         return spread(values)
     return f"{spread(values[..., 0])} in the first round, {spread(values[..., -1])} in the last"

@@ -201,13 +201,13 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     stated = [values["target"], *values["columns"].values()]
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
-        written = fact if section == "target" else _shortened(fact)
+        written = fact if section == "target" else _short_form(fact)
         proposed = [f"# {text}" for text in _entries(notes.proposals.get(name, {}))]
         lines += ["", f"[{section}]", *remarks, *_entries(written), *proposed]
     return "\n".join(lines) + "\n"
 
 
-def _shortened(values: Mapping[str, Any]) -> dict[str, Any]:
+def _short_form(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return equivalent entries of a column in the short form that a person would write."""
     listed, missing = values.get("values"), values.get("missing")
     if listed is not None and listed[0] == "" and len(listed) > 1:

@@ -143,12 +143,12 @@ def identities(
     """
     if INEXACT in kinds:
         raise InputError(
-            f"column {column!r} says whose a row is, by {INEXACT}; store it as text or as whole "
+            f"column {column!r} identifies persons or agents by {INEXACT}; store it as text or as whole "
             "numbers"
         )
     if len(kinds) > 1 and not kinds <= _COMPARED:
         raise InputError(
-            f"column {column!r} says whose a row is, and the files store it in ways that cannot be "
+            f"column {column!r} identifies persons, and the files store it in ways that cannot be "
             f"compared ({', '.join(sorted(kinds))}); store it as text in all of them"
         )
     same = {name: canonical(name, form) for name in set(names)}

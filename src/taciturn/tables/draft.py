@@ -61,19 +61,19 @@ def draft_from(
                 f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
             )
     names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
-    looks = _name_shared_form({name: _look(frame[name], name, form) for name in names})
-    left_out = {name: look.left_out for name, look in looks.items() if look.left_out}
+    profiles = _name_shared_form({name: _profile(frame[name], name, form) for name in names})
+    left_out = {name: profile.left_out for name, profile in profiles.items() if profile.left_out}
     used = [name for name in names if name not in left_out or name == target]
-    check_filled({target: looks[target].holes}, ": a record without a target cannot be used")
+    check_filled({target: profiles[target].holes}, ": a record without a target cannot be used")
     for name in used:
-        values = looks[name].numbers
+        values = profiles[name].numbers
         if values is not None and np.isinf(values).any():
             what = "is infinite; drop such rows or fill them in"
             raise InputError(f"column {name!r}, row {np.argmax(np.isinf(values)) + 1} {what}")
-    aim = _target(looks[target], target)
-    columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
-    remarks = {k: r for k in used if (r := _remarks(looks[k], is_target=k == target))}
-    proposals = {k: p for k in columns if (p := _proposals(looks[k]))}
+    aim = _target(profiles[target], target)
+    columns = {name: _column(profiles[name], f"column {name!r}") for name in used if name != target}
+    remarks = {k: r for k in used if (r := _remarks(profiles[k], is_target=k == target))}
+    proposals = {k: p for k in columns if (p := _proposals(profiles[k]))}
     notes = Notes(left_out, remarks, proposals)
     return Draft(Bounds("data", target, aim, columns, (*ignored, *left_out), form), notes)
 
@@ -94,8 +94,8 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
 
 
 @dataclass(frozen=True, eq=False)
-class _Look:
-    """What the cells of a column look like.
+class _Profile:
+    """Statistics of the cells of a column.
 
     - `texts`: the cells that are not empty.
     - `holes`: which cells are missing.
@@ -129,20 +129,20 @@ class _Look:
         return self.numbers is not None and self.date is None and self.texts.nunique() > FEW_NUMBERS
 
 
-def _look(cells: pd.Series, name: str, form: Form) -> _Look:
+def _profile(cells: pd.Series, name: str, form: Form) -> _Profile:
     holes = empty(cells)
     texts = cells[~holes].map(str)
     if texts.empty:
-        return _Look(texts, holes, left_out="every cell is empty")
+        return _Profile(texts, holes, left_out="every cell is empty")
     values = numbers(cells[~holes], name, form)
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
-        return _Look(texts, holes, values)  # refused where it is used
+        return _Profile(texts, holes, values)  # refused where it is used
     usual = _like_missing(texts).to_numpy(np.bool_)
     spellings = _further_spellings(texts[bad & ~usual], len(texts))
     if not bad.all() and spellings is not None:
         remarks = ["texts among the numbers count as missing; check their spellings"]
-        found = _Look(texts[~bad], _union(holes, bad), values[~bad])
+        found = _Profile(texts[~bad], _with_missing(holes, bad), values[~bad])
         return replace(found, spellings=spellings, remarks=remarks if spellings else ())
     dated = texts[~usual]
     distinct = dated.unique()
@@ -151,16 +151,16 @@ def _look(cells: pd.Series, name: str, form: Form) -> _Look:
         remarks = [f"dates as days since 1970-01-01, read as {dates[0]}"]
         remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
         values = numbers(dated, name, form, dates[0])
-        return _Look(dated, _union(holes, usual), values, dates[0], remarks=remarks)
-    return _look_at_text(texts, holes, bad & ~usual, form)
+        return _Profile(dated, _with_missing(holes, usual), values, dates[0], remarks=remarks)
+    return _text_profile(texts, holes, bad & ~usual, form)
 
 
-def _look_at_text(
+def _text_profile(
     texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
-) -> _Look:
-    """Return what texts look like; `bad` marks those that are neither numbers nor missing."""
+) -> _Profile:
+    """Return the profile of a column of texts; `bad` marks those that are neither numbers nor missing."""
     forms, listed = _other_forms(texts, form), _categories(texts)
-    why, count = _in_form(forms), len(listed.values)
+    why, count = _form_advice(forms), len(listed.values)
     if not why and bad.mean() <= 0.05:
         why = (
             f"it has numbers but for {int(bad.sum()):,} cells; mend them, drop these rows, or give "
@@ -171,7 +171,7 @@ def _look_at_text(
         if texts.is_unique:
             why = f"all its {count:,} texts are different, as in an id or in free text"
     if why:
-        return _Look(texts, holes, left_out=why, forms=forms)
+        return _Profile(texts, holes, left_out=why, forms=forms)
     remarks = []
     pairs = (("fold_case", "case"), ("strip", "white space"))
     flags = {flag: what for flag, what in pairs if getattr(listed, flag)}
@@ -185,7 +185,7 @@ def _look_at_text(
             "a value looks like a missing cell; if it is one, list it under missing instead, as in "
             'missing = {as = "indicator", spellings = ["NA"]}'
         )
-    return _Look(texts, holes, categories=listed, remarks=remarks)
+    return _Profile(texts, holes, categories=listed, remarks=remarks)
 
 
 def _like_missing(texts: pd.Series) -> pd.Series:
@@ -208,7 +208,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _union(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
+def _with_missing(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
     """Return `holes` with `rest`, a mask of the cells that are no holes, added."""
     both = holes.copy()
     both[~holes] = rest
@@ -232,7 +232,7 @@ def _other_forms(texts: pd.Series, form: Form) -> tuple[Changes, ...]:
     return tuple(found)
 
 
-def _in_form(forms: Sequence[Changes]) -> str:
+def _form_advice(forms: Sequence[Changes]) -> str:
     """Return the advice to read numbers in one of these other forms; "" without any."""
     if not forms:
         return ""
@@ -246,13 +246,13 @@ def _in_form(forms: Sequence[Changes]) -> str:
     return f"it looks like numbers in another form: add {' or '.join(shown)}"
 
 
-def _name_shared_form(looks: dict[str, _Look]) -> dict[str, _Look]:
-    """Return the looks, advising the one form that reads the numbers of all columns, if any."""
-    forms = [look.forms for look in looks.values() if look.forms]
+def _name_shared_form(profiles: dict[str, _Profile]) -> dict[str, _Profile]:
+    """Return the profiles, advising the one form that reads the numbers of all columns, if any."""
+    forms = [profile.forms for profile in profiles.values() if profile.forms]
     shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
     return {
-        name: replace(look, left_out=_in_form(shared)) if shared and look.forms else look
-        for name, look in looks.items()
+        name: replace(look, left_out=_form_advice(shared)) if shared and profile.forms else profile
+        for name, profile in profiles.items()
     }
 
 
@@ -272,54 +272,54 @@ def _categories(texts: pd.Series) -> Categories:
     return Categories(values, way.fold_case, way.strip)
 
 
-def _column(look: _Look, what: str) -> Column:
-    if look.categories is not None:
-        hole = ("",) if look.holes.any() else ()
-        return replace(look.categories, values=(*hole, *look.categories.values))
-    assert look.numbers is not None  # of a column that is not left out
-    span = replace(range_of(look.numbers, what), date=look.date)
-    if not look.holes.any():
+def _column(profile: _Profile, what: str) -> Column:
+    if profile.categories is not None:
+        hole = ("",) if profile.holes.any() else ()
+        return replace(profile.categories, values=(*hole, *profile.categories.values))
+    assert profile.numbers is not None  # of a column that is not left out
+    span = replace(range_of(profile.numbers, what), date=profile.date)
+    if not profile.holes.any():
         return span
-    return replace(span, missing=(*USUAL_MISSING, *look.spellings), indicator=True)
+    return replace(span, missing=(*USUAL_MISSING, *profile.spellings), indicator=True)
 
 
-def _target(look: _Look, name: str) -> Column:
-    if look.left_out:
-        raise InputError(f"the target {name!r} cannot be used: {look.left_out}")
-    if look.numbers is None or look.date is not None or look.texts.nunique() > MOST_LABELS:
+def _target(profile: _Profile, name: str) -> Column:
+    if profile.left_out:
+        raise InputError(f"the target {name!r} cannot be used: {profile.left_out}")
+    if profile.numbers is None or profile.date is not None or profile.texts.nunique() > MOST_LABELS:
         return _column(look, f"the target {name!r}")
-    size = dict(zip(look.texts, look.numbers.tolist(), strict=True))
+    size = dict(zip(profile.texts, profile.numbers.tolist(), strict=True))
     return Categories(tuple(sorted(size, key=size.__getitem__)))
 
 
-def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:
-    found, rows = list(look.remarks), len(look.holes)
-    constant = rows >= FEW_ROWS and not look.holes.any() and look.texts.nunique() == 1
-    if look.like_id and not is_target:
+def _remarks(profile: _Profile, *, is_target: bool) -> tuple[str, ...]:
+    found, rows = list(profile.remarks), len(profile.holes)
+    constant = rows >= FEW_ROWS and not profile.holes.any() and profile.texts.nunique() == 1
+    if profile.like_id and not is_target:
         found.append("all values are different; if this is an id, list it under ignore")
     if constant and not is_target:
         found.append("all cells are equal, so nothing can be learned from it; list it under ignore")
-    if look.numbers is not None and look.many_numbers and not constant:
-        least, low, high, most = np.quantile(look.numbers, [0, 0.05, 0.95, 1])
+    if profile.numbers is not None and profile.many_numbers and not constant:
+        least, low, high, most = np.quantile(profile.numbers, [0, 0.05, 0.95, 1])
         if 10 * (high - least) < most - least or 10 * (most - low) < most - least:
             found.append(
                 "19 of 20 values lie in a tenth of this range; a narrower public range uses more "
                 "of the scale, since values outside are clipped to its ends"
             )
-    if look.holes.any():
+    if profile.holes.any():
         found.append(
             "cells are missing: they are a category of their own"
-            if look.numbers is None
+            if profile.numbers is None
             else "cells are missing: each counts as the middle of the range, and a further column "
             "marks it"
         )
     return tuple(found)
 
 
-def _proposals(look: _Look) -> dict[str, Any]:
+def _proposals(profile: _Profile) -> dict[str, Any]:
     """Return entries that a column of many numbers might have."""
-    if look.numbers is None or not look.many_numbers or look.like_id:
+    if profile.numbers is None or not profile.many_numbers or profile.like_id:
         return {}
-    least, middle, most = np.quantile(look.numbers, [0, 0.5, 1])
+    least, middle, most = np.quantile(profile.numbers, [0, 0.5, 1])
     low = least >= 0 and 10 * (middle - least) < most - least
     return ({"scale": "log"} if low else {}) | {"bins": PROPOSED_BINS}

@@ -2,7 +2,7 @@
 
 **Guarantee.** The value of a cell follows from that cell alone: pyarrow reads every cell of a CSV
 file as text, and conversion to a number afterwards gives the same one on either of two paths. One
-record does not change where another begins, or the file is refused: see `_whole_records`, `_fault`.
+record does not change where another begins, or the file is refused: see `_whole_records`, `_grammar_fault`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def text_pieces(
     before = 0  # records of earlier pieces, header included
     for whole in _whole_records(path, file, form):
         raw = _without_blanks(whole, form)
-        fault = _fault(raw, form)
+        fault = _grammar_fault(raw, form)
         good = raw if fault is None else raw[: _end_of_records(raw[: fault[0]])]
         header = header or _header(path, raw, good, form)
         found = None if header is None else _cells(good, header[0], form, wanted)
@@ -229,7 +229,7 @@ def _without_blanks(raw: bytes, form: Form) -> bytes:
     return re.sub(before + rb' *+("(?:[^"]++|"")*+")', rb"\1\2", raw)
 
 
-def _fault(raw: bytes, form: Form) -> tuple[int, str] | None:
+def _grammar_fault(raw: bytes, form: Form) -> tuple[int, str] | None:
     """Return where whole records first break the grammar of CSV, and how; None if nowhere.
 
     **Guarantee.** A record whose quotes are wrong does not change how another is read: the file is

@@ -69,7 +69,7 @@ class TableFile:
             if piece.names != self.columns or rows > self.rows:
                 raise changed
             yield piece.read(columns, self.form, numbers)
-        if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
+        if rows != self.rows or (self.content is None and _fingerprint(self.path) != self.stamp):
             raise changed
 
 
@@ -84,7 +84,7 @@ def count_table(
     header, as in a truncated file. If the header suggests another delimiter, the message names it.
     """
     refuse_spreadsheet(path)
-    stamp = _stamp(path)
+    stamp = _fingerprint(path)
     content = None if stat.S_ISREG(stamp[0]) else _read(path, path.read_bytes)
     columns: tuple[str, ...] = ()
     kinds: dict[str, frozenset[str]] = {}
@@ -203,7 +203,7 @@ def _read(path: Path, work: Callable[[], _T]) -> _T:
         raise _unreadable(path, error) from error
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _fingerprint(path: Path) -> tuple[int, ...]:
     """Return the type of a file, and numbers that change when it is written to or replaced."""
     now = _read(path, lambda: os.stat(path))
     return now.st_mode, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns

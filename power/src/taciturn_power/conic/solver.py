@@ -139,7 +139,7 @@ NEWTON_STEPS = 25
 SHIFT = 1e-8
 
 # settings for problems that are solved once; without iterative refinement large ones fail
-_ONCE = {
+_SINGLE_SOLVE = {
     "tol_gap_abs": 1e-7,
     "tol_gap_rel": 1e-7,
     "tol_feas": 1e-7,
@@ -463,11 +463,11 @@ def minimise_conic(
     weights = row_weights(A, cones)
     rows = (sp.csc_array(sp.diags_array(weights) @ A), weights * b, cones)
     upper = sp.csc_array(sp.triu(sp.diags_array(hessian / unit)))
-    solution = _clarabel(upper, linear / unit, rows, **_ONCE).solve()
+    solution = _clarabel(upper, linear / unit, rows, **_SINGLE_SOLVE).solve()
     status = str(solution.status)
     if status in {"PrimalInfeasible", "AlmostPrimalInfeasible"}:
         return None
-    if status != "Solved" and not (status == "AlmostSolved" and _near(solution, rough=rough)):
+    if status != "Solved" and not (status == "AlmostSolved" and _accurate(solution, rough=rough)):
         raise SolverError(
             f"the cone solver stopped ({status}) before it found a minimum; check that limits and "
             "costs are of sensible size"
@@ -477,7 +477,7 @@ def minimise_conic(
     return Minimum(x, objective, unit * weights * z)
 
 
-def _near(solution: Any, *, rough: bool) -> bool:
+def _accurate(solution: Any, *, rough: bool) -> bool:
     """Return whether an almost solved problem has an accuracy of five digits."""
     apart = abs(solution.obj_val - solution.obj_val_dual)
     near = apart <= 1e-5 * max(1.0, abs(solution.obj_val))

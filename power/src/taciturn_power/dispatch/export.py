@@ -47,7 +47,7 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     angle = dispatch.angle[network.ends]
     lines = _table(
         {
-            **_named(case.line_rows, lines_in_service(case)),
+            **_origin_columns(case.line_rows, lines_in_service(case)),
             **_line_columns(dispatch, network),
             "angle_degrees": np.rad2deg(angle[:, 0] - angle[:, 1]),
             "least_angle_degrees": degrees[:, 0],
@@ -56,7 +56,7 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
         }
     )
     generators = {
-        **_named(case.generator_rows, generators_in_service(case)),
+        **_origin_columns(case.generator_rows, generators_in_service(case)),
         **_generator_columns(dispatch, network),
     }
     crossing = ties(network, study.proposal.partition())
@@ -289,7 +289,9 @@ def _generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostAr
     }
 
 
-def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:
+def _origin_columns(
+    elements: Elements, serving: HostArray
+) -> dict[str, Sequence[str] | Sequence[int]]:
     """Return the table and row of elements in service in the input file, as columns."""
     kept = np.flatnonzero(serving).tolist()
     return {"table": [elements.tables[k] for k in kept], "row": [elements.rows[k] for k in kept]}

@@ -55,21 +55,21 @@ def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = N
         return Price(None, None, None)
     plain, soc, dispatch = study.plain, study.soc, study.steps[0].dispatch
     tightened = None if dispatch is None else dispatch.cost
-    room = _less(tightened, None if plain is None else plain.cost)
+    room = _difference(tightened, None if plain is None else plain.cost)
     relaxation = None if soc is None or plain is None else soc.dispatch.cost - plain.cost
     if demand is None:
         return Price(None, room, relaxation)
     best, after = optimum(study, demand), met(study, demand)
-    total = None if after is None else _less(after.cost, best)
+    total = None if after is None else _difference(after.cost, best)
     if plain is None:
         return Price(None, room, relaxation, None, total)
     shown = realised(study.model, plain, study.answers[0, :, 0], demand[:, 0])
-    way = _less(None if after is None else after.cost, tightened)
-    recourse = _less(way, shown.cost - plain.cost)
-    return Price(_less(shown.cost, best), room, relaxation, recourse, total)
+    way = _difference(None if after is None else after.cost, tightened)
+    recourse = _difference(way, shown.cost - plain.cost)
+    return Price(_difference(shown.cost, best), room, relaxation, recourse, total)
 
 
-def _less(one: float | None, other: float | None) -> float | None:
+def _difference(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
@@ -199,7 +199,7 @@ class OpfReport(Report):
             **_dispatch_values(step.dispatch, study.network),
             "relaxation": relaxation,
             "price": price_of_privacy(study, demand)._asdict(),
-            "true": None if demand is None else _true(study, demand),
+            "true": None if demand is None else _true_figures(study, demand),
         }
 
     @override
@@ -252,7 +252,7 @@ def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, A
     }
 
 
-def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
+def _true_figures(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
     """Return figures for the owner: the optimum, and the dispatch after recourse."""
     after, best = met(study, demand), optimum(study, demand)
     if after is None:
@@ -336,7 +336,7 @@ class DayReport(OpfReport):
                 {"hour": hour, **dict(zip(columns, step, strict=True))}
                 for hour, step in zip(proposal.hours, steps, strict=True)
             ],
-            "true": None if self.demand is None else _true_day(study, self.demand, hours),
+            "true": None if self.demand is None else _day_figures(study, self.demand, hours),
         }
 
     @override
@@ -365,7 +365,9 @@ class DayReport(OpfReport):
         return rows
 
 
-def _true_day(study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float) -> dict[str, Any]:
+def _day_figures(
+    study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float
+) -> dict[str, Any]:
     """Return figures for the owner: errors, the optimum, and the dispatches after recourse."""
     base, model = study.network.base_mva, study.model
     shown: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}

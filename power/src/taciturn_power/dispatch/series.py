@@ -152,13 +152,13 @@ def _row(at: str, cells: Sequence[str]) -> _Row:
 def _cells(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
     """Yield the place of each row of a CSV file, and its cells in the order of the columns."""
     names, lines = ", ".join(columns), csv.reader(io.StringIO(_text(file)))
-    head = [name.strip().lower() for name in next(_sound(file, lines), [])]
+    head = [name.strip().lower() for name in next(_checked(file, lines), [])]
     if sorted(head) != sorted(columns):
         raise DataError(
             f"{file}: the first line does not name the columns {names}, and no others; write it so"
         )
     order = [head.index(name) for name in columns]
-    for line in _sound(file, lines):
+    for line in _checked(file, lines):
         if not any(cell.strip() for cell in line):
             continue
         at = f"{file}: line {lines.line_num}"
@@ -170,7 +170,7 @@ def _cells(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, list[str
         yield at, [line[place] for place in order]
 
 
-def _sound(file: Path, lines: Iterator[list[str]]) -> Iterator[list[str]]:
+def _checked(file: Path, lines: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         yield from lines
     except csv.Error:

@@ -375,12 +375,12 @@ def dispatched(
         tight = None
         if needed > 0:
             size, margin = float(np.linalg.norm(deviation)), deviation[0] / noise[0, 0] * spread
-            tight = _beside(model, demand - answered, needed, size, needed * margin)
+            tight = _with_known_change(model, demand - answered, needed, size, needed * margin)
         steps.append(_step(model, demand, deviation, tight, needed))
     return steps
 
 
-def _beside(
+def _with_known_change(
     model: dc.DcModel, known: HostArray, needed: float, size: float, margin: HostArray
 ) -> dc.Tightening:
     """Return the tightening for the noise and for a known change of the demands by smoothing."""

@@ -42,7 +42,7 @@ def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]])
         axes.set_axis_off()
         axes.set_aspect("equal")
         ends = places[network.ends]
-        tints = [_look(zone)[0] for zone in zones.of_bus[network.ends[~tie, 0]].tolist()]
+        tints = [_style(zone)[0] for zone in zones.of_bus[network.ends[~tie, 0]].tolist()]
         inside = LineCollection(list(ends[~tie]), colors=tints, linewidths=0.9, alpha=0.55)
         axes.add_collection(inside)
         axes.add_collection(LineCollection(list(ends[tie]), colors=_TIE, linewidths=2.0, zorder=2))
@@ -64,7 +64,7 @@ def network_section(network: Network, zones: Zones, rows: list[tuple[str, str]])
     return Section("The network", (drawn, Table(rows)))
 
 
-def _look(zone: int) -> tuple[str, str]:
+def _style(zone: int) -> tuple[str, str]:
     """Return colour and marker of a zone; they repeat after `LOOKS`."""
     return _COLOURS[zone % len(_COLOURS)], _MARKERS[zone // len(_COLOURS) % len(_MARKERS)]
 
@@ -74,7 +74,7 @@ def _buses(axes: Axes, places: HostArray, network: Network, zones: Zones) -> lis
     few, entries = network.buses <= 40, []
     size = 290 if few else 150 if network.buses <= 150 else max(6.0, 150 * 150 / network.buses)
     for zone in range(zones.count):
-        (tint, marker), here = _look(zone), places[zones.of_bus == zone]
+        (tint, marker), here = _style(zone), places[zones.of_bus == zone]
         spots = axes.scatter(here[:, 0], here[:, 1], s=size, c=tint, marker=marker, zorder=3)
         spots.set(edgecolors="white", linewidths=0.8)
         label = f"zone {zone + 1} ({len(here)} buses)"

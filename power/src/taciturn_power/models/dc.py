@@ -473,9 +473,8 @@ class _Program:
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
         model, base = self.model, self.model.network.base_mva
         demand, priced = self.demand, prices(found, self.balance, base)
-        if (
-            self.moves is not None
-        ):  # a demand is not met but moved: nothing says what more of it would cost
+        if self.moves is not None:
+            # changed demands have no prices: more demand would not be met
             demand, priced = demand + found.x[self.width :], np.full(self.n, np.nan)
         reserve = np.zeros(self.g)
         if tight is not None:

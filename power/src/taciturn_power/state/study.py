@@ -317,7 +317,7 @@ def run_proposal(
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
     try:
-        with _unlogged():
+        with _silent_callbacks():
             finished = run(
                 planned, grid.shards, runtime="simulate", seed=seed, keep=keep, account=account
             )
@@ -351,7 +351,7 @@ def run_proposal(
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _silent_callbacks() -> Iterator[None]:
     """Keep JAX from logging the traceback of a failed callback, whose error is raised."""
     log = logging.getLogger("jax._src.callback")
     before = log.disabled

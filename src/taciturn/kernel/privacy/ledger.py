@@ -102,13 +102,13 @@ class Ledger:
                 f"kind is {kind.dtype} of shape {kind.shape}; it must be whole numbers of shape "
                 "(agents, rounds, questions)"
             )
-        object.__setattr__(self, "kind", _kept(kind))
+        object.__setattr__(self, "kind", _read_only(kind))
         for name in _NUMBERS:
             value = np.asarray(getattr(self, name), dtype=np.float64)
             value = np.broadcast_to(value, kind.shape) if value.ndim == 0 else value
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
-            object.__setattr__(self, name, _kept(value))
+            object.__setattr__(self, name, _read_only(value))
         self._check_entries()
 
     def __eq__(self, other: object) -> bool:
@@ -401,7 +401,7 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
         return np.asarray(np.sqrt(np.concatenate(sums)))
 
 
-def _kept(values: HostArray) -> HostArray:
+def _read_only(values: HostArray) -> HostArray:
     """Return a read-only view of a folded copy."""
     return np.broadcast_to(folded(values).copy(), values.shape)
 

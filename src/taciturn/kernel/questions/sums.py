@@ -36,7 +36,7 @@ from taciturn.typing import Array, PyTree
 _LARGEST = 2.0**500
 # the fraction at which rounding goes up: not 1/2, since models are often sums and means of noise on
 # a lattice and lie half way, where the last bit of a mean would decide; here the golden ratio
-_APART = 0.6180339887498949
+_ROUND_UP_AT = 0.6180339887498949
 
 
 def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]:
@@ -50,7 +50,7 @@ def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]
     usable = jnp.where(jnp.isfinite(wide), jnp.clip(wide, -_LARGEST, _LARGEST), 0.0)
     scale = power_of_two(jnp.max(jnp.abs(usable)))
     units = usable / scale * 2.0**digits
-    rounded = jnp.trunc(units + jnp.copysign(_APART, units)) * 2.0**-digits
+    rounded = jnp.trunc(units + jnp.copysign(_ROUND_UP_AT, units)) * 2.0**-digits
     return (shard.features @ rounded) * scale
 
 

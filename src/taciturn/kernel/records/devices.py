@@ -96,7 +96,7 @@ def spread(shards: Shards, devices: Devices) -> Shards:
             "agent's would move to another process; give spread_local and the run the same devices"
         )
     local = devices.local(shards.agents)
-    return _on(devices, shards, slice(local.start, local.stop))
+    return _placed_on(devices, shards, slice(local.start, local.stop))
 
 
 def digest_of_all(shards: Shards) -> str | None:
@@ -127,10 +127,10 @@ def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Sh
             f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
             "which it holds; pack these"
         )
-    return _on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
+    return _placed_on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
 
 
-def _on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
+def _placed_on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
     def on(leaf: Array) -> Array:
         return devices.array(np.asarray(leaf)[local], shards.agents)
 
