@@ -152,8 +152,10 @@ def test_room_that_forgets_what_smoothing_moved_is_seen(fourteen, monkeypatch):
         return step.kept >= needed, realised(one, step.dispatch, step.served, true).served
 
     assert served() == (False, False)
-    honest = room._beside
-    monkeypatch.setattr(room, "_beside", lambda m, known, *sizes: honest(m, 0 * known, *sizes))
+    honest = room._with_known_change
+    monkeypatch.setattr(
+        room, "_with_known_change", lambda m, known, *sizes: honest(m, 0 * known, *sizes)
+    )
     assert served() == (True, False)
 
 

@@ -158,7 +158,7 @@ def _profile(cells: pd.Series, name: str, form: Form) -> _Profile:
 def _text_profile(
     texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
 ) -> _Profile:
-    """Return the profile of a column of texts; `bad` marks those that are neither numbers nor missing."""
+    """Return the profile of texts; `bad` marks those that are neither numbers nor missing."""
     forms, listed = _other_forms(texts, form), _categories(texts)
     why, count = _form_advice(forms), len(listed.values)
     if not why and bad.mean() <= 0.05:
@@ -251,7 +251,9 @@ def _name_shared_form(profiles: dict[str, _Profile]) -> dict[str, _Profile]:
     forms = [profile.forms for profile in profiles.values() if profile.forms]
     shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
     return {
-        name: replace(look, left_out=_form_advice(shared)) if shared and profile.forms else profile
+        name: replace(profile, left_out=_form_advice(shared))
+        if shared and profile.forms
+        else profile
         for name, profile in profiles.items()
     }
 
@@ -287,7 +289,7 @@ def _target(profile: _Profile, name: str) -> Column:
     if profile.left_out:
         raise InputError(f"the target {name!r} cannot be used: {profile.left_out}")
     if profile.numbers is None or profile.date is not None or profile.texts.nunique() > MOST_LABELS:
-        return _column(look, f"the target {name!r}")
+        return _column(profile, f"the target {name!r}")
     size = dict(zip(profile.texts, profile.numbers.tolist(), strict=True))
     return Categories(tuple(sorted(size, key=size.__getitem__)))
 

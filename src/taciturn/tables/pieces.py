@@ -2,7 +2,8 @@
 
 **Guarantee.** The value of a cell follows from that cell alone: pyarrow reads every cell of a CSV
 file as text, and conversion to a number afterwards gives the same one on either of two paths. One
-record does not change where another begins, or the file is refused: see `_whole_records`, `_grammar_fault`.
+record does not change where another begins, or the file is refused: see `_whole_records` and
+`_grammar_fault`.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ class DayReport(OpfReport):
                 {"hour": hour, **dict(zip(columns, step, strict=True))}
                 for hour, step in zip(proposal.hours, steps, strict=True)
             ],
-            "true": None if self.demand is None else _day_figures(study, self.demand, hours),
+            "true": None if self.demand is None else _of_day(study, self.demand, hours),
         }
 
     @override
@@ -365,9 +365,7 @@ class DayReport(OpfReport):
         return rows
 
 
-def _day_figures(
-    study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float
-) -> dict[str, Any]:
+def _of_day(study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float) -> dict[str, Any]:
     """Return figures for the owner: errors, the optimum, and the dispatches after recourse."""
     base, model = study.network.base_mva, study.model
     shown: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}

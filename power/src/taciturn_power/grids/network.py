@@ -95,10 +95,8 @@ def network(case: Case) -> Network:
         )
         raise DataError(f"{case.name}: mpc.bus has {what}; give every bus one row")
     place = {number: k for k, number in enumerate(numbers.tolist())}
-    gen = case.gen[(case.gen[:, 7] > 0) & _at_served_buses(case, case.gen[:, :1], place)]
-    branch = case.branch[
-        (case.branch[:, 10] > 0) & _at_served_buses(case, case.branch[:, :2], place)
-    ]
+    gen = case.gen[(case.gen[:, 7] > 0) & _in_service(case, case.gen[:, :1], place)]
+    branch = case.branch[(case.branch[:, 10] > 0) & _in_service(case, case.branch[:, :2], place)]
     ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]], int).reshape(-1, 2)
     net = Network(
         name=case.name,
@@ -236,7 +234,7 @@ def lines_in_service(case: Case) -> Bool[HostArray, " L"]:
     return between & (case.branch[:, 10] > 0)
 
 
-def _at_served_buses(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
+def _in_service(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
     """Return which rows name buses in service only; raise if a bus is unknown."""
     unknown = ~np.isin(buses, case.bus[:, 0])
     if np.any(unknown):
