@@ -143,7 +143,8 @@ def identities(
     """
     if INEXACT in kinds:
         raise InputError(
-            f"column {column!r} identifies persons by {INEXACT}; store it as text or as whole numbers"
+            f"column {column!r} identifies persons by {INEXACT}; store it as text or as whole "
+            "numbers"
         )
     if len(kinds) > 1 and not kinds <= _COMPARED:
         raise InputError(
