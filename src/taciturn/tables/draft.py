@@ -250,12 +250,10 @@ def _name_shared_form(profiles: dict[str, _Profile]) -> dict[str, _Profile]:
     """Return the profiles, advising the one form that reads the numbers of all columns, if any."""
     forms = [profile.forms for profile in profiles.values() if profile.forms]
     shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
-    return {
-        name: replace(profile, left_out=_form_advice(shared))
-        if shared and profile.forms
-        else profile
-        for name, profile in profiles.items()
-    }
+    if not shared:
+        return profiles
+    why = _form_advice(shared)
+    return {k: replace(p, left_out=why) if p.forms else p for k, p in profiles.items()}
 
 
 def _categories(texts: pd.Series) -> Categories:

@@ -289,9 +289,7 @@ def _generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostAr
     }
 
 
-def _origin_columns(
-    elements: Elements, serving: HostArray
-) -> dict[str, Sequence[str] | Sequence[int]]:
+def _origin_columns(elements: Elements, serving: HostArray) -> Columns:
     """Return the table and row of elements in service in the input file, as columns."""
     kept = np.flatnonzero(serving).tolist()
     return {"table": [elements.tables[k] for k in kept], "row": [elements.rows[k] for k in kept]}
