@@ -120,6 +120,7 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
     asked = np.flatnonzero(rows[:, 0] != NO_QUESTION)
     if not asked.size:
         return ()
+    # agents are grouped by equal answers, in the order of the sorted answers
     different, which = np.unique(rows[asked], axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")  # groups agents with the same answer
     ends = np.cumsum(np.bincount(which.ravel(), minlength=len(different)))

@@ -252,6 +252,7 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
     agents, answers = sum(counts[:, 0].tolist()), sum(times.tolist())
     if agents * max(1, answers) > _MOST_ENTRIES:
         raise InputError("there are too many answers to compute it here; taciturn verify can")
+    # counts are run lengths: (number of agents, records of each)
     records, shape = np.repeat(*counts.T[::-1]), (agents, answers, 1)
     checks.at_least("the number of records of an agent", int(np.min(records)), 1)
     once = len(slots) == 1  # a single slot is stored once, however often it occurs

@@ -138,12 +138,14 @@ def _profile(cells: pd.Series, name: str, form: Form) -> _Profile:
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
         return _Profile(texts, holes, values)  # refused where it is used
+    # numbers, if every other text is a spelling of a missing cell
     usual = _like_missing(texts).to_numpy(np.bool_)
     spellings = _further_spellings(texts[bad & ~usual], len(texts))
     if not bad.all() and spellings is not None:
         remarks = ["texts among the numbers count as missing; check their spellings"]
         found = _Profile(texts[~bad], _with_missing(holes, bad), values[~bad])
         return replace(found, spellings=spellings, remarks=remarks if spellings else ())
+    # dates, if one usual pattern reads them all
     dated = texts[~usual]
     distinct = dated.unique()
     dates = [p for p in USUAL_DATES if all(not math.isnan(days(text, p)) for text in distinct)]

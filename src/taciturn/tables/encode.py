@@ -310,6 +310,7 @@ def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
     names, place = bounds.described, 0
     empty: dict[str, int] = {}
     bad: dict[str, CellError] = {}
+    # as `encode`: empty cells of all columns come first, then the first column with a bad cell
     for frame in _plain_pieces(file, bounds):
         for name, fact in names.items():
             try:

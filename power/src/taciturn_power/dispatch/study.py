@@ -398,6 +398,7 @@ def _step(
     needed: float,
 ) -> Step:
     """Return the dispatch with the largest possible tightening, or for the nearest demands."""
+    # in order: with full tightening, with the most that is feasible, with none, at nearby demands
     if tight is not None:
         found = attempted(lambda: solve_dc(model, demand, tight))
         if found is not None:

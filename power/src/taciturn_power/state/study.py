@@ -333,6 +333,7 @@ def run_proposal(
         release(finished)
     states, messages = np.asarray(finished.trace.models), np.asarray(finished.trace.messages)
     relaxation, gradient = grid.relaxation, proposal.question == "gradient"
+    # squared distance of the zones' copies from the averages, by round
     apart, size = np.zeros(len(states)), np.linalg.norm(states, axis=1)
     for zone, part in enumerate(grid.parts):
         difference = messages[:, zone, part.columns] - states[:, part.columns]

@@ -167,6 +167,7 @@ class Supply:
         # (round, slot, local): consecutive agents, whose words are drawn together, are adjacent
         places = np.argwhere(question >= 0)[:, [0, 2, 1]]
         scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
+        # the sampler takes one scale: answers of equal scale are drawn together
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []

@@ -211,7 +211,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     rows = jnp.sum(mask.reshape(-1, rows_per_person), axis=1, keepdims=True)
     each = jnp.where(rows > 0, 1 / jnp.maximum(rows, 1), 0.0)
     shares = jnp.repeat(each.ravel(), rows_per_person) * mask
-    digits = DIGITS - 1 - whole_log2(mask.shape[0])
+    digits = DIGITS - 1 - whole_log2(mask.shape[0])  # every partial sum then has 53 digits at most
     return cut(shares, 1.0, digits).astype(mask.dtype)
 
 

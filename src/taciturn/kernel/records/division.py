@@ -293,6 +293,7 @@ class Persons:
         >>> Persons(np.array([0, 1, 0, 0]), 2, Draw(seed=0)).places(np.arange(4)).tolist()
         [0, 2, 1, -1]
         """
+        # rank each row among those of its person in the order of the draw; the first K are taken
         standing = self.standing(rows)
         order = np.lexsort((self.ranks[rows], standing))
         sizes = np.bincount(standing)

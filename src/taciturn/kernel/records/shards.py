@@ -173,6 +173,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
         factor = record_norm / scale.norm
     flat = rows.reshape(-1, features.shape[1])
+    # some agents at a time, so that temporaries in double precision stay small
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
         place = np.concatenate(
