@@ -248,8 +248,8 @@ class Ledger:
         independent normal variables, even if each question depends on earlier answers. So this is
         exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3). For the sum, an observer
         who subtracts the noise of k colluders faces independent normal noise of the variance of the
-        honest agents; which agents collude is unknown, so the k noisiest others are taken. The sum must
-        weight every agent's answer equally, and every question must be a function of what the
+        honest agents; which agents collude is unknown, so the k noisiest others are taken. The sum
+        must weight every agent's answer equally, and every question must be a function of what the
         observer knows already.
         """
         if not self.has_mu:

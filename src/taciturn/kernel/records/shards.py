@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -29,19 +28,6 @@ from taciturn.typing import Array, HostArray, Precision
 
 # above this sum of squares, entries whose squares underflow (1e-154) do not matter
 _LEAST_SQUARE = 1e-200
-
-
-@dataclass(frozen=True)
-class PublicScale:
-    """Multiply every row by R / `norm`, where `norm` is a public bound on |x|_2.
-
-    A norm measured on the data would make every row a function of all records.
-    """
-
-    norm: float
-
-    def __post_init__(self) -> None:
-        checks.positive("the public norm", self.norm)
 
 
 class Shard(eqx.Module):
@@ -116,7 +102,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     *,
     record_norm: float,
     precision: Precision,
-    enforce: Literal["clip"] | PublicScale,
+    enforce: Literal["clip"] = "clip",
     persons: Persons | None = None,
     longest: int = 0,
 ) -> Shards:
@@ -129,8 +115,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     parts
         Row indices of each agent. Rows that no part names are left out.
     enforce
-        `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
-        R / b and then clips those which still exceed R.
+        How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
     persons
         The persons of the rows, where persons are protected: an agent has K places for each of its
         persons, empty ones masked, and rows beyond K are left out. None: one place for each row.
@@ -139,10 +124,10 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 
     Notes
     -----
-    **Guarantee.** Clipping and public scaling act on each row alone, so that data sets that differ
-    in one record still do after packing; the norm of a stored row, after rounding to `precision`,
-    is at most R (`within_norm`); and parts are disjoint, as parallel composition of the agents
-    requires. With persons, m_i is K times a number of persons (`Persons`).
+    **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
+    still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
+    (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
+    With persons, m_i is K times a number of persons (`Persons`).
 
     Examples
     --------
@@ -156,6 +141,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     """
     features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
     checks.positive("record_norm", record_norm)
+    if not (isinstance(enforce, str) and enforce == "clip"):
+        raise InputError('enforce must be "clip": every row is clipped to the norm')
     _check_parts(features, targets, parts)
     if persons is not None and persons.numbers.shape != targets.shape:
         raise InputError(
@@ -168,10 +155,6 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    factor = 1.0
-    if enforce != "clip":
-        scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
-        factor = record_norm / scale.norm
     flat = rows.reshape(-1, features.shape[1])
     # some agents at a time, so that temporaries in double precision stay small
     for agents in some_of([part.size for part in indices]):
@@ -181,8 +164,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         )
         for filled in in_pieces(np.flatnonzero(held != EMPTY)):
             some, where = held[filled], place[filled]
-            scaled = _finite_rows(features, some) * factor
-            flat[where] = within_norm(scaled, record_norm, precision)
+            flat[where] = within_norm(_finite_rows(features, some), record_norm, precision)
             answers.flat[where] = targets[some]
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
