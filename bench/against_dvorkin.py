@@ -39,7 +39,7 @@ from bench.randomised import (
 from taciturn.calibration import gaussian_multiplier
 from taciturn.typing import HostArray
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc_network import dc_model, multiplier_of, tightening
+from taciturn_power.models.dc import dc_model, multiplier_of, tightening
 
 BASE = 100.0  # MVA; the published numbers are per unit
 EPSILON, ETA = 1.0, 0.05

@@ -23,8 +23,7 @@ import taciturn_power as power
 from bench.opf import DELTA, ETA, chosen, noise
 from taciturn.typing import HostArray
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc import restored, solve_dc
-from taciturn_power.models.dc_network import DcModel, dc_model, realised, tightening
+from taciturn_power.models.dc import DcModel, dc_model, realised, restored, solve_dc, tightening
 from taciturn_power.models.dispatch import Dispatch
 
 CASES = ("case14", "pglib_opf_case30_ieee", "pglib_opf_case39_epri", "case118")

@@ -17,13 +17,13 @@ import taciturn_power as power
 from taciturn.typing import HostArray
 from taciturn_power.dispatch.asking import noise_of, plan_demand, read_beta
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc import solve_dc
-from taciturn_power.models.dc_network import (
+from taciturn_power.models.dc import (
     DcModel,
     Realised,
     Tightening,
     dc_model,
     realised,
+    solve_dc,
     tightening,
 )
 

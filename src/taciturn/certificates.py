@@ -1,8 +1,8 @@
-"""Certificates as files: what they state, and what that follows from, as JSON-safe values.
+"""Certificates as files: their statements, and the legs that these follow from, as JSON values.
 
-How figures follow from legs is specified in docs/reference/certificate.md, from which a verifier is
-written that shares no line with this library. Nothing is computed from what is written here, and
-whoever reads a file computes all of its figures again (`taciturn verify`, `taciturn show`).
+docs/reference/certificate.md specifies how figures follow from legs; a verifier written from it
+shares no code with this library. Readers of a file (`taciturn verify`, `taciturn show`) compute all
+of its figures again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taciturn.kernel.privacy import (
 from taciturn.typing import HostArray
 
 FORMAT = "taciturn certificate 1"
-# what an answer has, in the order of the columns below
+# the entries of an answer, in the order of the columns below, and defaults that are left out
 _FIELDS = ("question", "sensitivity", "scale", "step", "rate", "batch")
 _USUAL = {"step": 0.0, "rate": 1.0, "batch": 0.0}
 _OF_PERSONS = ("rows_per_person", "agents_per_person")
@@ -45,10 +45,7 @@ _STATED = (
 
 
 def stated(certificate: Certificate) -> dict[str, Any]:
-    """Return what a certificate states as JSON-safe values; infinite numbers become "infinity".
-
-    The fields of a person are there for that unit only.
-    """
+    """Return the statements of a certificate as JSON values; infinite numbers become "infinity"."""
     persons = _OF_PERSONS if certificate.unit == "person" else ()
     values = {name: _safe(getattr(certificate, name)) for name in _STATED}
     return values | {name: getattr(certificate.adjacency, name) for name in persons}
@@ -61,10 +58,7 @@ def _safe(value: Any) -> Any:
 
 
 def document_of(certificate: Certificate) -> dict[str, Any]:
-    """Return all that the figures of a certificate follow from, and the figures.
-
-    As specified in docs/reference/certificate.md.
-    """
+    """Return a certificate and all that it follows from (docs/reference/certificate.md)."""
     relation, values = certificate.adjacency.relation, stated(certificate)
     moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
     terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
@@ -83,7 +77,7 @@ def document_of(certificate: Certificate) -> dict[str, Any]:
 
 
 def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
-    """Return a leg; equal slots are written once."""
+    """Return a leg, equal slots merged."""
     if isinstance(leg, ChoiceLeg):
         return {"part": leg.part, "choice": {"rate": leg.rate}}
     ledger, observer = leg.ledger, leg.observer
@@ -104,12 +98,12 @@ def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
 
 
 def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
-    """Yield every place of every round in which somebody is asked, as pairs of names and values."""
+    """Yield the answers of every slot, a place of a round, in which some agent is asked."""
     columns: list[HostArray] = [ledger.kind, ledger.sensitivity, ledger.scale]
     columns += [ledger.step, ledger.rate, ledger.batch]
     known: dict[bytes, tuple[Any, ...]] = {}
     _, rounds, places = ledger.kind.shape
-    # an axis along which nothing changes is looked at once
+    # an axis of stride 0 is constant
     repeated = all(column.strides[1] == 0 for column in columns)
     for turn in range(1 if repeated else rounds):
         for place in range(places):
@@ -126,8 +120,9 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
     asked = np.flatnonzero(rows[:, 0] != NO_QUESTION)
     if not asked.size:
         return ()
+    # agents are grouped by equal answers, in the order of the sorted answers
     different, which = np.unique(rows[asked], axis=0, return_inverse=True)
-    order = np.argsort(which.ravel(), kind="stable")  # agents with the same answer stand together
+    order = np.argsort(which.ravel(), kind="stable")  # groups agents with the same answer
     ends = np.cumsum(np.bincount(which.ravel(), minlength=len(different)))
     answers = []
     for row, places in zip(different.tolist(), np.split(order, ends[:-1]), strict=True):
@@ -145,7 +140,7 @@ def _answers(rows: HostArray) -> tuple[Any, ...]:
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with the text "infinity" for an infinite one."""
+    """Return values with "infinity" for infinite ones."""
     return {
         name: "infinity" if isinstance(value, float) and math.isinf(value) else value
         for name, value in values.items()
@@ -153,11 +148,11 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:
-    """Return rising numbers as first and last of runs without a gap."""
+    """Return increasing numbers as (first, last) of consecutive runs."""
     breaks = np.flatnonzero(np.diff(agents) != 1) + 1
     return tuple((int(run[0]), int(run[-1])) for run in np.split(agents, breaks))
 
 
 def _run_lengths(counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return counts as pairs: how many agents in a row have the same, and what they have."""
+    """Return counts as run lengths: (how many consecutive agents, their count)."""
     return [(len(list(same)), count) for count, same in itertools.groupby(counts)]

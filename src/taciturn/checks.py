@@ -1,4 +1,4 @@
-"""Validators that a NaN cannot slip through: every test is written as `not (good)`."""
+"""Validators that reject NaN: every test is written as `not (good)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from taciturn.errors import InputError
 
 T = TypeVar("T")
-NO_DELTA = 1e-9  # stands in certificates that promise nothing
+NO_DELTA = 1e-9  # of certificates without privacy, which need some delta
 
 
 def readable(file: Path, what: str) -> None:
@@ -71,7 +71,7 @@ def delta(value: Any) -> float:
 
 
 def delta_for(epsilon: float, value: Any) -> float:
-    """Return `delta(value)`; where epsilon is infinite it promises nothing and may be None."""
+    """Return `delta(value)`; it may be None where epsilon is infinite."""
     return NO_DELTA if value is None and math.isinf(epsilon) else delta(value)
 
 
@@ -109,7 +109,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def instance(name: str, value: object, kind: type[T], fix: str) -> T:
-    """Return `value`, which must be of a kind; what it holds is not quoted unless it is a word.
+    """Return `value` if it is of a kind, else raise; the error quotes an identifier only.
 
     Examples
     --------

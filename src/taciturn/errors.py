@@ -1,4 +1,4 @@
-"""Exceptions and warnings a caller may meet: what was given, what is needed, what to do."""
+"""Exceptions and warnings: their messages state what was given, what is needed and what to do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class TaciturnError(Exception):
-    """Base of every error raised on purpose by this library."""
+    """Base of every error of this library."""
 
 
 class InputError(TaciturnError, ValueError):
-    """Something the caller gave cannot be used; the message names the fix."""
+    """An argument or input cannot be used; the message names the fix."""
 
 
 class DataError(InputError):
@@ -21,7 +21,7 @@ class DataError(InputError):
 
 
 class AccountError(InputError):
-    """An account does not allow what was asked of it; nothing was charged and no record read."""
+    """An account does not allow a run; nothing was charged and no record read."""
 
 
 class MissingPackageError(TaciturnError, ImportError):
@@ -29,33 +29,33 @@ class MissingPackageError(TaciturnError, ImportError):
 
 
 class PrivacyError(TaciturnError):
-    """A law that privacy rests on was broken; nothing may be released."""
+    """An assumption of the privacy guarantee is violated; nothing may be released."""
 
 
 class PrivacyWarning(UserWarning):
-    """A guarantee protects less than its epsilon suggests; the message says why."""
+    """A guarantee protects less than its epsilon suggests, for the reason in the message."""
 
 
 class PublicFactsWarning(PrivacyWarning):
-    """A certificate is conditional: what it takes for public was read off the private records."""
+    """A certificate is conditional: facts taken as public were computed from private records."""
 
 
 class UtilityWarning(UserWarning):
-    """A model is expected to be of no use at its budget; the message says what helps."""
+    """A model is expected to be useless at its budget; the message says what helps."""
 
 
 class ProcessLostError(TaciturnError):
-    """Another process of a run ended, or cannot be reached; this one releases nothing further."""
+    """Another process of a run ended or cannot be reached; this one releases nothing more."""
 
 
 class SolverError(TaciturnError):
-    """A numerical method did not reach the accuracy that it promises; no result is given."""
+    """A numerical method did not reach its accuracy; there is no result."""
 
 
 def reason(error: BaseException) -> str:
-    """Return what may be said of an error: the text of one of this library, else its kind alone.
+    """Return the printable reason of an error: the text of one of this library, else its type.
 
-    Messages of other libraries quote cells.
+    Messages of other libraries may quote cells of private records.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def reason(error: BaseException) -> str:
 
 
 def no_bounds(table: str, target: str) -> str:
-    """Return what is told where nobody says which ranges of a table are public."""
+    """Return the error text for a table without a bounds file."""
     return (
         "no bounds file is given: how much noise a record needs must follow from public ranges "
         f"and lists, never from the records; taciturn bounds {table} --target {target} > "
@@ -93,10 +93,10 @@ def told_anew(
     kinds: type[Exception] | tuple[type[Exception], ...],
     tell: Callable[[Exception], Exception],
 ) -> T:
-    """Return `work()`; of an error of one of the `kinds` only what `tell` makes of it is raised.
+    """Return `work()`; raise `tell(error)` in place of an error of one of the `kinds`.
 
-    Messages of other libraries quote cells, and an error that is chained to another one shows it
-    in the traceback. What is raised here has neither cause nor context.
+    Messages of other libraries quote cells, and a traceback shows chained errors. So the error
+    raised here has neither cause nor context.
 
     Examples
     --------
@@ -106,5 +106,5 @@ def told_anew(
     try:
         return work()
     except kinds as error:
-        told = tell(error)
-    raise told  # after the handler, so that the error told of is not its context
+        clean = tell(error)
+    raise clean  # outside the handler, so that the original error is not its context

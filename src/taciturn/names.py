@@ -1,4 +1,4 @@
-"""Relations and observers by the names that options, proposals, accounts and certificates use."""
+"""Relations and observers by name, as in options, proposals, accounts and certificates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def observer_named(name: str) -> Observer:
 
 
 def _named(what: str, name: str, known: tuple[Any, ...], more: str = "") -> Any:
-    """Return the one of that name; an `InputError` lists the names."""
+    """Return the object of that name, or raise an `InputError` that lists the names."""
     by_name = {one.name: one for one in known}
     if name not in by_name:
         raise InputError(f"{what} is {name!r}; it must be one of {', '.join(by_name)}{more}")

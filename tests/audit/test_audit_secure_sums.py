@@ -9,7 +9,7 @@ from scipy import stats
 from taciturn.audit.epsilon import lower_bound
 from taciturn.audit.subject import Setup, canary, planned
 from taciturn.engine.program import agent_turns, server_turns
-from taciturn.kernel.door.agents import at
+from taciturn.kernel.door.door import at
 from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of

@@ -79,7 +79,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     assert values["objective"] is None
     assert values["central_objective"] is None
     assert values["question"] == "residual"
-    assert "zone 1 do not hang together" in err
+    assert "zone 1 are not connected" in err
     code, out, _ = called(capsys, *asked, "--oracle-metrics")
     assert json.loads(out)["objective"] > 0
     code, out, _ = called(capsys, *(a if a != "1" else "inf" for a in asked))
@@ -101,7 +101,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
         ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
         ({"--seed": "-1"}, "seed is -1"),
         ({"--beta": "1e308"}, "beta is 1e+308 per unit, beyond any demand"),
-        ({"--beta": "1e6", "--epsilon": "0.01"}, "with which nothing can be computed"),
+        ({"--beta": "1e6", "--epsilon": "0.01"}, "too large to compute with"),
     ],
 )
 def test_a_bad_option_is_one_line_that_names_the_fix(capsys, changed, fix):

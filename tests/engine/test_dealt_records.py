@@ -137,7 +137,7 @@ def test_a_person_at_two_agents_is_refused_by_a_plan_for_one_and_by_an_evaluatio
     with pytest.raises(InputError, match="a person has rows at 2 agents, and one may"):
         ran(1)
     assert ran(2).certificate.adjacency.agents_per_person == 2
-    with pytest.raises(InputError, match="asked at another"):
+    with pytest.raises(InputError, match="evaluated at another"):
         hold_out(halves, 0.3, persons=persons)
     kept, held = hold_out(persons.deal(2, Draw.secret()), 0.3, persons=persons)
     sides = [set(persons.numbers[np.concatenate(side)]) for side in (kept, held)]

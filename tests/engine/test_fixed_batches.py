@@ -194,7 +194,7 @@ def test_a_run_observes_the_planned_batches_and_poisson_ones_in_their_place_rele
 )
 def test_batches_that_are_drawn_otherwise_than_accounted_for_are_refused(fault, shards):
     spec = public_facts(PROBLEM, shards, clip=1.0)
-    with pytest.raises(InputError, match=r"batches of its own|defines unnoised anew"):
+    with pytest.raises(InputError, match=r"custom batches|overrides unnoised"):
         fault.check(spec, REPLACED, norm="l2")
 
 

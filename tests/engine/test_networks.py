@@ -21,7 +21,7 @@ from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Live
-from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door.ledgers import observed_ledger
 from taciturn.kernel.privacy import Sum
 from taciturn.kernel.questions import Gradient
 from taciturn.network import (

@@ -25,7 +25,7 @@ from taciturn.engine.program import stack
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door import Live
-from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door.ledgers import observed_ledger
 from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,

@@ -98,7 +98,7 @@ REPLACED, ZEROED = (Adjacency(relation, "record") for relation in (ReplaceOne(),
 
 def test_a_rate_without_a_batch_is_refused():
     checked(sampling(), REPLACED)
-    with pytest.raises(InputError, match="batches of its own"):
+    with pytest.raises(InputError, match="custom batches"):
         checked(NoBatch(sampling()), REPLACED)
     checked(Wraps(sampling()), REPLACED)
 

@@ -19,7 +19,7 @@ from taciturn.engine.protocol import KEPT
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door import supply as supply_module
 from taciturn.kernel.door.door import Live
-from taciturn.kernel.door.observed import observed_ledger
+from taciturn.kernel.door.ledgers import observed_ledger
 from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.noise.stream import Use

@@ -38,8 +38,8 @@ facts = public_facts(problem, shards, clip=0.5)
 """
 
 CASES = {
-    "packed('check')": "enforce is 'check'",
-    "packed(SECRETS)": "enforce is a list",
+    "packed('check')": "enforce must be",
+    "packed(SECRETS)": "enforce must be",
     "minimise(Problem(Hinge(), L2(1.0), WholeSpace()), shards)": "Hinge is not smooth",
     "plan(facts, NoisyGradient(problem), Gradient(Logistic(), 0.5), TERMS, rounds=2, "
     "precision='float64')": "oracles is a Gradient",

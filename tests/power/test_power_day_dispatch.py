@@ -12,7 +12,7 @@ from taciturn_power.dispatch import study as room
 from taciturn_power.dispatch.series import smoothed
 from taciturn_power.dispatch.study import dispatched, needed_by_day
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc_network import dc_model, line_spread, realised, state_at
+from taciturn_power.models.dc import dc_model, line_spread, realised, state_at
 
 STEPS = 24
 HOURS = np.arange(STEPS)
@@ -152,8 +152,10 @@ def test_room_that_forgets_what_smoothing_moved_is_seen(fourteen, monkeypatch):
         return step.kept >= needed, realised(one, step.dispatch, step.served, true).served
 
     assert served() == (False, False)
-    honest = room._beside
-    monkeypatch.setattr(room, "_beside", lambda m, known, *sizes: honest(m, 0 * known, *sizes))
+    honest = room._with_known_change
+    monkeypatch.setattr(
+        room, "_with_known_change", lambda m, known, *sizes: honest(m, 0 * known, *sizes)
+    )
     assert served() == (True, False)
 
 

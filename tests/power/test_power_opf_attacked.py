@@ -11,8 +11,15 @@ from taciturn_power.dispatch.results import met, optimum, price_of_privacy
 from taciturn_power.dispatch.study import OpfProposal, solve_opf
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc import restored, solve_dc, widest
-from taciturn_power.models.dc_network import dc_model, of_multiplier, realised, tightening
+from taciturn_power.models.dc import (
+    dc_model,
+    of_multiplier,
+    realised,
+    restored,
+    solve_dc,
+    tightening,
+    widest,
+)
 from taciturn_power.models.soc import solve_soc
 
 ETA = 0.05

@@ -9,14 +9,15 @@ from scipy.special import ndtr
 from taciturn.errors import InputError
 from taciturn_power import bundled_case, network
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc import solve_dc, widest
-from taciturn_power.models.dc_network import (
+from taciturn_power.models.dc import (
     dc_model,
     line_spread,
     multiplier_of,
     of_multiplier,
     realised,
+    solve_dc,
     tightening,
+    widest,
 )
 
 ETA = 0.05

@@ -10,8 +10,7 @@ from scipy.optimize import linprog
 from taciturn.errors import DataError
 from taciturn_power import bundled_case, network, parse_case, read_case, relax
 from taciturn_power.models.cost import costs, has_costs
-from taciturn_power.models.dc import restored, solve_dc
-from taciturn_power.models.dc_network import dc_model
+from taciturn_power.models.dc import dc_model, restored, solve_dc
 from taciturn_power.models.soc import solve_soc
 
 FILES = Path(os.environ.get("TACITURN_DATA_DIR", "")) / "power"

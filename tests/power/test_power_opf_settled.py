@@ -5,10 +5,9 @@ import pytest
 
 from taciturn.errors import SolverError
 from taciturn_power import network, parse_case
-from taciturn_power.models import dc_network as settling_room
+from taciturn_power.models import dc as settling_room
 from taciturn_power.models.cost import costs
-from taciturn_power.models.dc import restored, solve_dc
-from taciturn_power.models.dc_network import dc_model, realised, settled, tightening
+from taciturn_power.models.dc import dc_model, realised, restored, settled, solve_dc, tightening
 
 MESH = """mpc.baseMVA = 100;
 mpc.bus = [1 3 0 0 0 0 1 1 0 1 1 1.1 .9; 2 1 0 0 0 0 1 1 0 1 1 1.1 .9;

@@ -181,12 +181,12 @@ def third(net):
         (lambda: changed("load", "bus", 0, 17), "load 0 names a bus that is not in the table bus"),
         (lambda: changed("load", "controllable", 0, True), "controllable load (row 0)"),
         (lambda: changed("gen", "controllable", 2, False), "gen that is not controllable (row 2)"),
-        (lambda: changed("gen", "slack", 2, True), "2 buses hold the angle"),
-        (lambda: changed("ext_grid", "in_service", 0, False), "no bus holds the angle"),
+        (lambda: changed("gen", "slack", 2, True), "2 reference buses"),
+        (lambda: changed("ext_grid", "in_service", 0, False), "no reference bus"),
         (lambda: changed("switch", "z_ohm", 0, 0.1), "switch with an impedance (row 0)"),
         (lambda: changed("impedance", "xtf_pu", 3, 0.2), "differs by direction or side"),
         (lambda: third(nets.five()), "trafo3w (row 0)"),
-        (pp.create_empty_network, "no bus holds the angle"),
+        (pp.create_empty_network, "no reference bus"),
     ],
 )
 def test_a_part_that_cannot_be_used_is_named_and_no_cell_quoted(of, says):

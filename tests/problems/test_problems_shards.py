@@ -8,7 +8,6 @@ import pytest
 from taciturn.audit import replace_record, zero_record
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.records import (
-    PublicScale,
     Shard,
     Shards,
     check_norms,
@@ -161,13 +160,6 @@ def test_many_small_agents_are_packed_together_and_not_one_by_one(monkeypatch):
     assert np.array_equal(np.asarray(together)[:20], np.stack(alone))
 
 
-def test_public_scaling_scales_every_row_alike_and_clips_the_rest():
-    rows = np.array([[4.0, 0.0], [0.0, -2.0], [6.0, 8.0]])
-    shards = packed(rows, np.zeros(3), [[0, 1, 2]], record_norm=2.0, enforce=PublicScale(8.0))
-    expected = [[1.0, 0.0], [0.0, -0.5], [1.2, 1.6]]
-    np.testing.assert_allclose(shards.stacked.features[0], expected, rtol=1e-13)
-
-
 def test_integer_targets_stay_integers():
     shards = packed(np.ones((3, 1)), np.array([2, 0, 1], np.uint8), [[0], [1, 2]])
     assert shards.stacked.targets.dtype == np.int32
@@ -264,11 +256,6 @@ def test_parts_that_break_disjointness_or_name_no_rows_are_refused(parts, messag
 def test_data_that_cannot_be_packed_are_refused(features, targets, changes, message):
     with pytest.raises(InputError, match=message):
         packed(features, targets, [[0, 1]], **changes)
-
-
-def test_a_public_norm_must_be_positive():
-    with pytest.raises(InputError, match="public norm"):
-        PublicScale(0.0)
 
 
 def difference(a, b):

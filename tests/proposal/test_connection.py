@@ -9,7 +9,7 @@ from conftest import trained_on
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.network import Mixing, closed_route, grid, metropolis, spanning_tree, uniform_walk
-from taciturn.report.sections import settings
+from taciturn.report.training import settings
 from taciturn.training import (
     DataFacts,
     NetworkRequest,

@@ -12,7 +12,7 @@ from taciturn.certificates import stated
 from taciturn.datasets import load, split
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.privacy.statement import DEALT
+from taciturn.kernel.privacy.certificate import DEALT
 from taciturn.kernel.records import Draw
 from taciturn.training import (
     DividedData,

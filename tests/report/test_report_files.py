@@ -16,7 +16,7 @@ import pytest
 from conftest import just_below, trained_on
 from taciturn.datasets import load
 from taciturn.errors import InputError
-from taciturn.kernel.privacy.statement import SCOPE
+from taciturn.kernel.privacy.certificate import SCOPE
 from taciturn.models import model_to_dict
 from taciturn.report import check_out, results, save, strict
 from taciturn.report.save import CURVES, FILES

@@ -1,4 +1,4 @@
-"""Private power flow among zones: the cheapest dispatch, or a state that zones agree on.
+"""Private power flow among zones: optimal dispatch, or a balanced state by consensus.
 
 The latter is section 6.1 and appendix D of Ryu and Kim 2023.
 """

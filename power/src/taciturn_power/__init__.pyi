@@ -20,12 +20,22 @@ from .dispatch.study import (
     solve_opf,
     solved_at,
 )
-from .grids.network import Admittance, Network, admittance, layout, network
+from .grids.figure import layout
+from .grids.network import Admittance, Network, admittance, network
 from .grids.relaxation import Relaxation, relax
 from .grids.zones import Part, Zones, chosen_zones, grown_zones, parse_zones, parts, ties, zones_of
 from .models.cost import Costs, costs, has_costs
-from .models.dc import restored, solve_dc, widest
-from .models.dc_network import DcModel, Realised, Tightening, dc_model, realised, tightening
+from .models.dc import (
+    DcModel,
+    Realised,
+    Tightening,
+    dc_model,
+    realised,
+    restored,
+    solve_dc,
+    tightening,
+    widest,
+)
 from .models.dispatch import MODELS, Dispatch, Model
 from .models.soc import Exactness, SocOptimum, solve_soc
 from .state.study import (

@@ -1,4 +1,4 @@
-"""The case that a person names: bundled, of pandapower, or a file of MATPOWER or pandapower."""
+"""Cases: bundled ones, those of pandapower, and files of MATPOWER or pandapower."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PRIVATE = (2, 3)  # Pd and Qd of mpc.bus
 
 
 class Elements(NamedTuple):
-    """Where the rows of a matrix stand in the file that a person gave: a table, and a row of it."""
+    """The origin of the rows of a matrix in the input file: a table, and a row of it."""
 
     tables: tuple[str, ...]
     rows: tuple[int, ...]
@@ -44,13 +44,12 @@ class Case:
     - `gen`: Bus, Pg, Qg, Qmax, Qmin, Vg, mBase, status, Pmax, Pmin and further columns.
     - `branch`: From, to, r, x, b (pu), rateA (MVA; 0 is unlimited), rateB, rateC, ratio, angle
       (degrees), status and, where given, angmin, angmax (degrees).
-    - `gencost`: Cost rows as they stand, padded with 0; no rows if the file has none.
-    - `others`, `ignored`: Further fields of the file by name; in words, what the file says and
-      nothing here reads.
-    - `generators`, `lines`: Where the rows of `gen` and `branch` stand in the file; None for the
-      same rows, from 1.
-    - `net`: The `pandapower.pandapowerNet` that was converted, a copy without set points and
-      results; None for a MATPOWER case.
+    - `gencost`: Cost rows, padded with 0; no rows if the file has none.
+    - `others`, `ignored`: Names of further fields of the file; descriptions of what is not read.
+    - `generators`, `lines`: The origin of the rows of `gen` and `branch`; None for the same rows,
+      from 1.
+    - `net`: The converted `pandapower.pandapowerNet`, a copy without set points and results; None
+      for a MATPOWER case.
     """
 
     name: str
@@ -67,22 +66,22 @@ class Case:
 
     @property
     def generator_rows(self) -> Elements:
-        """Where the rows of `gen` stand in the file."""
+        """The origin of the rows of `gen`."""
         return self.generators or _in_order("gen", len(self.gen))
 
     @property
     def line_rows(self) -> Elements:
-        """Where the rows of `branch` stand in the file."""
+        """The origin of the rows of `branch`."""
         return self.lines or _in_order("branch", len(self.branch))
 
     def generator(self, row: int) -> str:
-        """Return how errors name the generator of a row of `gen`, counted from 0."""
+        """Return the name of a generator in errors, by its row of `gen` from 0."""
         if self.generators is None:
             return f"row {row + 1} of mpc.gen"
         return f"{self.generators.tables[row]} {self.generators.rows[row]}"
 
     def cost(self, row: int) -> str:
-        """Return how errors name the cost of a row of `gencost`, counted from 0."""
+        """Return the name of a cost in errors, by its row of `gencost` from 0."""
         of_file = f"row {row + 1} of mpc.gencost"
         return of_file if self.generators is None else f"the cost of {self.generator(row)}"
 
@@ -92,7 +91,7 @@ def _in_order(table: str, count: int) -> Elements:
 
 
 def parse_case(text: str, *, name: str, source: str) -> Case:
-    """Return the case that the text of a `.m` file describes; `source` is named in errors.
+    """Return the case in the text of a `.m` file; `source` is named in errors.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
     >>> parse_case(text, name="one", source="one.m").bus[0, 2]
     np.float64(50.0)
     """
-    plain = _plain(text)
+    plain = _without_comments(text)
     changed = re.search(r"\bmpc\.(\w+)\s*\([^=\n]*\)\s*=[^=]", plain)
     if changed:  # as files in ohms and kW do
         raise DataError(
@@ -141,7 +140,7 @@ def parse_case(text: str, *, name: str, source: str) -> Case:
 
 
 def _unread_columns(gen: HostArray, branch: HostArray, gencost: HostArray) -> tuple[str, ...]:
-    """Return which columns that nothing here reads hold something, in words."""
+    """Return descriptions of the columns that are not read and not 0."""
     emergency = (branch[:, 6:8] != 0) & (branch[:, 6:8] != branch[:, 5:6])
     columns = {
         "emergency ratings (rateB, rateC)": emergency,
@@ -154,18 +153,18 @@ def _unread_columns(gen: HostArray, branch: HostArray, gencost: HostArray) -> tu
 
 
 def bundled_case(name: str) -> Case:
-    """Return `case14` or `case118` as PGLib-OPF v19.01 has it."""
+    """Return `case14` or `case118` of PGLib-OPF v19.01."""
     file = BUNDLED[name]
     packed = resources.files("taciturn_power") / "bundled" / f"{file}.xz"
     text = lzma.decompress(packed.read_bytes()).decode("utf-8")
     return parse_case(text, name=name, source=f"bundled {file}")
 
 
-def _plain(text: str) -> str:
+def _without_comments(text: str) -> str:
     """Return the text without comments and line continuations."""
     lines = []
     for line in text.splitlines():
-        # a per cent sign inside a quoted name is no comment
+        # a per cent sign inside quotes begins no comment
         code = re.match(r"(?:[^%'\"]|'[^'\n]*'|\"[^\"\n]*\"|['\"])*", line)
         lines.append(code.group(0) if code else "")
     return re.sub(r"\.\.\.[^\n]*\n", " ", "\n".join(lines) + "\n")
@@ -182,7 +181,7 @@ def _matrix(plain: str, field: str, source: str) -> HostArray:
             f"{source}: there is no mpc.{field} = [...]; give a MATPOWER case file of version 2"
         )
     if len(re.findall(rf"\bmpc\.{field}\s*=(?!=)", plain)) > 1:
-        raise DataError(f"{source}: mpc.{field} is assigned twice; keep the one that is meant")
+        raise DataError(f"{source}: mpc.{field} is assigned twice; keep one assignment")
     if match.group(2).strip():
         raise DataError(
             f"{source}: mpc.{field} = [...] is followed by more than ; and code in a case file is "
@@ -226,14 +225,14 @@ def _number(entry: str, field: str, row: int, source: str, *, shown: bool = True
 def _base(plain: str, source: str) -> float:
     found = re.findall(r"\bmpc\.baseMVA\s*=(?!=)\s*([^;\n]+)", plain)
     if len(found) > 1:
-        raise DataError(f"{source}: mpc.baseMVA is assigned twice; keep the one that is meant")
+        raise DataError(f"{source}: mpc.baseMVA is assigned twice; keep one assignment")
     base = _number(found[0].strip(), "baseMVA", 1, source) if found else 0.0
     if not 0 < base < np.inf:
         raise DataError(f"{source}: mpc.baseMVA is missing or not above 0; give it, say 100")
     return base
 
 
-# the tables that are read, and their columns that name buses
+# the tables that are read, with their columns of buses
 _BUSES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("load", "sgen", "storage", "ward", "shunt", "ext_grid", "gen"), ("bus",)),
     "line": ("from_bus", "to_bus"),
@@ -243,39 +242,32 @@ _BUSES: dict[str, tuple[str, ...]] = {
 _TABLES = {"bus", "switch", "poly_cost", "pwl_cost", *_BUSES}
 _DISPATCHED = ("ext_grid", "gen", "sgen")
 _LIMITS = ("min_p_mw", "max_p_mw", "min_q_mvar", "max_q_mvar")
-_UNLIMITED = 1e9  # MW, as pandapower writes that there is no limit
+_UNLIMITED = 1e9  # MW, by which pandapower denotes no limit
 _UNREADABLE = (
     "cannot be read by pandapower as a network; give a file that pandapower.to_json wrote, without "
     "encryption, or a MATPOWER .m file"
 )
-# what has a column in_service and is no element of the network
+# tables with a column in_service that are no elements of the network
 _NO_ELEMENTS = {"controller", "group", "protection"}
 
 
 def read_pandapower(path: Path) -> Case:
     """Return the case in a file that `pandapower.to_json` wrote.
 
-    Give a file of your own only: `pandapower.from_json` imports the modules that the file names and
-    makes objects of their classes, so a file of somebody else's may run code.
-
-    Raises `MissingPackageError` if pandapower is not installed; `DataError` if pandapower cannot
-    read the file, or as `pandapower_case`.
+    Use trusted files only: `pandapower.from_json` imports the modules that the file names and
+    creates objects of their classes, so a file may run code.
     """
     from_json = _pandapower("file_io").from_json
     net = told_anew(
         lambda: from_json(str(path)), Exception, lambda _: DataError(f"{path} {_UNREADABLE}")
     )
-    if not _is_network(net):  # from_json returns whatever the file holds
+    if not _is_network(net):  # from_json may return any object
         raise DataError(f"{path} {_UNREADABLE}")
     return pandapower_case(net, name=path.stem)
 
 
 def published_case(name: str) -> Case:
-    """Return a test case that comes with pandapower, as `case39`.
-
-    Raises `InputError` if `pandapower.networks` has no function of that name that makes a network;
-    `MissingPackageError` if pandapower is not installed.
-    """
+    """Return a test case of pandapower: a function of `pandapower.networks`, as `case39`."""
     make = getattr(_pandapower("networks"), name, None)
     refused = InputError(
         f"pandapower has no case {name!r}; name a function of pandapower.networks, as case39"
@@ -287,38 +279,38 @@ def published_case(name: str) -> Case:
 
 
 def pandapower_case(net: Any, *, name: str) -> Case:
-    """Return the case of a pandapower network, a bus numbered by its index.
+    """Return the case of a pandapower network, with buses numbered by index.
 
-    Loads, static generation with its sign turned, storage and the constant power of wards add up to
-    the demand of a bus; external grids, generators and controllable static generators are what is
-    dispatched. Buses that closed switches join are one, of the least index; a branch behind an open
-    switch is out. `net` is not changed.
+    Loads less static generation, storage and the constant power of wards add up to the demand of a
+    bus; external grids, generators and controllable static generators are dispatched. Buses joined
+    by closed switches are one, of the least index; a branch behind an open switch is out. `net` is
+    not changed.
 
-    Raises `DataError` if a part cannot be taken into account (each is named), an index is unknown,
-    a demand is missing, a bus is isolated, not exactly one bus holds the angle, or pandapower
-    cannot convert the network; `MissingPackageError` if pandapower is not installed.
+    Raises `DataError` if a part is not supported (each is named), an index is unknown, a demand is
+    missing, a bus is isolated, there is not exactly one reference bus, or pandapower cannot convert
+    the network; `MissingPackageError` if pandapower is not installed.
 
-    **Guarantee.** Set points and results, which tell the demand of a network that was solved, are
-    not read: p_mw, q_mvar and vm_pu of what is dispatched, and every table of results. A refusal
-    quotes no cell.
+    **Guarantee.** Set points and results, which in a solved network reveal the demand, are not
+    read: p_mw, q_mvar and vm_pu of dispatched elements, and all tables of results. No error quotes
+    a cell.
     """
     to_ppc = _pandapower("converter.pypower.to_ppc").to_ppc
     _check_network(net, name)
     _check_parts(net, name)
-    net, ignored = _prepared(net)
+    net, ignored = _for_conversion(net)
     options = {"mode": "opf", "init": "flat", "calculate_voltage_angles": True}
     ppc = told_anew(
         lambda: to_ppc(net, check_connectivity=False, voltage_depend_loads=False, **options),
         Exception,
         lambda _: DataError(
-            f"{name} cannot be converted by pandapower (to_ppc); pandapower.diagnostic says what "
-            "is wrong with a network"
+            f"{name} cannot be converted by pandapower (to_ppc); pandapower.diagnostic names the "
+            "fault of a network"
         ),
     )
     if any(np.any(np.abs(ppc.get(f"branch_{kind}_asym", 0)) > 1e-9) for kind in "rxgb"):
         raise DataError(
             f"{name}: an impedance or a transformer differs by direction or side, which is not "
-            "supported; make both ends alike"
+            "supported; make both ends equal"
         )
     bus, numbers = _buses(net, ppc["bus"][:, :13].copy(), name)
     gen = ppc["gen"][:, :10].copy()
@@ -332,7 +324,7 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     branch[:, :2] = numbers[branch[:, :2].astype(int)]
     cost = ppc["gencost"] if len(net.poly_cost) + len(net.pwl_cost) else np.zeros((0, 0))
     if cost.size:
-        cost[cost[:, 3] == 0, 3] = 1  # of generators without costs: a constant, 0
+        cost[cost[:, 3] == 0, 3] = 1  # generators without costs: the constant 0
     lossy = ("conductances to ground",) if np.any(ppc.get("branch_g", 0)) else ()
     generators = [
         (table, row)
@@ -355,7 +347,7 @@ def pandapower_case(net: Any, *, name: str) -> Case:
 
 
 def _pandapower(module: str) -> Any:
-    """Return a module of pandapower, which is imported where it is needed: an extra has it."""
+    """Return a module of pandapower, an optional dependency."""
     try:
         return import_module(f"pandapower.{module}")
     except ImportError as error:
@@ -369,7 +361,7 @@ def _is_network(net: Any) -> bool:
 
 
 def _unread(net: Any) -> dict[str, Any]:
-    """Return the tables of a network that are not read, results left out."""
+    """Return the tables of a network that are not read, without results."""
     tables = {kind: table for kind, table in net.items() if isinstance(table, pd.DataFrame)}
     beside = {kind for kind in tables if not kind.startswith(("_", "res_"))} - _TABLES
     return {kind: tables[kind] for kind in sorted(beside)}
@@ -380,18 +372,18 @@ def _elements(pairs: list[tuple[str, int]]) -> Elements:
 
 
 def _flags(table: Any, column: str, *, missing: bool) -> HostArray:
-    """Return a column of truth values; `missing` stands where none is given."""
+    """Return a column of truth values, with `missing` for empty cells."""
     cells = table[column] if column in table else [None] * len(table)
     return np.array([missing if pd.isna(cell) else bool(cell) for cell in cells], bool)
 
 
 def _check_network(net: Any, name: str) -> None:
-    """Raise unless this is a network in which a bus holds the angle and every bus is known."""
+    """Raise unless this is a network with a reference bus, in which every bus is known."""
     if not _is_network(net):
         raise InputError(f"{name} is no pandapower network; give one, as pandapower.from_json does")
     held = [net.ext_grid, net.gen[_flags(net.gen, "slack", missing=False)]]
     if not any(np.any(_flags(table, "in_service", missing=True)) for table in held):
-        raise DataError(f"{name}: no bus holds the angle; give an ext_grid, or a gen with slack")
+        raise DataError(f"{name}: no reference bus; give an ext_grid, or a gen with slack")
     for kind, columns in _BUSES.items():
         unknown = ~np.all(net[kind][list(columns)].isin(net.bus.index), axis=1)
         if np.any(unknown):
@@ -402,9 +394,9 @@ def _check_network(net: Any, name: str) -> None:
 
 
 def _check_parts(net: Any, name: str) -> None:
-    """Raise if something in service cannot be taken into account, naming each kind and a row.
+    """Raise if elements in service are not supported, naming each kind and a row.
 
-    Fixed generators and controllable loads have set points, which would be public as limits.
+    Fixed generators and controllable loads have set points, which would become public as limits.
     """
     found = []
 
@@ -423,15 +415,15 @@ def _check_parts(net: Any, name: str) -> None:
     if found:
         raise DataError(
             f"{name}: {', '.join(found)} cannot be taken into account; take it out of service, or "
-            "model it by what is read (docs: a power network in zones)"
+            "model it by supported elements (docs: a power network in zones)"
         )
 
 
-def _prepared(net: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return a copy to be converted, without set points, and what of the network is not read.
+def _for_conversion(net: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return a copy for conversion, without set points, and descriptions of what is not read.
 
-    Branches with an open end, for which pandapower makes a bus, and costs of what is out of
-    service, which it gives to another generator, are left out.
+    Branches with an open end, for which pandapower adds a bus, and costs of elements out of
+    service, which it assigns to another generator, are left out.
     """
     net = copy.deepcopy(net)
     beside = [f"the table {kind}" for kind, table in _unread(net).items() if len(table)]
@@ -461,7 +453,7 @@ def _prepared(net: Any) -> tuple[Any, tuple[str, ...]]:
         net[kind] = net[kind][np.array([pair in used for pair in pairs], bool)]
     bent = [name for name in net.load if name.startswith(("const_z", "const_i"))]
     if np.any(net.load[bent].fillna(0) != 0):
-        beside.append("how loads depend on the voltage (const_z, const_i)")
+        beside.append("voltage dependence of loads (const_z, const_i)")
     return net, tuple(beside)
 
 
@@ -476,14 +468,13 @@ def _buses(net: Any, bus: HostArray, name: str) -> tuple[HostArray, HostArray]:
         )
     if np.sum(bus[:, 1] == 3) != 1:
         raise DataError(
-            f"{name}: {np.sum(bus[:, 1] == 3)} buses hold the angle (ext_grid, gen.slack); keep one"
+            f"{name}: {np.sum(bus[:, 1] == 3)} reference buses (ext_grid, gen.slack); keep one"
         )
     numbers = np.full(len(bus), np.iinfo(int).max)
     np.minimum.at(numbers, row, serving)
     if np.any(missing := np.any(np.isnan(bus[:, 2:4]), axis=1)):
         raise DataError(f"{name}: a demand of bus {numbers[missing][0]} is missing; give it")
-    # pandapower takes the limits of one of the buses that are joined, and of an external grid
-    # its set point
+    # pandapower takes the limits of one of the joined buses, and the set point of an external grid
     none = {"max_vm_pu": 2.0, "min_vm_pu": 0.0}
     limits = net.bus.loc[serving].reindex(columns=list(none)).fillna(none).to_numpy(float)
     bus[:, 11], bus[:, 12] = np.inf, -np.inf
@@ -493,11 +484,11 @@ def _buses(net: Any, bus: HostArray, name: str) -> tuple[HostArray, HostArray]:
 
 
 def _branches(net: Any, ppc: Any, bus: HostArray) -> tuple[HostArray, list[tuple[str, int]]]:
-    """Return the branches and where they stand, those between joined buses left out.
+    """Return the branches and their origin, without those between joined buses.
 
-    The charging of a transformer is moved to its buses, where the pi model has it: whoever reads a
-    branch with charging and a ratio as a T model, as pandapower does, would change its reactance
-    once more.
+    The charging of a transformer is moved to its buses, as in the pi model: a reader that takes a
+    branch with charging and a ratio for a T model, as pandapower does, would change its reactance
+    again.
     """
     pairs = [(kind, row) for kind in net._pd2ppc_lookups["branch"] for row in net[kind].index]
     pairs = [pair for pair, used in zip(pairs, ppc["internal"]["branch_is"], strict=True) if used]
@@ -517,18 +508,13 @@ _MOST_BYTES = 100_000_000
 
 
 def read_case(path: Path | str) -> Case:
-    """Return the case that a file describes: MATPOWER's `.m`, or a pandapower network in JSON.
+    """Return the case in a file: MATPOWER's `.m`, or a pandapower network in JSON.
 
-    Of a `.m` file comments, line continuations, commas and any white space are understood; code is
-    not run, so a matrix must hold plain numbers. JSON is read by pandapower, which imports the
-    modules that the file names and may run code: give a file of your own only.
+    In a `.m` file code is not run, so a matrix must hold plain numbers. JSON is read by pandapower,
+    which may run code: use trusted files only (`read_pandapower`).
 
-    Raises `DataError` if the file cannot be read, or is neither. The message names the file;
-    `MissingPackageError` if the file is JSON and pandapower is not installed; `InputError` if a
-    text is given in place of a path.
-
-    **Guarantee.** A demand that is no number is refused in view, so whoever sees the refusal
-    learns that a cell is malformed, and which; what stands in it is not quoted.
+    **Guarantee.** The error about a demand that is no number reveals that a cell is malformed, and
+    which; it does not quote the cell.
     """
     what = "name a MATPOWER .m file, or JSON that pandapower wrote"
     if "\n" in str(path):
@@ -549,10 +535,6 @@ def read_case(path: Path | str) -> Case:
 def chosen_case(choice: str) -> Case:
     """Return the bundled case of that name, `pandapower:NAME`, or the case in that file.
 
-    Raises `DataError` if it is none of these, or the file cannot be understood;
-    `MissingPackageError` if a network of pandapower is named, or JSON, and pandapower is not
-    installed.
-
     Examples
     --------
     >>> len(chosen_case("case14").bus)
@@ -571,5 +553,5 @@ def chosen_case(choice: str) -> Case:
 
 
 def is_published(choice: str) -> bool:
-    """Return whether the case that was named is a published one, of this package or pandapower."""
+    """Return whether a choice names a published case, of this package or pandapower."""
     return choice in BUNDLED or choice.startswith(PREFIX)

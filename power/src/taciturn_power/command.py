@@ -1,4 +1,4 @@
-"""`taciturn grid`: private power flow, optimal or balanced among zones, and its report."""
+"""`taciturn grid`: a private power flow, optimal or balanced by consensus, and its report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
     "eta": (
         str,
         "Of opf: the dispatch serves the true demand with probability at least 1 - eta, in DC; "
-        "0.05 if not given, none for no such promise.",
+        "0.05 if not given, none for no chance constraints.",
     ),
     "hide": (
         str,
@@ -83,8 +83,8 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "largest_demand": (
         str,
-        "A public bound on any demand, as 200MW: what beta may be per cent of, and what answers "
-        "are checked to have room for.",
+        "A public bound on any demand, as 200MW: the base of a beta in per cent, and a demand "
+        "that answers must be able to represent.",
     ),
     "rounds": (int, "Of balance: how often zones exchange tie variables."),
     "zones": (
@@ -97,7 +97,7 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
         f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given.",
     ),
     "local_updates": (int, "Of balance: local updates per round; 1 if not given."),
-    "seed": (int, "Of the noise: then the run is a reproduction, not private."),
+    "seed": (int, "Seed of the noise: the run is a reproduction, not private."),
     "proposal": (Path, "A proposal.json of a report, in place of the options."),
     **{name: ACCOUNT_OPTIONS[name] for name in _ACCOUNT},
 }
@@ -116,7 +116,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
         list[Path] | None,
         typer.Option(
             parser=path,
-            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; again for each zone's.",
+            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; or one file per zone.",
         ),
     ] = None,
     smooth: Annotated[
@@ -126,7 +126,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option(
             "--oracle-metrics",
-            help="Show what is computed from the true demand though it is private.",
+            help="Show figures that are computed from the true demand although it is private.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
@@ -134,7 +134,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
     **options: Any,
 ) -> None:
-    """Run a power network among zones that keep their demand private: dispatch, or agree."""
+    """Solve a power flow among zones that keep their demand private: dispatch, or consensus."""
     account = {name: options.pop(name) for name in _ACCOUNT}
     seed, proposal = options.pop("seed"), options.pop("proposal")
     given = {name.replace("_", "-"): value for name, value in options.items()}
@@ -148,7 +148,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
         _check(given)
     elif also:
         raise InputError(
-            f"--{also[0]} is given with a proposal, which says everything public about the run; "
+            f"--{also[0]} is given with a proposal, which states everything public about the run; "
             "leave it out"
         )
     charged = account_given(account)
@@ -174,11 +174,11 @@ def _check(given: dict[str, Any]) -> None:
     for name in ("beta", "epsilon", "delta"):
         needless = name == "delta" and given["epsilon"] == math.inf
         if given[name] is None and not needless:
-            raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which says it")
+            raise InputError(f"no {name} is given; add --{name}, or --proposal FILE, which has it")
     for option, known in _CHOICES.items():
         if given[option] is not None:
             one_of(f"--{option}", given[option], known)
-    # the base does not matter to whether it can be read
+    # the case is not read yet: any base shows whether the text is valid
     asking.read_beta(given["beta"], base_mva=1.0, largest=given["largest-demand"])
     checks.positive("epsilon", given["epsilon"], allow_infinity=True)
     checks.delta_for(given["epsilon"], given["delta"])
@@ -216,7 +216,7 @@ def _solved(
 
 
 def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
-    """Return the problem that the options ask for; those of the other one are refused."""
+    """Return the problem that the options choose; options of the other one are refused."""
     problem = given["problem"] or ("opf" if has_costs(case) else "balance")
     other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", OF_OPF)
     named = [name for name in strange if given[name] is not None]
@@ -228,30 +228,29 @@ def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
         )
     if problem == "opf" and not has_costs(case):
         raise InputError(
-            f"{case.name} has no costs (mpc.gencost), so nothing is cheapest; give them, or take "
-            "--problem balance"
+            f"{case.name} has no costs (mpc.gencost) to minimise; give them, or take --problem "
+            "balance"
         )
     if problem == "balance" and given["rounds"] is None:
-        raise InputError("no rounds is given; add --rounds, or --proposal FILE, which says it")
+        raise InputError("no rounds is given; add --rounds, or --proposal FILE, which has it")
     return problem
 
 
 def _check_buses(buses: int, network: Network, choice: str) -> None:
     if buses != network.buses:
         raise InputError(
-            f"the proposal is for {buses} buses, {choice} has {network.buses}; name the case it "
-            "was made for"
+            f"the proposal is for {buses} buses, {choice} has {network.buses}; name the case of "
+            "the proposal"
         )
 
 
 def proposed(
     case: Case, network: Network, given: dict[str, Any], series: Series | None = None
 ) -> OpfProposal:
-    """Return the proposal of the options, of a day for the steps of a series.
+    """Return the proposal of the options: of a day, if there is a series, of which times are read.
 
-    No demand is read; of a series its times are. A bound on demands that fits on the lattice of a
-    single time fits on that of a step, whose noise is no less. Eta is as given, none for the word
-    none, and 0.05 in DC with noise if not given.
+    A bound on demands that fits the lattice of a single time fits that of a step, which has at
+    least as much noise. Eta defaults to 0.05 in DC with noise; the word none leaves it out.
     """
     model, largest, eta = given["model"] or "dc", given["largest-demand"], None
     if given["eta"] is None:
@@ -300,10 +299,8 @@ def opf_report(
 ) -> OpfReport:
     """Return the report of a run of a proposal, of a day on a series.
 
-    Everything is checked before the account is charged, and charged before demand is asked for.
-
-    Raises `InputError` if the costs of the case are not the proposal's, or as `check_opf`; then
-    nothing is charged.
+    Everything is checked before the account is charged, which is charged before demand is read.
+    Raises `InputError` if the costs of the case are not the proposal's, or as `check_opf`.
     """
     if CostFacts.of(costs(case)) != proposal.costs:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What is handed over of a finished run of a grid: a folder of files, and JSON or sentences."""
+"""The results of a power flow: a folder of files, JSON or sentences; and its account."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from taciturn.training import digest_of
 from taciturn_power.dispatch.study import OpfProposal, OpfStudy
 from taciturn_power.state.study import Flow, GridProposal
 
-# what a folder has beside the files of every report; an earlier report's may hold true demands
+# further files of a folder, deleted before a new report: earlier ones may hold true demands
 _FURTHER = (
     *("answers.json", "buses.csv", "dispatch.json", "dispatch.m", "generators.csv", "lines.csv"),
     *("state.json", "steps.csv", "ties.csv"),
@@ -42,10 +42,10 @@ _FURTHER = (
 
 @dataclass(frozen=True, eq=False)
 class Report(ABC):
-    """A finished run, and what is reported of it.
+    """A finished run with its report.
 
-    `HEAD` are the first lines for the terminal, with the names of results in braces; `TOOK` says
-    what took the seconds of the run; `warnings`, what a reader must know first.
+    `HEAD` are the first lines on the terminal, with names of results in braces; `TOOK` completes
+    the sentence about the running time; `warnings` are shown first.
     """
 
     HEAD: ClassVar[str]
@@ -56,12 +56,12 @@ class Report(ABC):
 
     @property
     def data(self) -> str:
-        """What the certificate calls the data."""
+        """The name of the data in the certificate."""
         return self.study.proposal.network.name
 
     @abstractmethod
     def values(self) -> dict[str, Any]:
-        """Return what `results` has of its own kind of run; powers in MW, money in $."""
+        """Return the results of this kind of run; powers in MW, money in $."""
 
     @abstractmethod
     def rows(self) -> list[tuple[str, str]]:
@@ -72,7 +72,7 @@ class Report(ABC):
         """Return the files beside those of every report, by name; none holds a true demand."""
 
     def further(self) -> Mapping[str, Any]:
-        """Return what `results.json` holds beside the results."""
+        """Return further values of `results.json`."""
         return {}
 
     def results(self, out: Path | None) -> dict[str, Any]:
@@ -115,9 +115,9 @@ class Report(ABC):
 
 @dataclass
 class Keeper:
-    """Writes what a run answered, with its certificate, before anything is computed from it.
+    """Writes the answers of a run, with its certificate, before anything is computed from them.
 
-    Nothing is written where `out` is None.
+    Nothing is written if `out` is None.
     """
 
     out: Path | None
@@ -140,13 +140,13 @@ class Keeper:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Say of an error what was written before."""
+        """Add to an error which files have been written."""
         try:
             yield
         except Exception as error:
             if self.certificate is None:
                 raise
-            text = f"{reason(error)}. answers.json and the certificate stand in {self.out}"
+            text = f"{reason(error)}. answers.json and the certificate are in {self.out}"
         else:
             return
         raise InputError(text)
@@ -156,7 +156,7 @@ def _documents(
     run: Run, proposal: OpfProposal | GridProposal, data: str
 ) -> tuple[dict[str, str], str]:
     """Return proposal and plan by name of the file, and the certificate."""
-    # the plan with the certificate of the run, which says whether a seed was given
+    # with the certificate of the run, which states whether a seed was given
     plan = dataclasses.replace(run.plan, certificate=run.certificate)
     texts = {"proposal.json": proposal.to_json() + "\n", "plan.json": json_text(plan_values(plan))}
     return texts, certificate_text(plan, data=data, proposal=proposal.digest)
@@ -165,7 +165,7 @@ def _documents(
 def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], str]:
     """Return the files of the folder by name, and the certificate.
 
-    No file holds a true demand, but where the results may show it.
+    Only results that may show a true demand hold one.
     """
     texts, certificate = _documents(found.study.run, found.study.proposal, found.data)
     results = json_text({**found.results(out), **found.further()})
@@ -175,8 +175,8 @@ def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], s
 def deliver(found: Report, page: Callable[[], Page], keeper: Keeper, *, json: bool) -> None:
     """Write the folder, if one is wanted, with the page, and print the results.
 
-    **Guarantee.** With `force` no file of an earlier report of a grid stays beside those of this
-    run: it may have been one without noise, with the true demands in it. Certificates stay.
+    **Guarantee.** With `force` the files of an earlier report are deleted, except certificates:
+    that run may have been without noise, and its files hold the true demands.
     """
     out, kept = keeper.out, keeper.certificate is not None
     if out is not None:
@@ -201,7 +201,7 @@ _RUN = "power flow on "
 class Execution:
     """How a run is carried out.
 
-    `oracle` shows figures that read a private demand; the demand stands in `files`.
+    `oracle` shows figures that read a private demand; `files` hold the demand.
     """
 
     seed: int | None
@@ -217,14 +217,13 @@ def reserved(
 ) -> Iterator[Reservation | None]:
     """Yield the reservation for a proposal, begun; closed as failed unless the run closes it.
 
-    Demand stands in the files beside what is public, and was read with it.
+    The files hold public facts and demand, and are read before the run begins. Raises `InputError`
+    if another run in the account has another notion of a person, or the account cannot hold the
+    run.
 
-    Raises `InputError` if another run in the account takes something else for a person (Guarantee),
-    or the account cannot hold the run.
-
-    **Guarantee.** Where the unit is a person, that is a bus (`hide` is "bus") or, of a day, one
-    demand. What an account promises a person adds up only over runs that mean the same: a run that
-    hides one demand costs a bus sqrt(2) times as much. So an account holds runs of one kind.
+    **Guarantee.** A person is a bus (`hide` is "bus") or, of a day, one demand. Costs of runs add
+    up only for the same notion of a person: a run that hides one demand costs a bus sqrt(2) times
+    as much. So an account holds runs of one kind.
     """
     account = execution.account
     if account is None:
@@ -237,8 +236,8 @@ def reserved(
         held = [run.purpose.what for run in account.state().charged]
         if any(one.startswith(_RUN) and not one.endswith(person) for one in held):
             raise InputError(
-                f"in this run {person}, and account {account.name!r} holds runs of which that is "
-                "not said; open an account for each, or hide the same"
+                f"in this run {person}, and account {account.name!r} holds runs with another unit; "
+                "open an account for each, or hide the same"
             )
         what += f", {person}"
     account = confirmed(account, execution.files)

@@ -1,4 +1,4 @@
-"""Methods on a star: consensus of agents that share coordinates, and targets asked for once."""
+"""Methods on a star: consensus of agents that share coordinates, and release of targets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from taciturn_power.conic import AgentSets
 class SharedCoordinates(eqx.Module):
     """Which agent holds which coordinates.
 
-    - `place`: `(A, D)`: the global coordinate of every local one; G in the padding.
-    - `holders`: `(G,)`: how many agents hold each coordinate, at least 1.
+    - `place`: `(A, D)`: the global index of every local coordinate; G in the padding.
+    - `holders`: `(G,)`: the number of agents that hold each coordinate, at least 1.
     """
 
     place: Int[Array, "A D"]
@@ -37,12 +37,12 @@ class SharedCoordinates(eqx.Module):
     def scattered(
         self, agent: int | Int[Array, ""], part: Float[Array, " D"]
     ) -> Float[Array, " G"]:
-        """Return the global vector that holds an agent's part, 0 where the agent holds nothing."""
+        """Return the global vector with an agent's part, and 0 elsewhere."""
         size = self.holders.shape[0]
         return jnp.zeros(size + 1, part.dtype).at[self.place[agent]].set(part)[:size]
 
     def shared(self, agent: int | Int[Array, ""]) -> Bool[Array, " D"]:
-        """Return which of an agent's coordinates others hold too."""
+        """Return which of an agent's coordinates are shared."""
         return self.local(agent, self.holders) > 1
 
     def average(self, mean: Float[Array, " G"]) -> Float[Array, " G"]:
@@ -54,9 +54,7 @@ class SharedCoordinates(eqx.Module):
 
 
 def shared_coordinates(held: list[Int[HostArray, " _n"]], size: int) -> SharedCoordinates:
-    """Return the sharing of `size` global coordinates when agent a holds those of `held[a]`.
-
-    Raises `InputError` if a coordinate is out of range, held twice by one agent, or held by none.
+    """Return the sharing of `size` global coordinates, of which agent a holds `held[a]`.
 
     Examples
     --------
@@ -103,24 +101,24 @@ class GeneralConsensus(StarAlgorithm):
     with y an estimate of the targets and c the proximal weight. If the sets carry no Hessian, the
     first term is linearised at z_a, as published: the step is then a projection in the metric
     c + rho on S_a and c elsewhere, and c = 1/eta must be at least |X_a|_2^2. If they carry X_a'X_a,
-    which is public, the term is used as it stands: a smaller c suffices and convergence takes far
-    fewer rounds. (The published order updates the duals with the average of the round before. With
-    this one they sum to zero over the holders, so the iterate is all that is sent.)
+    which is public, the term is used exactly: a smaller c suffices and convergence takes far fewer
+    rounds. (The published method updates the duals with the previous average. With this order they
+    sum to zero over the holders, so that only the iterate is sent.)
 
     **Estimates.** X_a and every query z are public, so each answer is an estimate of y_a: a
     residual r gives X z - r; a gradient g gives X z - (X X')^+ X g; the targets are y itself. With
-    `average` the mean of all estimates so far is used, otherwise the last. The targets are asked
-    for once, in the first round; nothing after that costs privacy.
+    `average` the mean of all estimates is used, otherwise the last. The targets are asked once, in
+    the first round; later rounds cost no privacy.
 
-    **Guarantee.** Iterates, duals and messages are functions of noised answers and of public
-    constants alone, so a run is post-processing of the composition of its answers. The question is
-    asked at the agent's iterate, hence no credit for summation.
+    **Guarantee.** Iterates, duals and messages are functions of noised answers and public constants
+    alone, so a run is post-processing of the composition of its answers. The question is asked at
+    the agent's iterate, hence no credit for summation.
 
     - `sharing`: Which agent holds which coordinates.
     - `features`, `lift`: `(A, M, D)`: the rows of X_a, zero in the padding, and (X X')^+ X of each
-      (`lifts`), which only the question gradient needs; else None.
+      (`lifts`), for the question gradient only.
     - `sets`: The C_a, with or without Hessians.
-    - `first`: `(G,)`: where all start; public.
+    - `first`: `(G,)`: the public start.
     - `rho`, `proximal_weight`: The ADMM parameter, and c = 1/eta.
     - `question`, `average`: The question, and whether estimates are averaged.
     - `updates`: E, local updates per round.
@@ -202,7 +200,7 @@ class GeneralConsensus(StarAlgorithm):
         return state._replace(iterate=iterate, mean=state.mean + iterate / self.updates)
 
     def _estimated(self, state: _State, turn: Turn, answer: Array) -> _State:
-        """Return the state with the answer taken into the estimate, if there was a question."""
+        """Return the state with its estimate updated by the answer, if there was a question."""
         margins = self.features[turn.agent] @ state.iterate
         estimate = answer
         if self.lift is not None and self.question == "gradient":
@@ -239,23 +237,17 @@ class GeneralConsensus(StarAlgorithm):
 
 
 def lifts(features: Float[HostArray, "A M D"]) -> Float[HostArray, "A M D"]:
-    """Return (X X')^+ X for every agent: what turns X'r back into r."""
+    """Return (X X')^+ X for every agent, which maps X'r to r."""
     return np.stack([np.linalg.pinv(x @ x.T, hermitian=True) @ x for x in features])
 
 
 class TargetsOnce(StarAlgorithm):
     """One noised answer per agent to `taciturn.kernel.questions.Targets`, gathered into one vector.
 
-    The message of an agent is its answer, in the places that it holds; the public value is the
-    vector of all answers. Agents keep nothing else.
-
-    **Guarantee.** One round, one question, whose answer does not depend on the query. What is
+    **Guarantee.** One round, one question, whose answer does not depend on the query. All that is
     computed from the vector is post-processing.
 
     - `sharing`: The places of every agent's targets in the vector; each place has one holder.
-
-    Raises `InputError` if a place has several holders; from `questions`, if more than one round is
-    asked for.
     """
 
     sharing: SharedCoordinates
@@ -267,7 +259,7 @@ class TargetsOnce(StarAlgorithm):
     @override
     def questions(self, rounds: int) -> HostArray:
         if rounds != 1:
-            raise InputError(f"targets are asked for once; plan 1 round, not {rounds}")
+            raise InputError(f"targets are asked once; plan 1 round, not {rounds}")
         return super().questions(rounds)
 
     @override
@@ -312,12 +304,9 @@ class TargetsByStep(TargetsOnce):
     """`TargetsOnce` for every step (`Targets` with steps), gathered in rows.
 
     **Guarantee.** T rounds, one for each step, T questions, which compose; no answer depends on an
-    earlier one. What is computed from the rows is post-processing.
+    earlier one. All that is computed from the rows is post-processing.
 
-    - `asked`: The number of the oracle for every step: steps with other noise have another oracle.
-
-    Raises `InputError` if a place has several holders; from `questions`, if the rounds are not the
-    steps.
+    - `asked`: The number of the oracle for every step: one oracle for each noise.
     """
 
     asked: tuple[int, ...] = eqx.field(static=True)
@@ -326,7 +315,7 @@ class TargetsByStep(TargetsOnce):
     def questions(self, rounds: int) -> HostArray:
         if rounds != len(self.asked):
             raise InputError(
-                f"every step is asked for once; plan {len(self.asked)} rounds, not {rounds}"
+                f"every step is asked once; plan {len(self.asked)} rounds, not {rounds}"
             )
         return np.array(self.asked)[:, None]
 

@@ -1,7 +1,6 @@
 """Published data sets, verified against pinned digests, scaled by public constants."""
 
-from taciturn.datasets.dataset import Dataset, Split, divided, split
-from taciturn.datasets.owners import Owners, RecordFacts
+from taciturn.datasets.dataset import Dataset, Owners, RecordFacts, Split, divided, split
 from taciturn.datasets.pictures import CAT, DOG
 from taciturn.datasets.registry import FACTS, PublicFacts, load, names
 

@@ -29,18 +29,18 @@ class Numeric(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """One of `levels`, coded as as many columns with a single one among them."""
+    """One of `levels`, encoded one-hot."""
 
     name: str
     levels: tuple[str, ...]
 
 
-# Public ranges and category lists, in the order of the file: constants, so building the features
-# looks at one record at a time and at nothing else. The category lists are those of the published
-# description, less `Never-worked`: it is published only on records whose occupation is missing, and
-# those are dropped. The largest values are the maxima over the published complete records of both
-# files: 16 is the code of the highest education; 90, 99999 and 99 look like top-codes; those of
-# fnlwgt and capital-loss are simply the largest that occur.
+# Public ranges and category lists, in the order of the file: constants, so that the features of a
+# record depend on that record alone. The lists are those of the published description, without
+# `Never-worked`, which occurs only on records whose occupation is missing; those are dropped. The
+# largest values are the maxima over the complete records of both files: 16 is the code of the
+# highest education; 90, 99999 and 99 look like top-codes; those of fnlwgt and capital-loss are
+# simply the largest that occur.
 _TABLE = """\
 age 90
 workclass Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay
@@ -89,9 +89,8 @@ def adult() -> Dataset:
     """Return the 45,222 complete records of Adult as 104 columns, labels +1 for `>50K`, else -1.
 
     Prepared as by Huang et al. (2019): records with a missing value (`?`) are dropped, the eight
-    categories become 98 columns of zeros and ones, the six numbers (fnlwgt included) are divided
-    by their largest published value, so their ranges are mapped to [0, 1]. Rows are left unclipped:
-    `record_norm` 1 is for packing to enforce. A training part takes 40,000 records.
+    categories become 98 one-hot columns, and the six numbers (fnlwgt included) are divided by their
+    largest published value. A training part has 40,000 records.
     """
     rows = [row for name, sha256 in BUNDLED for row in _complete(bundled_text(name, sha256))]
     return Dataset(

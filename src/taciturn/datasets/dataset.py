@@ -1,4 +1,4 @@
-"""One data set with the public facts that planning needs, and its division into two parts."""
+"""A data set with its public facts, its division into two parts, and records dealt to agents."""
 
 from __future__ import annotations
 
@@ -9,38 +9,106 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from taciturn import checks
-from taciturn.datasets.owners import Owners
 from taciturn.errors import InputError
-from taciturn.kernel.records import Draw, Parts, origin_of, random_partition
-from taciturn.typing import HostArray, Interval, Task
+from taciturn.kernel.records import Draw, Parts, Shards, origin_of, pack, random_partition
+from taciturn.typing import HostArray, Interval, Precision, Task
+
+
+class RecordFacts(NamedTuple):
+    """The public facts of records.
+
+    - `counts`: The number of records of each agent.
+    - `features`: D, the number of entries of a row.
+    - `record_norm`: R, the norm that every row is clipped to.
+    - `dealt`: Whether records without owners were dealt to several agents at random.
+    """
+
+    counts: tuple[int, ...]
+    features: int
+    record_norm: float
+    dealt: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Owners:
+    """Training records, divided among agents, and test records of no agent.
+
+    - `features`, `targets`: Training records, (N, D) and (N,).
+    - `parts`: The training rows of each agent.
+    - `record_norm`: The norm that every row is clipped to when it is packed.
+    - `test_features`, `test_targets`: (K, D) and (K,); K may be 0. No certificate covers metrics on
+      them.
+    - `conditions`: Facts taken as public; a certificate holds under these.
+    """
+
+    features: Float[HostArray, "N D"]
+    targets: Num[HostArray, "N"]
+    parts: Parts
+    record_norm: float
+    test_features: Float[HostArray, "K D"]
+    test_targets: Num[HostArray, "K"]
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        widths = {np.shape(rows)[1:] for rows in (self.features, self.test_features)}
+        if len(widths) != 1:
+            raise InputError(
+                f"training and test rows have the shapes {self.features.shape} and "
+                f"{self.test_features.shape}; give both the same columns"
+            )
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        return (
+            f"{sum(facts.counts):,} records of {len(facts.counts)} agents, {facts.features} "
+            f"features, record norm {facts.record_norm:g}; {len(self.test_targets):,} test records"
+        )
+
+    @property
+    def facts(self) -> RecordFacts:
+        """The public facts."""
+        counts = tuple(len(part) for part in self.parts)
+        dealt = origin_of(self.parts).dealt
+        return RecordFacts(counts, self.features.shape[1], self.record_norm, dealt)
+
+    def shards(self, precision: Precision) -> Shards:
+        """Return the records of every agent, each row clipped to the record norm."""
+        return pack(
+            self.features,
+            self.targets,
+            self.parts,
+            record_norm=self.record_norm,
+            precision=precision,
+            enforce="clip",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    r"""Records :math:`(x_n, y_n)_{n=1}^N` with what is taken as publicly known of them.
+    r"""Records :math:`(x_n, y_n)_{n=1}^N` with the facts about them that are taken as public.
 
     Arrays are read-only. Features are float64, scaled but *not* clipped to `record_norm`. Targets
-    are float64, -1 or +1, int64, 0 to `classes` - 1, or float64, by the task. Shapes, labels and
-    counts that contradict one another, and numbers that are not finite, raise `InputError`.
+    are, by the task, float64 -1 or +1, int64 0 to `classes` - 1, or float64. Raises `InputError` if
+    fields contradict one another, or a number is not finite.
     """
 
     name: str  # the key in the registry
-    title: str  # a line for people
+    title: str
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"]
     task: Task
     classes: int | None  # 2 for binary, None for regression
     feature_names: tuple[str, ...]
-    train_rows: int  # how many records the training part of a split takes
-    public: bool  # whether the records are published: un-noised metrics on them may be shown
+    train_rows: int  # how many records the training part of a split has
+    public: bool  # whether the records are published, so that un-noised metrics may be shown
     licence: str
     source: str
     conditions: tuple[str, ...]  # facts taken as public; a certificate holds under these
-    record_norm: float = 1.0  # that packing enforces on every row; the rows here may exceed it
+    record_norm: float = 1.0  # that packing enforces; the rows here may exceed it
     fixed_test: bool = False  # whether the rows from `train_rows` on are the publisher's test set
-    owners: tuple[Int[HostArray, "_m"], ...] | None = None  # the training rows of each, if known
-    # the columns whose public range is mapped to an interval, and which: "unit", [0, 1], as loaders
-    # return them, or "symmetric", [-1, 1]
+    owners: tuple[Int[HostArray, "_m"], ...] | None = None  # the training rows of each agent
+    # the columns with a public range, and the interval that it is mapped to: "unit", [0, 1], by the
+    # loaders, or "symmetric", [-1, 1]
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
     picture: tuple[int, int, int] | None = None  # height, width and channels of a record
@@ -56,18 +124,17 @@ class Dataset:
 
     @property
     def draws_test(self) -> bool:
-        """Whether test records are drawn in secret: nobody published which are trained on.
+        """Whether test records are drawn in secret, because the division is not published.
 
-        By a public seed on row numbers, one replaced record could move others from one part to the
-        other.
+        Under a public seed, one replaced record of a sorted file could move others between parts.
         """
         return self.owners is None and not (self.public or self.fixed_test)
 
     def deal(self, agents: int | None = None, *, seed: int | None = None) -> Owners:
         """Return training records dealt to so many agents by a secret draw, and the test records.
 
-        `agents` is None for records that have owners. Published data are split by the public seed
-        0. With a `seed` it is the public draw of a reproduction, whose certificate says so.
+        `agents` is None for records that have owners. A `seed` makes the draw public, for a
+        reproduction. Published data are split into training and test part by the seed, 0 without.
         """
         if (agents is None) == (self.owners is None):
             found = "have no owners" if self.owners is None else f"have {len(self.owners)} owners"
@@ -99,12 +166,12 @@ class Dataset:
         if wrong:
             raise InputError(f"{self.name}: {wrong}")
         for name in ("features", "targets"):
-            view = getattr(self, name).view()  # so that the caller's array keeps its flags
+            view = getattr(self, name).view()  # the caller's array stays writeable
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 
     def _wrong(self) -> str | None:
-        """Return what contradicts what, and how to fix it."""
+        """Return the first contradiction between the fields, or None."""
         x, y, classes = self.features, self.targets, self.classes
         if x.ndim != 2 or x.dtype != np.float64 or y.shape != x.shape[:1]:
             return (
@@ -132,11 +199,7 @@ class Dataset:
 
 
 def centred(dataset: Dataset) -> Dataset:
-    """Return a data set whose numbers lie in [-1, 1] in place of [0, 1]: u becomes 2 u - 1.
-
-    The encoding is a public fact, so the conditions name it. A data set without such numbers is
-    returned as it is.
-    """
+    """Return the data set with the numbers in [0, 1], if any, mapped to [-1, 1] by 2 u - 1."""
     if dataset.interval != "unit":
         return dataset
     features, moved = dataset.features.copy(), list(dataset.numbers)
@@ -155,12 +218,12 @@ class Split(NamedTuple):
 
 
 def divided(dataset: Dataset, rows: HostArray, seed: int, draw: Draw) -> Split:
-    """Return training and test part, `rows` standing for the features of the records.
+    """Return training and test part, with `rows` in place of the features.
 
     Records that have owners are divided already. Published data are split by the public seed.
 
-    **Guarantee.** Which records of private data are for testing alone is up to the draw
-    (`Dataset.draws_test`); the seed stands in its place in a reproduction.
+    **Guarantee.** The test records of private data are chosen by the draw (`Dataset.draws_test`),
+    and by the seed in a reproduction only.
     """
     x, y, cut = rows, dataset.targets, dataset.train_rows
     if dataset.owners is None:
@@ -175,11 +238,10 @@ def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Spli
     r"""Divide a data set into `train_rows` training records and the remaining test records.
 
     With :math:`\pi` the permutation drawn by ``np.random.default_rng(seed)``, the training part is
-    :math:`\pi(1..n)` and the test part :math:`\pi(n+1..N)`, where n is `train_rows`. If the test
-    set is fixed by the publisher it is the last N - n rows in their order, and the seed only
-    shuffles the training rows.
+    :math:`\pi(1..n)` and the test part :math:`\pi(n+1..N)`, where n is `train_rows`. A test set
+    fixed by the publisher is the last N - n rows; the seed then shuffles the training rows only.
 
-    `rows` stand for the features of the records, in their order, if they are given.
+    `rows` replace the features of the records, if given.
     """
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
     x, y, cut = dataset.features if rows is None else rows, dataset.targets, dataset.train_rows

@@ -1,4 +1,4 @@
-"""Original files of public data sets, from this machine or downloaded, and always verified."""
+"""Original files of public data sets: found on this machine or downloaded, and verified."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pooch
 from taciturn.errors import DataError
 
 DATA_DIR = "TACITURN_DATA_DIR"
-# seconds to connect and between two packets: a machine without network fails soon, while a slow
-# but living download may take as long as it needs
+# seconds to connect and between two packets: a machine without network fails soon, and a slow
+# download may take as long as it needs
 TIMEOUT = (3.0, 10.0)
 
 
@@ -41,21 +41,20 @@ def _roots(cache: Path | None) -> list[Path]:
 
 
 def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
-    """Return where the file lies on this machine, or None; nothing is downloaded or verified.
+    """Return the path of the file on this machine, or None, without verification.
 
-    Looked for first under the folder named by the environment variable TACITURN_DATA_DIR, if set,
-    then under `cache` (None: the user's cache folder).
+    Searched are the folder that the environment variable TACITURN_DATA_DIR names, if set, then
+    `cache` (None: the user's cache folder).
     """
     paths = (root / file.folder / file.name for root in _roots(cache))
     return next((path for path in paths if path.is_file()), None)
 
 
 def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
-    """Return the bytes of a published file, downloaded into `cache` if it is not on this machine.
+    """Return the verified bytes of a published file, downloaded into `cache` if it is missing.
 
-    Whatever their origin, the bytes returned are those whose digest was checked. A download that
-    fails or differs leaves no file behind and raises `DataError`, as does a file that was found and
-    is not the pinned one; that one is not deleted.
+    Raises `DataError` if a download fails, or a file is not the pinned one: a download is then not
+    kept, a file that was there is not deleted.
     """
     path = located(file, cache=cache)
     if path is not None:
@@ -81,7 +80,7 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
         ) from error
     content = buffer.getvalue()
     _check(content, file, f"{file.name} as downloaded", by_hand)
-    _keep(content, _roots(cache)[-1] / file.folder / file.name)
+    _write(content, _roots(cache)[-1] / file.folder / file.name)
     return content
 
 
@@ -94,12 +93,12 @@ def _check(content: bytes, file: RemoteFile, what: str, remedy: str) -> None:
         )
 
 
-def _keep(content: bytes, path: Path) -> None:
-    """Write `content` under a passing name and rename it, so that `path` is whole or absent."""
+def _write(content: bytes, path: Path) -> None:
+    """Write a file atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent) as passing:
-            part = Path(passing) / path.name
+        with TemporaryDirectory(dir=path.parent) as temporary:
+            part = Path(temporary) / path.name
             part.write_bytes(content)
             part.replace(path)
     except OSError as error:

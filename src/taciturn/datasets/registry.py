@@ -1,7 +1,9 @@
-"""Data sets by name, with public facts that are known without reading a record."""
+"""Data sets by name with their public facts, and loaders of tabular ones: scikit-learn, LIBSVM."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -15,7 +17,7 @@ from jaxtyping import Float
 
 from taciturn.datasets.adult import adult
 from taciturn.datasets.dataset import Dataset, centred
-from taciturn.datasets.libsvm import ijcnn1, mushrooms, w8a
+from taciturn.datasets.fetch import RemoteFile, contents
 from taciturn.datasets.pictures import cifar10, fashion_mnist, femnist, mnist, pixel_names
 from taciturn.errors import DataError, InputError
 from taciturn.typing import HostArray, Interval, Task
@@ -25,13 +27,20 @@ _MEASURES = (
     *("compactness", "concavity", "concave points", "symmetry", "fractal dimension"),
 )
 
+_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+_SHA256 = {
+    "w8a.gz": "bbb05ebf2874051515c57bb657ee66dfa1cec7293005d6bc0eaf255d45d9befb",
+    "mushrooms.gz": "c6170f9d3de835051acced088f85c13c96d23038d950b31684d793d5c7be21bd",
+    "ijcnn1.bz2": "450dee8470b168e47b9fae1fc160396b8a809c675737837fce3acd51dcdc0481",
+    "ijcnn1.t.bz2": "acd1db430684fdd3f0c768ecc49aa8e749d0004fc117611220c2aa576a7b6a24",
+}
+
 
 def breast_cancer() -> Dataset:
     r"""Return the 569 records of Breast Cancer Wisconsin, 30 columns, +1 benign, -1 malignant.
 
     Column d is scaled to :math:`(x_d - a_d) / (b_d - a_d)` in [0, 1], where a_d and b_d are its
-    smallest and largest value in the set as published. Those bounds are computed from the
-    records: they are *taken as* public, see `conditions`.
+    smallest and largest published value, *taken as* public (see `conditions`).
     """
     table = _table("breast_cancer.csv", shape=(569, 31), header=1)
     x = table[:, :-1]
@@ -88,7 +97,7 @@ def digits() -> Dataset:
 
 
 def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray, "N C"]:
-    # the package is located, not imported: importing it costs more than a second
+    # located, not imported: importing scikit-learn takes more than a second
     spec = find_spec("sklearn")
     if spec is None or not spec.submodule_search_locations:
         raise DataError("scikit-learn is not installed and carries this data set; install it")
@@ -103,6 +112,69 @@ def _table(name: str, *, shape: tuple[int, int], header: int) -> Float[HostArray
     return table
 
 
+def w8a() -> Dataset:
+    """Return w8a: 49,749 records of 300 binary columns, 3 % of them positive; half for training.
+
+    Source: Platt (1998).
+    """
+    x, y = _parsed("w8a.gz", 300)
+    return _dataset("w8a", x, y, train_rows=-(-len(y) // 2))
+
+
+def mushrooms() -> Dataset:
+    """Return mushrooms: 8,124 records of 112 binary columns; half for training.
+
+    Label 1 is -1 here and label 2 is 1. Source: UCI, through the LIBSVM data page.
+    """
+    x, y = _parsed("mushrooms.gz", 112)
+    return _dataset("mushrooms", x, 2 * y - 3, train_rows=len(y) // 2)
+
+
+def ijcnn1() -> Dataset:
+    """Return ijcnn1: 49,990 training and 91,701 test records of 22 columns, 10 % positive.
+
+    Source: Prokhorov (2001), through the LIBSVM data page.
+    """
+    (x, y), (test_x, test_y) = _parsed("ijcnn1.bz2", 22), _parsed("ijcnn1.t.bz2", 22)
+    features, targets = np.concatenate([x, test_x]), np.concatenate([y, test_y])
+    return _dataset("ijcnn1", features, targets, train_rows=len(y), fixed_test=True)
+
+
+def _parsed(name: str, columns: int) -> tuple[HostArray, HostArray]:
+    """Return features and labels of lines "label column:value ...", columns counted from 1."""
+    packed = contents(RemoteFile(name.split(".", maxsplit=1)[0], name, _PAGE + name, _SHA256[name]))
+    text = gzip.decompress(packed) if name.endswith(".gz") else bz2.decompress(packed)
+    table = [line.replace(b":", b" ").split() for line in text.split(b"\n") if line.strip()]
+    labels = np.array([float(cells[0]) for cells in table])
+    features = np.zeros((len(table), columns))
+    for row, cells in zip(features, table, strict=True):
+        row[np.array(cells[1::2], dtype=int) - 1] = np.array(cells[2::2], dtype=float)
+    return features, labels
+
+
+def _dataset(
+    name: str, features: HostArray, targets: HostArray, *, train_rows: int, fixed_test: bool = False
+) -> Dataset:
+    return Dataset(
+        name=name,
+        title=f"{name} (LIBSVM)",
+        features=features,
+        targets=targets,
+        task="binary",
+        classes=2,
+        feature_names=tuple(f"column_{i + 1}" for i in range(features.shape[1])),
+        train_rows=train_rows,
+        fixed_test=fixed_test,
+        public=True,
+        licence="as published on the LIBSVM data page",
+        source=_PAGE,
+        conditions=(
+            "records are clipped to norm 1, each by itself",
+            "the encoding of the columns is taken as published, and as public",
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class PublicFacts:
     """The shape of a data set."""
@@ -111,8 +183,8 @@ class PublicFacts:
     classes: int | None
     columns: int
     train_rows: int | None  # None where only the files state them
-    # the default of `load`, chosen by measurement: see docs/reference/data-sets.md; None for
-    # columns that are taken as published
+    # the default of `load`, by measurement (docs/reference/data-sets.md); None where columns are
+    # taken as published
     interval: Interval | None = "symmetric"
     record_norm: float = 1.0
     numbers: int = 0  # how many columns are numbers in [-1, 1]
@@ -157,11 +229,11 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, *, interval: Interval | None = None) -> Dataset:
-    """Return the data set called `name`, read afresh and verified.
+    """Return the data set called `name`, verified.
 
-    `interval` is what the public ranges of numbers are mapped to: "symmetric", [-1, 1], or "unit",
-    [0, 1]; None for that of `FACTS`. It has no effect where columns are taken as published. Files
-    that are missing, cannot be downloaded, or are not the pinned ones raise `DataError`.
+    `interval` is the image of the public ranges of numbers: "symmetric", [-1, 1], or "unit",
+    [0, 1]; None for that of `FACTS`. It has no effect where columns are taken as published. Raises
+    `DataError` for files that are missing, cannot be downloaded, or are not the pinned ones.
     """
     if name not in _DATA_SETS:
         close = get_close_matches(name, names(), n=1)
@@ -185,7 +257,7 @@ def load(name: str, *, interval: Interval | None = None) -> Dataset:
         dataset.picture,
     )
     stated = replace(facts, interval=interval)
-    if interval != facts.interval:  # what the caller asked for decides which numbers these are
+    if interval != facts.interval:  # the number of columns in [-1, 1] depends on the interval
         stated = replace(stated, numbers=seen.numbers)
     if seen != stated:
         raise DataError(f"{name} was read as {seen}, and is stated as {stated}")

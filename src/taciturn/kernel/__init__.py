@@ -1,6 +1,6 @@
-"""The kernel: all that must be right for a certificate to be true.
+"""The kernel: all code that must be right for a certificate to be true.
 
 Records, the questions about them, exact noise, the door that answers, and the ledger of what the
-answers cost. Nothing above it holds a record or sees an answer without noise: everything else can
+answers cost. Code outside holds no record and sees no answer without noise, so a fault there can
 cost accuracy, and never privacy.
 """

@@ -1,6 +1,6 @@
-"""The second entrance: answers without noise, for their custodian's audits. No certificate is made.
+"""Answers without noise, for audits by the custodian of the records. No certificate is made.
 
-`Replay` and `Rival` are doors to shards that their caller owns, and what they return is no release.
+`Replay` and `Rival` are doors to shards that their caller holds; what they return is no release.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from taciturn.kernel.door.door import (
     Door,
     Private,
     Raw,
+    Turn,
     batches_of,
     chosen,
     now_of,
@@ -24,7 +25,6 @@ from taciturn.kernel.door.door import (
     realise,
     samples,
 )
-from taciturn.kernel.door.turn import Turn
 from taciturn.kernel.questions import Drawn, Oracle
 from taciturn.kernel.records import Shard
 from taciturn.typing import Array, PyTree
@@ -67,13 +67,11 @@ def exact_answers(
 
 
 class Replay(Door):
-    """Gives the algorithm the recorded answers and records what shards would have said exactly.
+    """Gives the algorithm the recorded answers, and records the exact answers of the shards.
 
-    With the shards of the run this recomputes the un-noised answers; with neighbouring ones, the
-    answers that the neighbour would have given on the same public history and, where an oracle
-    samples, on the same batches: the random numbers must then be those of the run.
-
-    `answers`: as they were recorded, `(T, E, A, *shape)`.
+    With the shards of the run these are its un-noised answers; with neighbouring shards, those of
+    the neighbour on the same public history and, with the random numbers of the run, on the same
+    batches. `answers`: the recorded ones, `(T, E, A, *shape)`.
     """
 
     oracles: tuple[Oracle, ...]
@@ -93,11 +91,11 @@ class Replay(Door):
 
 
 class Rival(Door):
-    """A live door that also asks two data sets what they would have answered exactly.
+    """A live door that also records answer - exact(first) and answer - exact(second).
 
-    The record holds answer - exact(first) and answer - exact(second). `live` may be any door, a
-    faulty one too; `oracles` are the questions as they are really answered. None may sample: given
-    the batches this would be the ratio of an attacker who knows them, which nothing certifies.
+    `live` may be any door, a faulty one too; `oracles` are the questions that it answers. None may
+    sample: given the batches, this would be the ratio of an attacker who knows them, which no
+    certificate covers.
     """
 
     live: Door

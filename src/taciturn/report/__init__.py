@@ -1,8 +1,24 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
 from taciturn.report.accounts import charged_line, charged_values, promise
-from taciturn.report.figures import BLUE, GREY, INK, ORANGE, STYLE, drawing, inline_svg, label_axes
-from taciturn.report.page import Details, Drawing, Items, Note, Page, Section, Table, spread
+from taciturn.report.page import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    STYLE,
+    Details,
+    Drawing,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    drawing,
+    inline_svg,
+    label_axes,
+    spread,
+)
 from taciturn.report.results import (
     CERTIFIED,
     certificate_text,
@@ -22,7 +38,7 @@ from taciturn.report.save import (
     save_released,
     write_folder,
 )
-from taciturn.report.sections import (
+from taciturn.report.training import (
     NOT_PROTECTED,
     UNPROTECTED,
     account_section,
@@ -39,6 +55,5 @@ __all__ = [
     "account_section", "certificate_section", "certificate_text", "charged_line", "charged_values",
     "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
     "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
-    "score_sections",
-    "settings_section", "spread", "stamps", "strict", "write_folder",
+    "score_sections", "settings_section", "spread", "stamps", "strict", "write_folder",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""An account: its guarantee, its runs, what is left; as text and values."""
+"""An account as text and as JSON values: its guarantee, its runs, and what is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def account_text(state: State) -> str:
 
 
 def _rows(state: State) -> list[str]:
-    """Return a line for each run, with what was left after it at the caps of today."""
+    """Return a line for each run, with the epsilon left after it under the current caps."""
     rows = [("when", "what", "proposal", "cost", "end", "epsilon left")]
     caps, ends = state.caps, {"reserved": "not begun", "opened": "end unknown"}
     sums = totals(state.terms, caps.order, [run.charge for run in state.charged])
@@ -78,7 +78,7 @@ def shares(state: Balance) -> list[tuple[str, float]]:
 
 
 def bar(state: State) -> str:
-    """Return a small picture in characters: how much of each cap is charged."""
+    """Return a bar of characters for each cap: the share of it that is charged."""
     lines = []
     for name, share in shares(state):
         filled = min(_WIDTH, math.ceil(share * _WIDTH))
@@ -88,7 +88,7 @@ def bar(state: State) -> str:
 
 
 def export(state: State, *, entries: bool) -> dict[str, Any]:
-    """Return an account as JSON-safe values, with the `entries` of every run if asked for."""
+    """Return an account as JSON values, with the ledger `entries` of every run if wanted."""
     caps, terms = state.caps, state.terms
     return {
         "format": FORMAT,
@@ -132,7 +132,7 @@ def _run(state: State, run: ChargedRun, *, entries: bool) -> dict[str, Any]:
 
 
 def charged_line(charged: Charged | None) -> str:
-    """Return one line about where a run was charged."""
+    """Return one line: the account that a run was charged to, and what it has left."""
     if charged is None:
         return f"Account: none. {NOWHERE}"
     after = charged.after
@@ -143,7 +143,7 @@ def charged_line(charged: Charged | None) -> str:
 
 
 def charged_values(charged: Charged | None) -> dict[str, Any] | None:
-    """Return the same as JSON-safe values; None if it was charged nowhere."""
+    """Return the same as JSON values; None if no account was charged."""
     if charged is None:
         return None
     return {

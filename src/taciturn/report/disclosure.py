@@ -1,9 +1,8 @@
-"""A certificate in the terms of others: a registry of deployments, and guidelines of NIST.
+"""A certificate as a draft for a registry of deployments, and as answers to NIST SP 800-226.
 
 The registry is the Differential Privacy Deployments Registry (Nanayakkara, Ghazi and Vadhan,
-arXiv:2509.13509); its fields are those of its `schemas/deployments-schema.yaml`. The blocks of NIST
-are those of the pyramid of SP 800-226. What a certificate does not say is left to whoever publishes
-the model, and never invented: docs/reference/disclosure.md.
+arXiv:2509.13509); fields are those of its `schemas/deployments-schema.yaml`. What a certificate
+does not state is left open for the publisher of the model: docs/reference/disclosure.md.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _TUNING = (
 def registry_record(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a draft of a record of the registry, from the document of a certificate.
 
-    Enumerated fields that a certificate does not decide have the text `TO_FILL_IN` too, so that
-    the registry's own check refuses a draft that nobody completed.
+    Enumerated fields that a certificate does not decide hold `TO_FILL_IN` too, so that the
+    registry's validation refuses an incomplete draft.
     """
     certificate = certificate_of(document)
     found = _certified(document, certificate)
@@ -67,7 +66,7 @@ def registry_record(document: Mapping[str, Any]) -> dict[str, Any]:
                 "privacy_parameters_details": found["details"],
             },
             "deployment_model": {
-                # whether agents are parties of their own is said by no certificate
+                # no certificate says whether its agents are separate parties
                 "model_name": "Central" if found["dealt"] else TO_FILL_IN,
                 "model_name_details": found["model"],
                 "actors": f"{found['observer']} Who these are: {TO_FILL_IN}.",
@@ -119,7 +118,7 @@ def nist_page(document: Mapping[str, Any]) -> str:
 
 
 def _certified(document: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
-    """Return what a certificate says, in pieces that both forms share."""
+    """Return the statements of a certificate that both forms quote, by name."""
     stated = {line.split(": ")[0]: line for line in map(str, document["statement"])}
     infinite = math.isinf(certificate.epsilon)
     void = certificate.reproduction or infinite

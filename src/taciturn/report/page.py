@@ -1,4 +1,4 @@
-"""A page as data: its title, sections, tables, drawings and notes; one template renders all pages.
+"""A page as data, rendered by one template, and the style of the drawings inside a page.
 
 Texts are plain: the template escapes every one of them. Markup enters a page only as a `Drawing`.
 """
@@ -6,14 +6,39 @@ Texts are plain: the template escapes every one of them. Markup enters a page on
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import hashlib
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from html import escape
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jinja2
 import numpy as np
 
 import taciturn
+
+# matplotlib takes half a second to import, and most commands draw nothing
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLE: Mapping[Any, Any] = MappingProxyType(
+    {
+        "svg.hashsalt": "taciturn",
+        "svg.fonttype": "path",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#8a929c",
+        "axes.labelcolor": "#3a424c",
+        "xtick.color": "#59626d",
+        "ytick.color": "#59626d",
+    }
+)
+BLUE, ORANGE, GREY, INK = "#1f5fa8", "#c2570c", "#c9d1da", "#1d232b"
 
 
 class Note(NamedTuple):
@@ -31,7 +56,7 @@ class Items(NamedTuple):
 class Table(NamedTuple):
     """Rows of texts, of which the first cell is the name, and a head for each column, if any.
 
-    `look`: "pairs" of a name and a text; "numbers", which stand to the right; or "texts".
+    `look`: "pairs" of a name and a text; "numbers", which are aligned right; or "texts".
     """
 
     rows: Sequence[Sequence[str]]
@@ -41,7 +66,7 @@ class Table(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """An `<svg>` that is put into the page as it is, as from `taciturn.report.inline_svg`."""
+    """An `<svg>` that is inserted without escaping, as from `taciturn.report.inline_svg`."""
 
     svg: str
     caption: str = ""
@@ -79,10 +104,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page: paragraphs below the title, warnings in red frames, sections.
-
-    The footer follows the version of the library at the end.
-    """
+    """A page: title, `story` in paragraphs, `stamps` in red frames, sections, footer."""
 
     title: str
     story: tuple[str, ...]
@@ -93,8 +115,8 @@ class Page:
     def html(self) -> str:
         """Return the page as HTML that loads nothing from elsewhere.
 
-        **Guarantee.** Every text is escaped, wherever it stands, so names from outside are shown
-        and not run; only the `svg` of a `Drawing` is not.
+        **Guarantee.** Every text is escaped, so a name from outside cannot run as markup. Only the
+        `svg` of a `Drawing` is inserted as it is.
         """
         return _template().render(page=self, version=taciturn.__version__)
 
@@ -120,6 +142,45 @@ def percent(fraction: float) -> str:
 
 
 def spread(values: Any) -> str:
-    """Return one number, or the least and the largest."""
+    """Return numbers as text: the only one, or the least and the largest."""
     least, most = float(np.min(values)), float(np.max(values))
     return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
+
+
+def drawing(label: str, height: float, draw: Callable[[Figure], object]) -> Drawing:
+    """Return what `draw` puts on a figure of 8.2 by `height` inches; screen readers get `label`."""
+    import matplotlib  # noqa: PLC0415 - see above
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with matplotlib.rc_context(dict(STYLE)):
+        figure = Figure(figsize=(8.2, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure)
+        return Drawing(inline_svg(figure, label))
+
+
+def label_axes(axes: Axes, title: str, below: str = "") -> None:
+    """Write the title of a plot and the label of its horizontal axis, and draw its grid."""
+    axes.set_title(title, loc="left", fontsize=9, color=INK)
+    axes.set_xlabel(below)
+    axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def inline_svg(figure: Figure, label: str) -> str:
+    """Return the drawing as an `<svg>` that refers to nothing outside itself.
+
+    The file header and the metadata, which name outside addresses, are left out. Element ids begin
+    with a digest of the label, so that several drawings fit on one page.
+    """
+    import matplotlib  # noqa: PLC0415 - see above
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context(dict(STYLE)):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    svg = buffer.getvalue()
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    prefix = hashlib.sha256(label.encode()).hexdigest()[:8]
+    body = re.sub(r'((?:\bid="|href="#|url\(#))', rf"\g<1>d{prefix}-", body)
+    return body.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

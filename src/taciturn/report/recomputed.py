@@ -1,8 +1,7 @@
 """A certificate computed again from the legs that its file states, by this library's accountant.
 
-A file can be edited. So nothing that follows from the legs is believed: sensitivities, figures and
-sentences are computed anew, as docs/reference/certificate.md specifies them, and compared with what
-the file states.
+A file can be edited. So everything that follows from the legs (sensitivities, figures, sentences)
+is computed as docs/reference/certificate.md specifies and compared with what the file states.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -58,14 +57,15 @@ from taciturn.report.save import numbered
 from taciturn.training import Proposal
 from taciturn.typing import HostArray
 
-# relative: of what has a closed form, and of what an accountant bounds, from above
+T = TypeVar("T")
+# relative tolerances of figures with a closed form, and of an accountant's upper bounds
 _EXACT, _BOUNDED = 1e-9, 1e-3
 CLAIMED = (
     "epsilon", "mu", "attacker_tpr", "per_agent_epsilon", "per_agent_mu", "reproduction",
     "conditional",
 )  # fmt: skip
 _MOST_ENTRIES = 10**8
-# what a question of each kind states; a mark for what may be left out, and whole numbers apart
+# the facts that a question of each kind states, optional ones with a question mark
 _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
@@ -77,22 +77,22 @@ _DIVISORS = ("curvature", "rho", "output_noise")
 _MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
     {"gaussian": Gaussian, "laplace": Laplace, "nonoise": NoNoise}
 )
-# sentences that say more than the legs do: whom to trust, how it was computed, what must hold
+# sentences that do not follow from the legs alone
 _STATED = ("Observer: ", "Arithmetic: ", "Condition: ")
 _OF_PARTS = "is in one of the parts of the records"
-_NAME = "\0"  # stands for what a record, or a target, is called
+_NAME = "\0"  # placeholder for the name of a record or a target, which no leg states
 _WRONG_KIND = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
 
 class Recomputed(NamedTuple):
-    """The sentences of a certificate: those that follow from its legs, and those that do not."""
+    """The sentences of a certificate: `lines` follow from its legs, `stated` do not."""
 
     lines: tuple[str, ...]
     stated: tuple[str, ...]
 
 
 class Examined(NamedTuple):
-    """What a file or a folder holds; `document` is that of a certificate file or of the model."""
+    """The content of a file or a folder; `document` is that of a certificate file or of a model."""
 
     model: Model | None
     document: dict[str, Any] | None
@@ -100,14 +100,13 @@ class Examined(NamedTuple):
 
 
 def examine(file: Path) -> Examined:
-    """Return the model and the certificate in a file, computed again; None for what is not there.
+    """Return the model and the recomputed certificate of a file, None for one that is missing.
 
-    Of a folder they are its newest certificate and its model. A model of an earlier version of the
-    format states no legs, and has no document.
+    Of a folder these are its newest certificate and its model. A model of an earlier version of
+    the format states no legs, and has no document.
 
-    Raises `InputError` if the file is neither, or `recomputed` finds a difference; of a folder also
-    if there is no certificate, its model states another one (`check_model`), or the certificate
-    states less than its proposal is planned to (`check_planned`).
+    Raises `InputError` if the file is neither, or `recomputed` finds a difference; for a folder
+    also if it has no certificate, or `check_model` or `check_planned` fails.
     """
     model, document = None, None
     source = _newest(file) if file.is_dir() else file
@@ -133,7 +132,7 @@ def examine(file: Path) -> Examined:
     except _WRONG_KIND as error:
         raise InputError(
             f"{source} is not a whole certificate: a part is missing or of the wrong kind; it has "
-            "to be as docs/reference/certificate.md says"
+            "to be as docs/reference/certificate.md specifies"
         ) from error
     return Examined(model, document, found)
 
@@ -152,7 +151,7 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     or a sentence of the document is not what its legs give; other errors if it is malformed.
 
     **Guarantee.** The figures are those of `compose` for the answers that are stated. What no
-    reader of a file can compute is whether the run happened as it says.
+    reader of a file can compute is whether the run happened as stated.
     """
     computed = certificate_of(document)
     claim, stated = document["claim"], tuple(map(str, document["statement"]))
@@ -165,18 +164,18 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     read = [line for line in stated if not line.startswith(_STATED)]
     lines = [line for line in computed.lines() if not line.startswith(_STATED)]
     watched = [line for line in stated if line.startswith("Observer: ")]
-    alike = len(read) == len(lines) and all(map(_fits, read, lines))
+    same = len(read) == len(lines) and all(map(_matches, read, lines))
     named = len(watched) == 1 and watched[0].startswith(f"Observer: {computed.observer}. Taken on")
-    # which numbers it holds for is the word of the file, but where answers stood on no lattice
+    # the arithmetic is as the file states, except that it must admit answers on no lattice
     real = [line for line in computed.lines() if REAL_NUMBERS in line]
     named &= all(line in stated for line in real)
-    if not alike or not named or len(free) > len(conditions) + 2:
+    if not same or not named or len(free) > len(conditions) + 2:
         raise InputError("its sentences are not those that its figures give")
     return Recomputed(tuple(read), free)
 
 
-def _fits(line: str, computed: str) -> bool:
-    """Return whether a sentence is the computed one, in which a name may stand as a blank."""
+def _matches(line: str, computed: str) -> bool:
+    """Return whether a sentence is the computed one, with any text in place of `_NAME`."""
     blank = re.escape(_NAME)
     pattern = re.escape(computed).replace(re.escape(f" ({_NAME})"), r"( \(.*\))?")
     return re.fullmatch(pattern.replace(blank, ".*"), line) is not None
@@ -190,7 +189,7 @@ def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None
             same = one is found
         else:
             given, slack = _number(one), _EXACT if exact else _BOUNDED
-            # never below what was computed; above it as far as an accountant's bounds differ
+            # never below the computed figure; above it by the difference of two accountants
             same = given == found or -_EXACT <= (given - found) / max(1.0, abs(found)) <= slack
         if not same:
             what = f"{name} = {one}" if one is not None else f"no {name}"
@@ -199,7 +198,7 @@ def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None
 
 
 def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> None:
-    """Raise `InputError` where a condition that follows from the legs is not stated."""
+    """Raise `InputError` if a condition that follows from the legs is missing, or one is spare."""
     conditions, claim = document["conditions"], document["claim"]
     missing = [condition for condition in follow if condition not in conditions]
     if missing:
@@ -208,42 +207,43 @@ def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> Non
     if spare:
         raise InputError(f"a leg is missing, about which it states that {spare[0]}")
     if claim["conditional"] and not conditions:
-        raise InputError("a condition is missing: that on which it is conditional")
+        raise InputError("it is conditional, and states no condition")
 
 
 def certificate_of(document: Mapping[str, Any]) -> Certificate:
     """Return the certificate that follows from the `terms` and `legs` of a document.
 
-    Its figures are computed; conditions, and the stamps `reproduction` and `conditional`, are those
-    that the document states. Raises `InputError` if a sensitivity is not that of its question, legs
-    do not compose (`taciturn.kernel.privacy.compose`), a condition that follows from them is not
-    stated, or a ledger is too large.
+    Figures are computed; conditions, `reproduction` and `conditional` are those that the document
+    states. Raises `InputError` if a sensitivity is not that of its question, the legs do not
+    compose (`taciturn.kernel.privacy.compose`), a condition is missing, or a ledger is too large.
     """
     terms, claim, stated = document["terms"], document["claim"], document["legs"]
     if len({leg["part"] for leg in stated}) < len(stated):
         raise InputError("two legs are about the same part of the records")
-    adjacency, dealt = _adjacency(terms), _flag(terms["dealt"])
+    adjacency, dealt = _adjacency(terms), _exactly(bool, terms["dealt"])
     legs = [_leg(leg, adjacency, dealt=dealt) for leg in stated]
     sums = [o for leg in legs if isinstance(leg, Leg) and isinstance(o := leg.observer, Sum)]
     if sums and document["observer"] != Sum.name:
         raise InputError("its legs are about an observer of sums, and it names another")
     observer = sums[0] if sums else observer_named(document["observer"])
     whole = compose(legs, Terms(math.inf, _number(terms["delta"]), adjacency, observer))
-    total, seeded = whole.certificate(), _flag(claim["reproduction"])
+    total, seeded = whole.certificate(), _exactly(bool, claim["reproduction"])
     _check_conditions(document, total.conditions)
-    conditional = _flag(claim["conditional"])
+    conditional = _exactly(bool, claim["conditional"])
     if total.conditional and not conditional:
-        raise InputError("it is conditional on what the author of a question claims, and says not")
+        raise InputError(
+            "it is conditional on what the author of a question claims, and does not say so"
+        )
     conditions = tuple(map(str, document["conditions"]))
     total = replace(total, conditions=conditions, conditional=conditional)
     return total.stamped(reproduction=seeded)
 
 
 def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | ChoiceLeg:
-    """Return a leg of a document, once its sensitivities are those of its questions."""
+    """Return a leg of a document, with sensitivities checked against its questions."""
     if "choice" in leg:
         rate = checks.positive("rate", _number(leg["choice"]["rate"]))
-        return ChoiceLeg(_text(leg["part"]), rate)
+        return ChoiceLeg(_exactly(str, leg["part"]), rate)
     for question in leg["questions"]:
         _check_question(question)
     slots, counts = leg["slots"], _whole(leg["records"])
@@ -252,9 +252,10 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
     agents, answers = sum(counts[:, 0].tolist()), sum(times.tolist())
     if agents * max(1, answers) > _MOST_ENTRIES:
         raise InputError("there are too many answers to compute it here; taciturn verify can")
+    # counts are run lengths: (number of agents, records of each)
     records, shape = np.repeat(*counts.T[::-1]), (agents, answers, 1)
     checks.at_least("the number of records of an agent", int(np.min(records)), 1)
-    once = len(slots) == 1  # one slot, however often it occurs, is kept once
+    once = len(slots) == 1  # a single slot is stored once, however often it occurs
     turns = 1 if once else answers
     kind = np.full((len(records), turns, 1), NO_QUESTION)
     columns = {name: np.zeros(kind.shape) for name in ("sensitivity", "scale", "batch", "step")}
@@ -267,7 +268,7 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
             agents = _agents(answer["agents"], len(records))
             if np.any(kind[agents, these] != NO_QUESTION) or len(set(agents)) < len(agents):
                 raise InputError("an agent is named twice at one slot")
-            kind[agents, these] = _whole(answer["question"])  # below 0 would be no question
+            kind[agents, these] = _whole(answer["question"])  # -1 would mean no question
             for name in columns.keys() & answer.keys():
                 columns[name][agents, these] = _number(answer[name])
             _check_sensitivity(leg, answer, adjacency, records[agents])
@@ -281,7 +282,7 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
         **whole,
     )
     return Leg(
-        _text(leg["part"]),
+        _exactly(str, leg["part"]),
         None if leg["agents"] == "all" else tuple(_whole(leg["agents"]).tolist()),
         tuple(records.tolist()),
         ledger,
@@ -295,10 +296,7 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
 def _check_sensitivity(
     leg: Mapping[str, Any], answer: Mapping[str, Any], adjacency: Adjacency, records: HostArray
 ) -> None:
-    """Raise `InputError` unless an answer has the sensitivity that its question gives.
-
-    `records`: m of the agents that answer.
-    """
+    """Raise `InputError` unless an answer of agents with these `records` has its sensitivity."""
     question = leg["questions"][answer["question"]]
     given, kind = _number(answer["sensitivity"]), question["kind"]
     sampling: Sampling = AllRecords()
@@ -329,14 +327,15 @@ def _check_sensitivity(
 
 
 def _check_question(question: Mapping[str, Any]) -> None:
-    """Raise unless a question states what those of its kind do, and that within its range.
+    """Raise unless a question states the facts of its kind, each within its range.
 
-    Else a fact that its bound is divided by could be made up, and a claim would be nobody's.
+    A fact that divides the bound could be invented otherwise, and a claim would have no author.
     """
     kind, stated = question["kind"], question.keys() - {"kind"}
     if kind == "claimed":
-        if stated != {"by"} or not (question["by"] and all(map(_text, question["by"]))):
-            raise InputError("a bound is claimed, and it is not said by whom")
+        authors = [_exactly(str, name) for name in question.get("by", ())]
+        if stated != {"by"} or not authors or not all(authors):
+            raise InputError("a bound is claimed, and its author is not named")
         return
     allowed = _FACTS[kind].split()
     needed = {name for name in allowed if not name.endswith("?")}
@@ -353,7 +352,7 @@ def _check_question(question: Mapping[str, Any]) -> None:
 
 
 def _inside(questions: Sequence[Mapping[str, Any]], records: HostArray) -> Inside | None:
-    """Return the parameters of noise inside an objective, if it stood there."""
+    """Return the parameters of noise inside an objective; None for added noise."""
     inside = [question for question in questions if question["kind"] == "perturbed"]
     if not inside:
         return None
@@ -372,7 +371,7 @@ def _agents(named: Any, count: int) -> HostArray:
 
 
 def _adjacency(terms: Mapping[str, Any]) -> Adjacency:
-    """Return whom the terms protect; names that they do not state stand as a blank."""
+    """Return relation and unit of the terms, with `_NAME` for the name of a record or target."""
     relations: Mapping[str, Callable[[], Relation]] = {
         "replace_one": ReplaceOne,
         "zero_out": ZeroOut,
@@ -414,16 +413,16 @@ def check_model(model: Model, document: Mapping[str, Any]) -> None:
 
 
 def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
-    """Raise `InputError` if a document states less than the ledger that a proposal is planned to.
+    """Raise `InputError` if a document states less than the plan of a proposal.
 
-    That is a smaller epsilon, another delta, a condition or a part less. It may state more: that
-    of an evaluation or a choice. Nor may it protect others, or from others, or be of other records:
-    it is then of another run. A proposal that only its user's machine can plan is passed over.
+    Less is a smaller epsilon or delta, or a condition or a leg fewer; an evaluation or a choice
+    may add to the plan. Terms, observer and records must be those of the plan. A proposal that
+    cannot be planned here is skipped.
     """
     try:
         read = Proposal.from_json(proposal.read_text(encoding="utf-8"))
         planned = read.plan().certificate
-    except (OSError, ValueError, TaciturnError):  # of another kind, or a method of the user's own
+    except (OSError, ValueError, TaciturnError):  # another kind of proposal, or a custom method
         return
     epsilon, parts = _number(document["claim"]["epsilon"]), len(document["legs"])
     given, same = json.loads(json.dumps(certificates.document_of(planned))), []
@@ -452,16 +451,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _flag(value: Any) -> bool:
-    """Return a truth value of a file; a TypeError if it is anything else."""
-    if type(value) is not bool:
-        raise TypeError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    """Return a text of a file; a TypeError if it is anything else."""
-    if type(value) is not str:
+def _exactly(kind: type[T], value: Any) -> T:
+    """Return a value of a file if it is of a type, and no subtype; else raise `TypeError`."""
+    if type(value) is not kind:
         raise TypeError(value)
     return value
 

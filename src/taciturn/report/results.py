@@ -25,7 +25,7 @@ ORACLE_WARNING = (
 
 PLAN_FORMAT = "taciturn plan 1"
 
-# agents of which every pair is looked at
+# above this many agents their pairs, which grow with the square, are not computed
 _MOST_PAIRED = 1_000
 
 CERTIFIED = (
@@ -37,12 +37,10 @@ CERTIFIED = (
 def results(training: Training, out: Path | None) -> dict[str, Any]:
     """Return the results of a training as strictly valid JSON values.
 
-    Errors are fractions in [0, 1]; of numbers, the root of the mean squared error in the units of
-    the target (`error` says which), and `assessment` holds what stands beside them
-    (`taciturn.training.Assessment`). `seconds` is wall time, an infinite epsilon is the text
-    "infinity". `epsilon`, `delta` and `mu` are the certified totals of the whole run.
-
-    The report lies in `out`, if one was written.
+    `error` names the error: a fraction in [0, 1], or for a regression the root mean squared error
+    in the units of the target; `assessment` is a `taciturn.training.Assessment`. `epsilon`, `delta`
+    and `mu` are the certified totals of the whole run, infinite ones the text "infinity".
+    `seconds` is wall time, `out` the folder of the report, if one was written.
 
     **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
     certificate. They are given for published data only; for a user's table only those on test
@@ -68,7 +66,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "error": error_name(training),
         **_metrics(training),
         "private_score": None if score is None else score.to_dict(),
-        # noised answers of which no score could be computed
+        # the noised answers of an evaluation that gave no score
         **({} if last is None or last.score is not None else {"private_totals": last.totals}),
         "seconds": training.seconds,
         "out": None if out is None else str(out),
@@ -83,7 +81,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
 
 def counted(proposal: Proposal) -> dict[str, Any]:
-    """Return how many records there are, or persons: how many rows those have is private."""
+    """Return the number of records, or of persons, whose numbers of rows are private."""
     rows = proposal.budget.rows_per_person
     if rows is None:
         return {"records": proposal.units}
@@ -95,7 +93,7 @@ def counted(proposal: Proposal) -> dict[str, Any]:
 
 
 def curves(training: Training) -> dict[str, list[float]]:
-    """Return test error and test loss after every round; nothing where the data is not public."""
+    """Return test error and test loss after every round; {} where they may not be shown."""
     return dict(strict(training.curves)) if training.shows_test else {}
 
 
@@ -107,7 +105,7 @@ def curves_text(shown: dict[str, list[float]]) -> str:
 
 
 def _metrics(training: Training) -> dict[str, Any]:
-    """Return the metrics; None for those that may not be shown."""
+    """Return the metrics, None where they may not be shown."""
     measured, public = training.metrics, training.dataset.public
     best = training.nonprivate if public else None
     tested = public or training.shows_test
@@ -129,10 +127,9 @@ def _metrics(training: Training) -> dict[str, Any]:
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
-    None where all agents receive one public value (the certificate is for that), without privacy,
-    where answers have no mu, for one of several trainings (neighbours received the others, too),
-    where nobody knows which agent has a record, and for more than 1,000 agents: pairs grow with
-    their square, and one agent learns at most what the certificate says.
+    None where the certificate is all that can be stated: all agents receive one public value, the
+    run is not private, answers have no mu, several candidates were trained (neighbours received
+    messages of all), records were dealt at random, or there are more than 1,000 agents.
     """
     plan, certificate = training.plan, training.certificate
     several = training.choice is not None or plan.spec.agents > _MOST_PAIRED
@@ -152,8 +149,8 @@ def between_agents(training: Training) -> dict[str, Any] | None:
 def oracle_metrics(training: Training) -> dict[str, Any]:
     """Return metrics on private records as JSON values, for the owner of the records alone.
 
-    **Guarantee.** None: these are un-noised functions of private records. They are written to a
-    file of their own and appear in no other.
+    **Guarantee.** None: these are un-noised functions of private records. They appear in one file
+    only, which holds nothing else.
     """
     best, dataset = training.nonprivate, training.dataset
     values = {
@@ -193,24 +190,23 @@ def strict(value: Any) -> Any:
 
 
 def plan_values(plan: Plan) -> dict[str, Any]:
-    """Return the content of plan.json: its format, the plan and its digest."""
+    """Return the content of plan.json."""
     return dict(strict({"format": PLAN_FORMAT, **plan.to_dict(), "digest": plan.digest}))
 
 
 def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
-    """Return the file of the certificate of a run: what was run, and what it promises.
+    """Return the certificate file of a run (docs/reference/certificate.md).
 
-    The certificate is that of the plan, unless an evaluation or a choice belongs to the run; what
-    is `about` the run, such as its data, comes first.
+    `certificate`: None for that of the plan; another where an evaluation or a choice belongs to
+    the run. `about`: entries that identify the run, such as its data; they come first.
     """
     counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
-    what = "records" if rows is None else "persons"
-    stated = plan.certificate if certificate is None else certificate
+    stated = certificate or plan.certificate
     return json_text(
         {
             **about,
             "agents": len(counts),
-            what: sum(counts) // (rows or 1),
+            "records" if rows is None else "persons": sum(counts) // (rows or 1),
             "rounds": plan.rounds,
             "plan": plan.digest,
             "version": taciturn.__version__,

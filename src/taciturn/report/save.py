@@ -1,8 +1,7 @@
 """The report of a training as a folder of files.
 
-What a run released is written first, whole or not at all, and everything else beside it later.
-Certificates are never replaced: the privacy losses of runs on the same records add up, whichever of
-their models is kept.
+What a run released is written first, atomically; everything else is added later. Certificates are
+never replaced: privacy losses of runs on the same records add up, whichever model is kept.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ _NAME = re.compile(r"certificate-(\d+)\.json")
 
 
 def save_released(training: Training, out: Path, *, force: bool) -> Path:
-    """Write model.json, trace.npz and the certificate of a run; return the certificate's file.
+    """Write model.json, trace.npz and the certificate of a run; return the certificate's path.
 
-    With `force`, the other files of an earlier report are deleted, but for certificates.
+    With `force`, the other files of an earlier report are deleted, except certificates.
     """
     added = write_folder(
         _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
@@ -67,15 +66,14 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 ) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
-    They are written whole or not at all, and replaced with `force`, see `write_folder`; the
-    certificate of every run stays. A file that cannot be computed, other than those of
-    `save_released`, is left out; the results say so, and `warn` is called with a line. Returned is
-    the file of the certificate.
+    Files are written as by `write_folder`. One that cannot be computed, other than those of
+    `save_released`, is left out: the results say so, and `warn` is called with a line. Returns the
+    path of the certificate.
 
     - `oracle`: whether to write oracle_metrics.json too: metrics on private records, not for
       publication.
     - `further`: values that are added to the results.
-    - `certificate`: what `save_released` returned for this run; the rest is then written beside it.
+    - `certificate`: the path that `save_released` returned for this run, if it was called.
     """
     attempts = Attempts(warn)
     texts: dict[str, str | bytes] = {} if certificate is not None else _released(training)
@@ -85,7 +83,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         CURVES: lambda: curves_text(curves(training)) if curves(training) else None,
         "report.html": lambda: training_page(training).html(),
     }
-    if certificate is not None:  # once more: its evaluation was not known when it was written first
+    if certificate is not None:  # again, now with the score of the evaluation that came later
         steps["model.json"] = lambda: model_text(released(training))
     if oracle:
         steps[ORACLE] = lambda: json_text(oracle_metrics(training))
@@ -138,12 +136,12 @@ def write_folder(
     obsolete: tuple[str, ...] = (),
     certificate: str | None = None,
 ) -> Path | None:
-    """Write texts, or bytes, by file name into the folder `out`; return the certificate's file.
+    """Write texts, or bytes, by file name into the folder `out`; return the certificate's path.
 
-    The files are written to a temporary folder first (next to `out`, or inside it if it exists, for
-    it may be a mount point) and then renamed, so an interrupted or failed call changes nothing, or
-    adds the certificate of the run (`add_certificate`). With `force` these files are replaced and
-    `obsolete` ones, of an earlier report, deleted; others stay.
+    Files are written to a temporary folder (next to `out`, or inside it if it exists, since it may
+    be a mount point) and then renamed: an interrupted or failed call changes nothing, except that
+    it may have added the certificate (`add_certificate`). With `force` these files are replaced
+    and the `obsolete` ones of an earlier report deleted; others stay.
     """
     check_out(out, force=force)
     target = out.resolve()
@@ -152,15 +150,14 @@ def write_folder(
         name = f".{target.name}.{os.getpid()}.part"
         part = target / name if target.exists() else target.with_name(name)
         try:
-            # results are the owner's to show: what is released, its owner hands on
-            part.mkdir(mode=0o700)
+            part.mkdir(mode=0o700)  # readable by its owner alone, who decides what to publish
             for name, text in texts.items():
                 content = text if isinstance(text, bytes) else text.encode()
                 with open(part / name, "wb", opener=private_opener) as file:
                     file.write(content)
             added = None
             if certificate is not None:
-                # before anything is replaced, and in a new folder together with the rest
+                # into an existing folder before anything is replaced, else together with the rest
                 added = add_certificate(certificate, target if target.exists() else part)
             _move(part, target, obsolete)
         finally:
@@ -169,9 +166,9 @@ def write_folder(
 
 
 def check_out(out: Path, *, force: bool) -> None:
-    """Raise `InputError` unless a report may be written to the folder `out`; leave nothing behind.
+    """Raise `InputError` unless a report can be written to the folder `out`.
 
-    That is refused for a file, what cannot be written to, and, without `force`, what is not empty.
+    A file, an unwritable folder and, without `force`, a folder that is not empty are refused.
     """
     with _as_input_error("used", out):
         target = out.resolve()
@@ -187,8 +184,9 @@ def check_out(out: Path, *, force: bool) -> None:
         )
     if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
         raise InputError(f"{out} cannot be made: {place} is not a folder that can be written to")
+    # permissions are not enough: the file system may be read-only or full
     with _as_input_error("made", out), tempfile.TemporaryDirectory(dir=place, prefix=".taciturn"):
-        pass  # permissions alone do not tell: the file system may be read-only or full
+        pass
 
 
 def _move(part: Path, target: Path, obsolete: tuple[str, ...]) -> None:
@@ -214,11 +212,11 @@ def _as_input_error(what: str, out: Path) -> Iterator[None]:
 
 
 def add_certificate(text: str, folder: Path) -> str:
-    """Write a certificate into a folder under the next number and return the name of its file.
+    """Write a certificate into a folder under the next number and return its file name.
 
-    **Guarantee.** No file that exists is opened for writing, renamed or deleted: a file is created
-    under a name that must be free, by a call of the operating system that fails otherwise. So no
-    certificate is lost if the process ends at any moment, or if two write at once.
+    **Guarantee.** No existing file is opened for writing, renamed or deleted: the file is created
+    by a system call that fails if the name is taken. So no certificate is lost if the process ends
+    at any moment, or if two processes write at once.
     """
     part = folder / f".certificate.{os.getpid()}.part"
     try:
@@ -228,9 +226,9 @@ def add_certificate(text: str, folder: Path) -> str:
         while True:
             name = f"certificate-{number}.json"
             try:
-                _named(part, folder / name, text)
+                _link(part, folder / name, text)
                 return name
-            except FileExistsError:  # another process took the number meanwhile
+            except FileExistsError:  # another process has just taken the number
                 number += 1
     finally:
         part.unlink(missing_ok=True)
@@ -242,12 +240,12 @@ def numbered(folder: Path) -> dict[int, Path]:
     return dict(sorted((int(match[1]), path) for match, path in matches if match))
 
 
-def _named(part: Path, file: Path, text: str) -> None:
-    """Give a written file its name; raise `FileExistsError` if the name is taken."""
+def _link(part: Path, file: Path, text: str) -> None:
+    """Link a written file to its name; raise `FileExistsError` if the name is taken."""
     try:
         os.link(part, file)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links; an interrupt may leave the new file cut short
+    except OSError:  # no hard links here: the text is copied, and an interrupt may truncate it
         with open(file, "x", encoding="utf-8", opener=private_opener) as new:
             new.write(text)

@@ -1,4 +1,4 @@
-"""What is public about the columns of a table: ranges, lists of categories, labels."""
+"""Public facts about a table: ranges, lists of categories and labels; and their TOML file."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ Origin: TypeAlias = Literal["public", "data"]
 
 _ABOUT: Mapping[Origin, str] = {
     "data": (
-        "# These values were filled in from the records themselves. A run with them is certified\n"
-        "# only on the condition that they would have been the same whatever one record says.\n"
-        "# Replace them by ranges and lists that you knew before you looked, for example from a\n"
-        '# code book, and then write source = "public".\n'
+        "# These values were computed from the records themselves. A run with them is certified\n"
+        "# only on the condition that they would be the same whatever one record says. Replace\n"
+        "# them by ranges and lists known before the records were read, for example from a code\n"
+        '# book, and then write source = "public".\n'
     ),
-    "public": "# These values were known before anybody looked at the records.\n",
+    "public": "# These values were known before the records were read.\n",
 }
 
 _PROPOSED = (
-    "# Entries behind a # are proposals, and nothing uses them as they stand: bins beside a\n"
-    "# number for what no straight line says, and the logarithm of an amount. Take the # away\n"
-    "# where they suit.\n#"
+    "# Commented entries are proposals: bins for an effect that is not linear in the number, and\n"
+    "# the logarithm of an amount. Remove the # where they suit.\n#"
 )
 
 
@@ -50,13 +49,13 @@ _PROPOSED = (
 class Bounds:
     """The public facts about a table.
 
-    - `origin`: "public": known before anybody looked at the records; "data": filled in from them,
+    - `origin`: "public": known before the records were read; "data": computed from the records,
       which makes every certificate conditional.
     - `target`: a range (regression) or at least two labels (classification), without missing
       cells, a scale, bins, a centre or a weight.
     - `columns`: every other column that is used, in the order of the model's coefficients.
-    - `interval`: what the range of a numeric column is mapped to: "symmetric", [-1, 1], or "unit",
-      [0, 1], as for counts that are mostly 0. That of a numeric target is mapped to [-1, 1] always.
+    - `interval`: the image of a numeric column's range: "symmetric", [-1, 1], or "unit", [0, 1],
+      as for counts that are mostly 0. A numeric target is always mapped to [-1, 1].
     """
 
     origin: Origin
@@ -129,7 +128,7 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     origin: Any = values.get("source")
     if origin not in get_args(Origin):
         raise InputError(
-            'source must be "public" (ranges known beforehand) or "data" (filled in from the data)'
+            'source must be "public" (ranges known in advance) or "data" (computed from the data)'
         )
     interval = values.get("interval", "symmetric")
     if interval not in get_args(Interval):
@@ -161,7 +160,7 @@ def _target(name: str, values: Mapping[str, Any]) -> Column:
 
 
 def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
-    """Return plain values from which `bounds_from_dict` makes the same bounds."""
+    """Return the bounds as plain values, which `bounds_from_dict` reads."""
     form = bounds.form.different()
     return {
         "source": bounds.origin,
@@ -175,11 +174,7 @@ def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Notes:
-    """Comments on the columns of a drafted file, by name.
-
-    `left_out` says why a column is not used, `remarks` what to look at, and `proposals` which
-    entries it might have.
-    """
+    """Comments of a drafted file, by column: why it is left out, remarks, and proposed entries."""
 
     left_out: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -206,22 +201,22 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     stated = [values["target"], *values["columns"].values()]
     for (section, name), fact in zip(sections.items(), stated, strict=True):
         remarks = [f"# {text}" for text in notes.remarks.get(name, ())]
-        written = fact if section == "target" else _shortened(fact)
+        written = fact if section == "target" else _short_form(fact)
         proposed = [f"# {text}" for text in _entries(notes.proposals.get(name, {}))]
         lines += ["", f"[{section}]", *remarks, *_entries(written), *proposed]
     return "\n".join(lines) + "\n"
 
 
-def _shortened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a column as a person would write them, with the same meaning."""
-    listed, stated = values.get("values"), values.get("missing")
+def _short_form(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return equivalent entries of a column in the short form that a person would write."""
+    listed, missing = values.get("values"), values.get("missing")
     if listed is not None and listed[0] == "" and len(listed) > 1:
-        said = {"as": INDICATOR} | ({"spellings": stated} if stated else {})
-        return {**values, "values": listed[1:], "missing": said if stated else INDICATOR}
-    if listed is not None or not isinstance(stated, dict):
+        entry = {"as": INDICATOR, "spellings": missing} if missing else INDICATOR
+        return {**values, "values": listed[1:], "missing": entry}
+    if listed is not None or not isinstance(missing, dict):
         return dict(values)
-    said = {k: v for k, v in stated.items() if (k, v) != ("spellings", list(USUAL_MISSING))}
-    return {**values, "missing": INDICATOR if said == {"as": INDICATOR} else said}
+    short = {k: v for k, v in missing.items() if (k, v) != ("spellings", list(USUAL_MISSING))}
+    return {**values, "missing": INDICATOR if short == {"as": INDICATOR} else short}
 
 
 def _entries(values: Mapping[str, Any]) -> list[str]:
@@ -249,5 +244,5 @@ def _never_coded(name: str, what: str) -> InputError:
 def _never_missing(name: str) -> InputError:
     return InputError(
         f'missing of the target {name!r} is "{INDICATOR}" or "{FILL}"; a record without a target '
-        "teaches nothing, so drop such rows, and list spellings alone"
+        "cannot be learned from, so drop such rows, and list spellings alone"
     )

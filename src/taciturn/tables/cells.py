@@ -1,4 +1,4 @@
-"""Cells as they are meant: which are empty, which number, text or person one of them says."""
+"""The meaning of cells: which are missing, and the number, category or person in each."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
 
 _USUAL = Form()
-# more digits than any identity has; a longer one stays text
+# a number with more digits than any identity has stays text
 _EXACT = Context(prec=400)
 TEXT, WHOLE, INEXACT = "text", "whole numbers", "numbers that are not whole or not exact"
 _COMPARED = frozenset({TEXT, WHOLE})
 
 
 class CellError(InputError):
-    """A cell cannot be used: its column, its row (the first is 0), what is wrong and the cure."""
+    """A cell that cannot be used: its column, its row (from 0), what is wrong and the cure."""
 
     def __init__(self, column: str, row: int, what: str) -> None:
         super().__init__(f"column {column!r}, row {row + 1} is {what}")
@@ -34,7 +34,7 @@ class CellError(InputError):
 
 
 class EmptyError(InputError):
-    """Cells are empty that may not be: the first row of each column, and a further cure."""
+    """Cells that are empty and may not be: the first row of each column, and a further cure."""
 
     def __init__(self, rows: Mapping[str, int], cure: str) -> None:
         (first, row), *others = rows.items()
@@ -51,7 +51,7 @@ def numbers(
 ) -> Float[HostArray, "N"]:
     """Return cells as numbers, dates as days since 1970-01-01; NaN where a cell is neither.
 
-    Texts are read in the form, or by the pattern of `date`; other cells are the numbers they are.
+    Texts are read in the form, or by the pattern of `date`; other cells are converted to floats.
     """
     if date is not None:
         texts = [str(cell) for cell in cells.to_numpy(object)]
@@ -77,7 +77,7 @@ def numbers(
 
 
 def spelled(cells: pd.Series, fact: Categories) -> list[str]:
-    """Return cells as the texts that are compared; those that are missing as empty texts."""
+    """Return cells as normalised texts (`Categories.compared`), missing ones as empty texts."""
     objects = cells.to_numpy(object).tolist()
     if set(map(type, objects)) <= {str}:
         texts = list(map(str.strip, objects))
@@ -88,8 +88,8 @@ def spelled(cells: pd.Series, fact: Categories) -> list[str]:
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
     compared = {text: fact.compared(text) for text in set(texts)}
-    said = {text: "" if same in missing else same for text, same in compared.items()}
-    return list(map(said.__getitem__, texts))
+    meant = {text: "" if same in missing else same for text, same in compared.items()}
+    return list(map(meant.__getitem__, texts))
 
 
 def empty(
@@ -97,9 +97,9 @@ def empty(
 ) -> Bool[HostArray, "N"]:
     """Return which cells are empty, or spelled as the column's missing cells are.
 
-    Those of a column of numbers are spelled in any case: no number is told by the case of letters.
-    A spelling that is a number is that number, however a cell writes it: a program that stores -9
-    as a whole number stores -9.0 once one of the other cells is empty.
+    In a column of numbers the case of a spelling does not matter, and a spelling that is a number
+    matches that number however it is written: a program that stores -9 as a whole number stores
+    -9.0 as soon as another cell is empty.
     """
     if isinstance(fact, Categories) and fact.missing:
         return np.array([text == "" for text in spelled(cells, fact)], np.bool_)
@@ -110,8 +110,8 @@ def empty(
         found[present] = objects[present] == ""
         if fact is not None and fact.missing:
             blank = {"", *(spelling.casefold() for spelling in fact.missing)}
-            said = [isinstance(cell, str) and cell.strip().casefold() in blank for cell in objects]
-            found |= np.array(said, np.bool_)
+            spelt = [isinstance(cell, str) and cell.strip().casefold() in blank for cell in objects]
+            found |= np.array(spelt, np.bool_)
     if isinstance(fact, Numeric) and fact.date is None:
         spellings = numbers(pd.Series(fact.missing, dtype=object), "missing", form)
         coded = spellings[np.isfinite(spellings)]
@@ -121,7 +121,7 @@ def empty(
 
 
 def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
-    """Raise `EmptyError` for all columns that have empty cells, if there is one."""
+    """Raise `EmptyError` for all columns that have empty cells, if any."""
     rows = {name: int(np.argmax(found)) for name, found in holes.items() if found.any()}
     if rows:
         raise EmptyError(rows, cure)
@@ -130,25 +130,25 @@ def check_filled(holes: Mapping[str, Bool[HostArray, "N"]], cure: str) -> None:
 def identities(
     column: str, kinds: AbstractSet[str], names: Collection[str], form: Form
 ) -> list[str]:
-    """Return the identity in each row of a column that says which person a row is about.
+    """Return the identity of the person in each row of the column of persons.
 
     `names` are its texts, row by row, and `kinds` how the files store it (`kind_of`).
 
     **Guarantee.** All rows of a person must have one identity: a person with two has twice K
-    places, and is protected half as well. Persons that share one are protected together, so what
-    may be the same is made the same: cells that read as one number, 7 and 7.0 and 007, or 1,234 and
-    1234 with commas between thousands, whether a file stores them as numbers or as text, and texts
-    that are one in Unicode's composed form. A float that may stand for several whole numbers could
-    be one of them elsewhere, and is refused.
+    places, and is protected half as well. Persons that share one are protected together. So texts
+    that may be the same identity are merged: those that read as one number, as 7, 7.0 and 007, or
+    1,234 and 1234 with commas between thousands, stored as numbers or as text, and those that are
+    equal in Unicode's composed form. A float too large to be an exact whole number is refused: it
+    could be another identity in another file.
     """
     if INEXACT in kinds:
         raise InputError(
-            f"column {column!r} says whose a row is, by {INEXACT}; store it as text or as whole "
+            f"column {column!r} identifies persons by {INEXACT}; store it as text or as whole "
             "numbers"
         )
     if len(kinds) > 1 and not kinds <= _COMPARED:
         raise InputError(
-            f"column {column!r} says whose a row is, and the files store it in ways that cannot be "
+            f"column {column!r} identifies persons, and the files store it in ways that cannot be "
             f"compared ({', '.join(sorted(kinds))}); store it as text in all of them"
         )
     same = {name: canonical(name, form) for name in set(names)}
@@ -156,9 +156,9 @@ def identities(
 
 
 def canonical(text: str, form: Form) -> str:
-    """Return one text for all that read as the same number, other text in Unicode's composed form.
+    """Return one text for all spellings of a number, and other text in Unicode's form NFC.
 
-    The form is NFC: some systems write an accent apart from its letter, and others do not.
+    Some systems write an accent as a character of its own, others compose it with the letter.
     """
     read = "" if form.plain else form.reader()(text)
     try:
@@ -170,7 +170,7 @@ def canonical(text: str, form: Form) -> str:
 
 
 def kind_of(column: pd.Series) -> str:
-    """Return how a column is stored, in words; missing cells say nothing."""
+    """Return how a column is stored, in words; missing cells are ignored."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return kind_of(column.cat.categories.to_series())
     present = column.dropna()

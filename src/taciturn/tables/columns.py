@@ -1,4 +1,4 @@
-"""What is public about one column: the range of its numbers, or the list of its values."""
+"""Public facts about one column: the range of its numbers, or the list of its values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taciturn.typing import HostArray, Interval
 
 Scale: TypeAlias = Literal["linear", "log"]
 UNIFORM: Literal["uniform"] = "uniform"
-INDICATOR, FILL = "indicator", "fill"  # how missing cells may be accepted
+INDICATOR, FILL = "indicator", "fill"  # how missing cells are accepted
 MOST_BINS, MOST_WEIGHT = 1000, 1000.0
 
 # spellings of an empty cell in any case of their letters, none of which is a number
@@ -38,22 +38,21 @@ _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 class Numeric:
     """A number from `minimum` to `maximum`; what lies outside is clipped.
 
-    Both ends are at most 1e100 in size and differ by more than a billionth of it: coefficients per
-    unit would lose their digits otherwise.
+    Both ends are at most 1e100 in size and differ by more than a billionth of it, or coefficients
+    per unit would lose their digits.
 
-    - `date`: how dates are written, as in "%Y-%m-%d"; a date counts as its days since 1970-01-01.
+    - `date`: the pattern of dates, as "%Y-%m-%d"; a date is converted to days since 1970-01-01.
       None for a column of numbers.
-    - `missing`: spellings that count as an empty cell, in any case of their letters.
-    - `indicator`: whether cells may be empty and a further encoded column says which of them are.
-    - `fill`: what an empty cell counts as; cells may then be empty, with an indicator or without.
-      None for `centre`, or the middle of the range, where `indicator` is set, and for no empty
-      cells otherwise.
-    - `scale`: "log" for log x where `minimum` is above 0 and log(1 + x) where it is 0 (`on_scale`).
-    - `bins`: those beside the number: so many of equal width on its scale, or the inner edges, in
-      its units; None for none. An edge belongs to the bin above it.
-    - `centre`: what is encoded as 0; None for the middle of the range, on the scale, or for the
-      interval "unit" its least value.
-    - `weight`: what the encoded number, its indicator and its bins are multiplied by.
+    - `missing`: spellings of a missing cell, beside the empty one; case does not matter.
+    - `indicator`: whether cells may be missing, with a further encoded column that marks them.
+    - `fill`: the value imputed for a missing cell; cells may then be missing, with an indicator or
+      without. None: `centre` or the middle of the range with an indicator, else no missing cells.
+    - `scale`: "log" for log x if `minimum` is above 0, and log(1 + x) if it is 0 (`on_scale`).
+    - `bins`: one-hot bins beside the number: how many of equal width on its scale, or their inner
+      edges in its units; None for none. An edge belongs to the bin above it.
+    - `centre`: the value encoded as 0; None for the middle of the range on its scale, or, for the
+      interval "unit", its least value.
+    - `weight`: the factor of the encoded number, its indicator and its bins.
     """
 
     minimum: float
@@ -152,14 +151,14 @@ class Numeric:
 
     @property
     def coding(self) -> dict[str, Any]:
-        """The entries that say how cells are encoded, where they are not the usual ones."""
+        """The entries of the encoding that differ from the default."""
         bins = list(self.bins) if isinstance(self.bins, tuple) else self.bins
         stated = {"scale": self.scale, "bins": bins, "centre": self.centre, "weight": self.weight}
         return {name: value for name, value in stated.items() if value != getattr(Numeric, name)}
 
     @property
     def accepts_missing(self) -> bool:
-        """Whether cells may be empty."""
+        """Whether cells may be missing."""
         return self.indicator or self.fill is not None
 
     @property
@@ -172,17 +171,17 @@ class Numeric:
 
     @property
     def filled(self) -> float:
-        """What an empty cell counts as, if cells may be empty: `fill`, `centre`, or the middle."""
+        """The value imputed for a missing cell: `fill`, `centre`, or the middle."""
         given = self.centre if self.fill is None else self.fill
         return self.middle if given is None else given
 
     @property
     def width(self) -> float:
-        """The difference of the two ends, in the units of the column."""
+        """The width of the range, in the units of the column."""
         return self.maximum - self.minimum
 
     def on_scale(self, numbers: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
-        """Return s(x) of numbers inside the range: x, log x, or log(1 + x) where `minimum` is 0."""
+        """Return s(x) of numbers inside the range: x, log x, or log(1 + x) if `minimum` is 0."""
         if self.scale == "linear":
             return numbers
         low, high = self.ends
@@ -204,7 +203,7 @@ class Numeric:
 
     @property
     def edges_on_scale(self) -> tuple[float, ...]:
-        """The inner edges of the bins on the scale, one fewer than there are bins; none without."""
+        """The inner edges of the bins on the scale; none without bins."""
         if isinstance(self.bins, tuple):
             return tuple(self.on_scale(np.array(self.bins)).tolist())
         low, high = self.ends
@@ -213,18 +212,16 @@ class Numeric:
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The inner edges of the bins in the units of the column: 10, 100 of 3 from 1 to 1000."""
+        """The inner edges in the units of the column: 10 and 100 of 3 log bins from 1 to 1000."""
         if isinstance(self.bins, tuple):
             return self.bins
         return tuple(float(f"{self._off_scale(edge):.12g}") for edge in self.edges_on_scale)
 
     def zero_and_unit(self, interval: Interval) -> tuple[float, float]:
-        """Return (c, h): a number x inside the range [a, b] is encoded as (s(x) - c) / h.
+        """Return (c, h): a number x in the range [a, b] is encoded as (s(x) - c) / h.
 
-        Without a centre the middle of s(a) and s(b) and half their distance for [-1, 1],
-        "symmetric"; s(a) and the distance for [0, 1], "unit". With a centre z it is c = s(z), and h
-        the distance to the end that is farther, for an interval inside [-1, 1]. h is divided by the
-        weight.
+        Without a centre, "symmetric" maps s(a) and s(b) to -1 and 1, "unit" to 0 and 1. With a
+        centre z, c = s(z) and h is the distance to the farther end. h is divided by the weight.
         """
         low, high = self.ends
         if self.centre is not None:
@@ -239,15 +236,15 @@ class Numeric:
 class Categories:
     """One of `values`, which are compared as text; no two of them are the same.
 
-    - `values`: every text that may occur. The empty text, if listed, stands for an empty cell,
-      which is then a category like any other.
-    - `fold_case`: whether capital and small letters count as the same.
-    - `strip`: whether invisible characters and repeated white space do not count. White space
-      around a cell never does.
-    - `missing`: spellings that count as an empty cell.
-    - `centre`: what is subtracted from the zeros and the one of a row: "uniform", 1 over the number
-      of values from each, or a public share of each value, in their order; None for nothing.
-    - `weight`: what these are multiplied by.
+    - `values`: every text that may occur. The empty text, if listed, is a category of its own: a
+      missing cell.
+    - `fold_case`: whether texts are compared without regard to case.
+    - `strip`: whether invisible characters and repeated white space are ignored. White space
+      around a cell always is.
+    - `missing`: spellings of a missing cell.
+    - `centre`: what is subtracted from a one-hot row: "uniform", 1 over the number of values, or a
+      public share of each value, in their order; None for nothing.
+    - `weight`: the factor of the row after that.
     """
 
     values: tuple[str, ...]
@@ -309,21 +306,21 @@ class Categories:
 
     @property
     def coding(self) -> dict[str, Any]:
-        """The entries that say how cells are encoded, where they are not the usual ones."""
+        """The entries of the encoding that differ from the default."""
         centre: Any = self.centre
         if isinstance(centre, tuple):
             centre = {v: share for v, share in zip(self.values, centre, strict=True) if share}
-        said = {} if centre is None else {"centre": centre}
-        return said | ({} if self.weight == 1 else {"weight": self.weight})
+        entries = {} if centre is None else {"centre": centre}
+        return entries | ({} if self.weight == 1 else {"weight": self.weight})
 
     @property
     def accepts_missing(self) -> bool:
-        """Whether cells may be empty."""
+        """Whether cells may be missing."""
         return "" in self.values
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """What is subtracted from the zeros and the one of a row."""
+        """What is subtracted from the entries of a one-hot row."""
         if self.centre is None:
             return (0.0,) * len(self.values)
         if self.centre == UNIFORM:
@@ -331,7 +328,7 @@ class Categories:
         return self.centre
 
     def compared(self, text: str) -> str:
-        """Return the text in the spelling in which it is compared."""
+        """Return the normalised text, by which values are compared."""
         if self.strip:
             text = " ".join(text.translate(_INVISIBLE).split())
         return text.casefold() if self.fold_case else text
@@ -356,7 +353,7 @@ def column_from_dict(name: str, values: Any) -> Column:
 
 
 def missing_entries(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `missing` of a column says: "as", "spellings" and "fill", where they are given.
+    """Return the entries "as", "spellings" and "fill" of `missing`, those that are given.
 
     A text alone is "as", and a list alone the spellings.
     """
@@ -377,7 +374,7 @@ def missing_entries(values: Mapping[str, Any]) -> dict[str, Any]:
     if "fill" in stated and "as" not in stated:
         raise InputError(
             f'fill is given without as; add as = "{FILL}", or as = "{INDICATOR}" for a further '
-            "column that says which cells are missing"
+            "column that marks missing cells"
         )
     if "spellings" in stated:
         stated = {**stated, "spellings": toml_texts("missing", stated["spellings"])}

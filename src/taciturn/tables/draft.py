@@ -1,4 +1,4 @@
-"""Bounds guessed from the data: a file to start from, not a public fact."""
+"""Bounds drafted from the data: a file to start from, not a public fact."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from taciturn.typing import HostArray
 
 MOST_VALUES = 100  # in a list
 MOST_LABELS = 20  # of a target of numbers
-FEW_ROWS = 10  # among fewer, different values say nothing
-FEW_NUMBERS = 20  # as many may be labels, or counts that are what they are
+FEW_ROWS = 10  # with fewer rows, distinct values do not indicate an id
+FEW_NUMBERS = 20  # up to so many different numbers no bins are proposed
 PROPOSED_BINS = 10
 _FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
 _USUAL = Form()
 
-# what has to be changed in a form, as pairs of name and value
+# changes of a form, as pairs of name and value
 Changes: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Bounds filled in from a table, and what is to be said about its columns."""
+    """Bounds computed from a table, and notes on its columns."""
 
     bounds: Bounds
     notes: Notes
@@ -42,15 +42,15 @@ class Draft:
 def draft_from(
     frame: pd.DataFrame, target: str, *, ignored: tuple[str, ...] = (), form: Form = _USUAL
 ) -> Draft:
-    """Return bounds in which every range and list is what occurs in the table, with notes.
+    """Return bounds with the ranges and lists of values that occur in the table, and notes.
 
     A column of numbers or dates gets its least and largest value, any other the list of its values,
-    in which spellings that differ by case or white space alone become one. Where cells are missing,
-    the column gets an indicator. A column of text with more than 100 different values is left out,
-    and so are numbers in another form; the notes say why. A target of numbers with more than 20
-    different values is a regression target, any other has labels. The notes propose bins for
-    columns of many numbers, and the logarithm where half of them lie in the lowest tenth of their
-    range; the bounds have neither.
+    in which spellings that differ by case or white space alone are merged. A column with missing
+    cells gets an indicator. Text with more than 100 different values and numbers in another form
+    are left out; the notes say why. A numeric target with more than 20 different values is a
+    regression target, any other has labels. The notes propose bins for columns of many numbers, and
+    the logarithm where half of them lie in the lowest tenth of their range; the bounds have
+    neither.
 
     **Guarantee.** None: the result is a function of all records. Its origin is "data", which makes
     every certificate that rests on it conditional.
@@ -61,27 +61,27 @@ def draft_from(
                 f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
             )
     names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
-    looks = _name_shared_form({name: _look(frame[name], name, form) for name in names})
-    left_out = {name: look.left_out for name, look in looks.items() if look.left_out}
+    profiles = _name_shared_form({name: _profile(frame[name], name, form) for name in names})
+    left_out = {name: profile.left_out for name, profile in profiles.items() if profile.left_out}
     used = [name for name in names if name not in left_out or name == target]
-    check_filled({target: looks[target].holes}, ": a record without a target teaches nothing")
+    check_filled({target: profiles[target].holes}, ": a record without a target cannot be used")
     for name in used:
-        values = looks[name].numbers
+        values = profiles[name].numbers
         if values is not None and np.isinf(values).any():
             what = "is infinite; drop such rows or fill them in"
             raise InputError(f"column {name!r}, row {np.argmax(np.isinf(values)) + 1} {what}")
-    aim = _target(looks[target], target)
-    columns = {name: _column(looks[name], f"column {name!r}") for name in used if name != target}
-    remarks = {k: r for k in used if (r := _remarks(looks[k], is_target=k == target))}
-    proposals = {k: p for k in columns if (p := _proposals(looks[k]))}
+    aim = _target(profiles[target], target)
+    columns = {name: _column(profiles[name], f"column {name!r}") for name in used if name != target}
+    remarks = {k: r for k in used if (r := _remarks(profiles[k], is_target=k == target))}
+    proposals = {k: p for k in columns if (p := _proposals(profiles[k]))}
     notes = Notes(left_out, remarks, proposals)
     return Draft(Bounds("data", target, aim, columns, (*ignored, *left_out), form), notes)
 
 
 def range_of(numbers: np.ndarray, what: str) -> Numeric:
-    """Return the range that numbers span, widened if they are all the same; not a public fact.
+    """Return the range that numbers span, widened if they are all equal; not a public fact.
 
-    The error where no range of `Numeric` does names `what`, and not the numbers.
+    If it is no range of `Numeric`, the error names `what`, and no number.
     """
     least, most = float(numbers.min()), float(numbers.max())
     # a constant column still needs a range of some width
@@ -94,18 +94,17 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
 
 
 @dataclass(frozen=True, eq=False)
-class _Look:
-    """What is seen in the cells of a column.
+class _Profile:
+    """Statistics of the cells of a column.
 
     - `texts`: the cells that are not empty.
-    - `holes`: which cells are empty, or look so among numbers and dates.
-    - `numbers`: the filled cells as numbers, dates as days since 1970-01-01; None if they are
-      neither.
+    - `holes`: which cells are missing.
+    - `numbers`: the other cells as numbers, dates as days since 1970-01-01; None for text.
     - `date`: the pattern of dates.
     - `spellings`: texts among numbers that seem to spell a missing cell, beside the usual ones.
-    - `categories`: the list of values, where there are no numbers and it is not too long.
+    - `categories`: the list of values of text, if it is not too long.
     - `left_out`: why the column cannot be used; empty if it can.
-    - `forms`: in which other forms the cells would be numbers, where they are none in this one.
+    - `forms`: changes of the form under which the texts would be numbers.
     """
 
     texts: pd.Series
@@ -130,21 +129,23 @@ class _Look:
         return self.numbers is not None and self.date is None and self.texts.nunique() > FEW_NUMBERS
 
 
-def _look(cells: pd.Series, name: str, form: Form) -> _Look:
+def _profile(cells: pd.Series, name: str, form: Form) -> _Profile:
     holes = empty(cells)
     texts = cells[~holes].map(str)
     if texts.empty:
-        return _Look(texts, holes, left_out="every cell is empty")
+        return _Profile(texts, holes, left_out="every cell is empty")
     values = numbers(cells[~holes], name, form)
     bad = np.isnan(values)
     if np.isinf(values).any() and bad.mean() <= 0.5:
-        return _Look(texts, holes, values)  # refused where it is used
+        return _Profile(texts, holes, values)  # refused where it is used
+    # numbers, if every other text is a spelling of a missing cell
     usual = _like_missing(texts).to_numpy(np.bool_)
     spellings = _further_spellings(texts[bad & ~usual], len(texts))
     if not bad.all() and spellings is not None:
         remarks = ["texts among the numbers count as missing; check their spellings"]
-        found = _Look(texts[~bad], _union(holes, bad), values[~bad])
+        found = _Profile(texts[~bad], _with_missing(holes, bad), values[~bad])
         return replace(found, spellings=spellings, remarks=remarks if spellings else ())
+    # dates, if one usual pattern reads them all
     dated = texts[~usual]
     distinct = dated.unique()
     dates = [p for p in USUAL_DATES if all(not math.isnan(days(text, p)) for text in distinct)]
@@ -152,27 +153,27 @@ def _look(cells: pd.Series, name: str, form: Form) -> _Look:
         remarks = [f"dates as days since 1970-01-01, read as {dates[0]}"]
         remarks += [f"they could also be read as {other}; check" for other in dates[1:]]
         values = numbers(dated, name, form, dates[0])
-        return _Look(dated, _union(holes, usual), values, dates[0], remarks=remarks)
-    return _look_at_text(texts, holes, bad & ~usual, form)
+        return _Profile(dated, _with_missing(holes, usual), values, dates[0], remarks=remarks)
+    return _text_profile(texts, holes, bad & ~usual, form)
 
 
-def _look_at_text(
+def _text_profile(
     texts: pd.Series, holes: Bool[HostArray, "N"], bad: Bool[HostArray, "M"], form: Form
-) -> _Look:
-    """Return what texts look like; the `bad` ones are no numbers and not spelled as missing."""
+) -> _Profile:
+    """Return the profile of texts; `bad` marks those that are neither numbers nor missing."""
     forms, listed = _other_forms(texts, form), _categories(texts)
-    why, count = _in_form(forms), len(listed.values)
+    why, count = _form_advice(forms), len(listed.values)
     if not why and bad.mean() <= 0.05:
         why = (
             f"it has numbers but for {int(bad.sum()):,} cells; mend them, drop these rows, or give "
-            "min and max and name what they say under missing"
+            "min and max and list these texts under missing"
         )
     elif not why and count > MOST_VALUES:
         why = f"it has {count:,} different texts, and at most {MOST_VALUES} can be listed"
         if texts.is_unique:
             why = f"all its {count:,} texts are different, as in an id or in free text"
     if why:
-        return _Look(texts, holes, left_out=why, forms=forms)
+        return _Profile(texts, holes, left_out=why, forms=forms)
     remarks = []
     pairs = (("fold_case", "case"), ("strip", "white space"))
     flags = {flag: what for flag, what in pairs if getattr(listed, flag)}
@@ -186,7 +187,7 @@ def _look_at_text(
             "a value looks like a missing cell; if it is one, list it under missing instead, as in "
             'missing = {as = "indicator", spellings = ["NA"]}'
         )
-    return _Look(texts, holes, categories=listed, remarks=remarks)
+    return _Profile(texts, holes, categories=listed, remarks=remarks)
 
 
 def _like_missing(texts: pd.Series) -> pd.Series:
@@ -194,9 +195,9 @@ def _like_missing(texts: pd.Series) -> pd.Series:
 
 
 def _further_spellings(texts: pd.Series, rows: int) -> tuple[str, ...] | None:
-    """Return texts among numbers that seem to spell a missing cell; None if they do not.
+    """Return the texts among numbers if they seem to spell missing cells; else None.
 
-    Such a spelling has no digit, unlike 90+, and occurs twice at least, unlike a slip.
+    Such a spelling has no digit, unlike 90+, and occurs at least twice, unlike a typing error.
     """
     counts = texts.str.casefold().value_counts()
     if counts.empty:
@@ -209,8 +210,8 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _union(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
-    """Return the holes, and those among the rest of the cells."""
+def _with_missing(holes: Bool[HostArray, "N"], rest: Bool[HostArray, "M"]) -> Bool[HostArray, "N"]:
+    """Return `holes` with `rest`, a mask of the cells that are no holes, added."""
     both = holes.copy()
     both[~holes] = rest
     return both
@@ -233,13 +234,13 @@ def _other_forms(texts: pd.Series, form: Form) -> tuple[Changes, ...]:
     return tuple(found)
 
 
-def _in_form(forms: Sequence[Changes]) -> str:
-    """Return what to say of numbers that other forms would read; nothing if none would."""
+def _form_advice(forms: Sequence[Changes]) -> str:
+    """Return the advice to read numbers in one of these other forms; "" without any."""
     if not forms:
         return ""
     fewest = min(map(len, forms))
     best = [changes for changes in forms if len(changes) == fewest]
-    # of two changes the usual ones: there is no short list of all
+    # where two changes are needed, only the most usual pair: all pairs would be a long list
     shown = [
         " ".join(f"--{name} '{mark}'" for name, mark in changes).replace("'''", '"\'"')
         for changes in (best if fewest == 1 else best[:1])
@@ -247,20 +248,20 @@ def _in_form(forms: Sequence[Changes]) -> str:
     return f"it looks like numbers in another form: add {' or '.join(shown)}"
 
 
-def _name_shared_form(looks: dict[str, _Look]) -> dict[str, _Look]:
-    """Where one form reads the numbers of all columns in another form, name it as the reason."""
-    forms = [look.forms for look in looks.values() if look.forms]
+def _name_shared_form(profiles: dict[str, _Profile]) -> dict[str, _Profile]:
+    """Return the profiles, advising the one form that reads the numbers of all columns, if any."""
+    forms = [profile.forms for profile in profiles.values() if profile.forms]
     shared = [changes for changes in forms[0] if all(changes in f for f in forms)] if forms else []
-    return {
-        name: replace(look, left_out=_in_form(shared)) if shared and look.forms else look
-        for name, look in looks.items()
-    }
+    if not shared:
+        return profiles
+    why = _form_advice(shared)
+    return {k: replace(p, left_out=why) if p.forms else p for k, p in profiles.items()}
 
 
 def _categories(texts: pd.Series) -> Categories:
-    """Return the list of texts, of those that differ by case or white space the most frequent."""
+    """Return the list of texts; of those that differ by case or white space, the most frequent."""
     counts = texts.value_counts()
-    # the first that leaves the fewest
+    # of the four normalisations the first that leaves the fewest values
     ways = [Categories(("",), fold, strip) for strip, fold in product((False, True), repeat=2)]
     spellings = [list(map(way.compared, counts.index)) for way in ways]
     way, keys = min(zip(ways, spellings, strict=True), key=lambda pair: len(set(pair[1])))
@@ -273,56 +274,54 @@ def _categories(texts: pd.Series) -> Categories:
     return Categories(values, way.fold_case, way.strip)
 
 
-def _column(look: _Look, what: str) -> Column:
-    if look.categories is not None:
-        hole = ("",) if look.holes.any() else ()
-        return replace(look.categories, values=(*hole, *look.categories.values))
-    assert look.numbers is not None  # of a column that is not left out
-    span = replace(range_of(look.numbers, what), date=look.date)
-    if not look.holes.any():
+def _column(profile: _Profile, what: str) -> Column:
+    if profile.categories is not None:
+        hole = ("",) if profile.holes.any() else ()
+        return replace(profile.categories, values=(*hole, *profile.categories.values))
+    assert profile.numbers is not None  # of a column that is not left out
+    span = replace(range_of(profile.numbers, what), date=profile.date)
+    if not profile.holes.any():
         return span
-    return replace(span, missing=(*USUAL_MISSING, *look.spellings), indicator=True)
+    return replace(span, missing=(*USUAL_MISSING, *profile.spellings), indicator=True)
 
 
-def _target(look: _Look, name: str) -> Column:
-    if look.left_out:
-        raise InputError(f"the target {name!r} cannot be used: {look.left_out}")
-    if look.numbers is None or look.date is not None or look.texts.nunique() > MOST_LABELS:
-        return _column(look, f"the target {name!r}")
-    size = dict(zip(look.texts, look.numbers.tolist(), strict=True))
+def _target(profile: _Profile, name: str) -> Column:
+    if profile.left_out:
+        raise InputError(f"the target {name!r} cannot be used: {profile.left_out}")
+    if profile.numbers is None or profile.date is not None or profile.texts.nunique() > MOST_LABELS:
+        return _column(profile, f"the target {name!r}")
+    size = dict(zip(profile.texts, profile.numbers.tolist(), strict=True))
     return Categories(tuple(sorted(size, key=size.__getitem__)))
 
 
-def _remarks(look: _Look, *, is_target: bool) -> tuple[str, ...]:
-    found, rows = list(look.remarks), len(look.holes)
-    constant = rows >= FEW_ROWS and not look.holes.any() and look.texts.nunique() == 1
-    if look.like_id and not is_target:
+def _remarks(profile: _Profile, *, is_target: bool) -> tuple[str, ...]:
+    found, rows = list(profile.remarks), len(profile.holes)
+    constant = rows >= FEW_ROWS and not profile.holes.any() and profile.texts.nunique() == 1
+    if profile.like_id and not is_target:
         found.append("all values are different; if this is an id, list it under ignore")
     if constant and not is_target:
-        found.append(
-            "every cell says the same, so nothing can be learned from it; list it under ignore"
-        )
-    if look.numbers is not None and look.many_numbers and not constant:
-        least, low, high, most = np.quantile(look.numbers, [0, 0.05, 0.95, 1])
+        found.append("all cells are equal, so nothing can be learned from it; list it under ignore")
+    if profile.numbers is not None and profile.many_numbers and not constant:
+        least, low, high, most = np.quantile(profile.numbers, [0, 0.05, 0.95, 1])
         if 10 * (high - least) < most - least or 10 * (most - low) < most - least:
             found.append(
-                "19 of 20 values lie in a tenth of this range; a public range that a few exceed "
-                "leaves more to learn, since values outside count as its ends"
+                "19 of 20 values lie in a tenth of this range; a narrower public range uses more "
+                "of the scale, since values outside are clipped to its ends"
             )
-    if look.holes.any():
+    if profile.holes.any():
         found.append(
             "cells are missing: they are a category of their own"
-            if look.numbers is None
-            else "cells are missing: each counts as the middle of the range, and one more column "
-            "says that it is"
+            if profile.numbers is None
+            else "cells are missing: each counts as the middle of the range, and a further column "
+            "marks it"
         )
     return tuple(found)
 
 
-def _proposals(look: _Look) -> dict[str, Any]:
+def _proposals(profile: _Profile) -> dict[str, Any]:
     """Return entries that a column of many numbers might have."""
-    if look.numbers is None or not look.many_numbers or look.like_id:
+    if profile.numbers is None or not profile.many_numbers or profile.like_id:
         return {}
-    least, middle, most = np.quantile(look.numbers, [0, 0.5, 1])
+    least, middle, most = np.quantile(profile.numbers, [0, 0.5, 1])
     low = least >= 0 and 10 * (middle - least) < most - least
     return ({"scale": "log"} if low else {}) | {"bins": PROPOSED_BINS}

@@ -1,4 +1,4 @@
-"""Cells as numbers from -1 to 1, from public facts alone."""
+"""Encoding of cells as numbers in [-1, 1], from public facts alone."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ _CURE = '; in a column to predict from, missing = "indicator" in the bounds file
 
 
 class Encoded(NamedTuple):
-    """Rows as numbers; see `encode`.
+    """Rows as numbers; `targets` is None without `with_target`.
 
-    `targets` is None without `with_target`. How many cells lay outside the public bounds
-    (`clipped`) is private.
+    `clipped`, the number of cells outside the public bounds, is private.
     """
 
     features: Float[HostArray, "N D"]
@@ -40,27 +39,22 @@ class Encoded(NamedTuple):
 
 
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
-    r"""Return the rows of a table as numbers, in [-1, 1] but for weights, and its targets.
+    r"""Return the rows of a table as numbers, in [-1, 1] before weights, and its targets.
 
-    Texts are read in the form, the spellings and the dates that the bounds state. A number x of a
-    column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
-    u = (min(max(x, a), b) - a) / (b - a), or u itself where the bounds ask for the interval "unit";
-    a category becomes as many zeros and ones as the public list has values; the last column is the
-    constant 1. Where the bounds accept missing cells, x is `Numeric.filled` for such a cell; a
-    number whose column has an indicator is followed by a 1 if it is missing and by a 0 otherwise,
-    and one whose column has bins by zeros and a 1 for the bin that it lies in, but for no bin where
-    an indicator is set. Scales, centres and weights are those of `Numeric` and `Categories`.
-    Numeric targets become 2 u - 1 always; two labels become -1 and 1 in the order of their list; K
-    labels their numbers 0..K-1.
+    A number x of a column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
+    u = (min(max(x, a), b) - a) / (b - a), or u itself for the interval "unit"; a category becomes a
+    one-hot row over the public list; the last column is the constant 1. A missing cell counts as
+    `Numeric.filled`. An indicator follows the number, 1 if the cell is missing and 0 otherwise, and
+    then the one-hot row of its bins, all 0 where the indicator is 1. Scales, centres and weights
+    are those of `Numeric` and `Categories`. Numeric targets always become 2 u - 1; two labels
+    become -1 and 1 in the order of their list; K labels their numbers 0..K-1.
 
     An error about a cell names column and row (the first below the header is 1) and does not repeat
-    the cell. Columns with empty cells are named all at once.
+    the cell. All columns with empty cells are named at once.
 
-    **Guarantee.** Every row depends on one record and public facts only. With k used columns,
-    without bins, centres, weights and other fills than the middle, it has norm at most
-    sqrt(k + 1): `encoded_norm`, which also says what the others add.
-    Rounding does not take a number out of [-1, 1]: subtraction and division are monotone, so u lies
-    in [0, 1]; 2 u is exact.
+    **Guarantee.** Every row depends on one record and public facts only, and has norm at most
+    `encoded_norm`. Rounding does not take a number out of [-1, 1]: subtraction and division are
+    monotone, so u lies in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
     facts = bounds.described if with_target else bounds.columns
@@ -73,11 +67,7 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
 
 
 def encoded_names(bounds: Bounds) -> tuple[str, ...]:
-    """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`.
-
-    That of a missing cell, of a number or a category, is `column=missing`; that of a bin names its
-    ends.
-    """
+    """Return the names of the encoded columns: `column`, `column=value`, `(intercept)`."""
     entries = ((name, value) for name, fact in bounds.columns.items() for value in entries_of(fact))
     names = (name if value is None else encoded_name(name, value) for name, value in entries)
     return (*names, INTERCEPT)
@@ -86,8 +76,7 @@ def encoded_names(bounds: Bounds) -> tuple[str, ...]:
 def entries_of(fact: Column) -> tuple[str | None, ...]:
     """Return what each encoded column of a column is for.
 
-    None is the number itself, the empty text a missing cell; any other a category, or a bin from
-    one end to the next, as in "1 to 5".
+    None is the number itself, "" a missing cell; any other text a category, or a bin as "1 to 5".
     """
     if isinstance(fact, Categories):
         return fact.values
@@ -95,8 +84,8 @@ def entries_of(fact: Column) -> tuple[str | None, ...]:
     if fact.bins is None:
         return (None, *marks)
     ends = (fact.minimum, *fact.edges, fact.maximum)
-    said = [(fact.date is not None and day_text(end)) or f"{end:.6g}" for end in ends]
-    return (None, *marks, *(f"{a} to {b}" for a, b in pairwise(said)))
+    texts = [(fact.date is not None and day_text(end)) or f"{end:.6g}" for end in ends]
+    return (None, *marks, *(f"{a} to {b}" for a, b in pairwise(texts)))
 
 
 def encoded_name(column: str, value: str) -> str:
@@ -124,8 +113,8 @@ def zeros_and_units(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostAr
 
 
 def encoded_fill(fact: Numeric, interval: Interval) -> float:
-    """Return what a missing cell is encoded as, a public number: 0 for the middle of [-1, 1]."""
-    if fact.fill is None:  # exactly, though minimum and width may be rounded
+    """Return the public number that a missing cell is encoded as: 0 for the middle of [-1, 1]."""
+    if fact.fill is None:  # exact, although minimum and width may be rounded
         at_zero = interval == "symmetric" or fact.centre is not None
         return 0.0 if at_zero else 0.5 * fact.weight
     return float(_scaled(np.array([fact.fill]), fact, interval)[0][0])
@@ -190,15 +179,12 @@ def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], form: Form) 
 def _column(
     cells: pd.Series, name: str, fact: Column, bounds: Bounds
 ) -> tuple[Num[HostArray, "N ..."], int]:
-    """Return the entries of a column, or the targets, and how many cells lay outside the bounds.
-
-    A number is followed by its indicator and bins, if any.
-    """
+    """Return the entries of a column, or the targets, and how many cells lay outside the bounds."""
     is_target = name == bounds.target_name
     if isinstance(fact, Categories):
         known = {fact.compared(value): code for code, value in enumerate(fact.values)}
         texts = spelled(cells, fact)
-        # no table of pandas: texts that differ behind a zero byte are one text in some of them
+        # not `pandas.Series.map`: some of its hash tables ignore what follows a zero byte
         coded = {text: known.get(text, -1) for text in set(texts)}
         codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))
         if (codes < 0).any():
@@ -207,7 +193,7 @@ def _column(
             raise CellError(name, int(np.argmax(codes < 0)), f"{what}; {cure}")
         if is_target:
             return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
-        # not rows of an identity matrix, whose size would be the square of a long list
+        # not rows of an identity matrix: its size is the square of the length of the list
         hot = np.zeros((len(cells), len(fact.values)))
         hot[np.arange(len(cells)), codes] = 1
         hot -= np.array(fact.shares)
@@ -233,7 +219,7 @@ def _column(
 def _numbers(
     cells: pd.Series, name: str, fact: Numeric, form: Form, holes: Bool[HostArray, "N"]
 ) -> HostArray:
-    """Return cells as finite numbers, those that are missing as what they count as."""
+    """Return cells as finite numbers, missing ones imputed."""
     values = np.where(holes, fact.filled, numbers(cells, name, form, fact.date))
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -248,7 +234,7 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
     inside = np.clip(values, fact.minimum, fact.maximum)
     outside, (low, high) = int(np.sum(inside != values)), fact.ends
     if fact.centre is not None:
-        # both ends of the quotient are exact, and rounding keeps the order in between
+        # the quotient is exact at both ends of the range, and rounding is monotone in between
         zero, unit = replace(fact, weight=1.0).zero_and_unit(interval)
         return fact.weight * ((fact.on_scale(inside) - zero) / unit), outside
     part = (fact.on_scale(inside) - low) / (high - low)
@@ -256,9 +242,9 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
 
 
 def inputs_of(bounds: Bounds) -> Inputs:
-    """Return what a feature map must know of an encoded table.
+    """Return the public facts of an encoded table that a feature map needs.
 
-    It may put a number into bins that fills [-1, 1] and has none of its own.
+    Numbers that it may bin are those that fill [-1, 1] and have no bins already.
     """
     names, place, numbers = encoded_names(bounds), 0, []
     for fact in bounds.columns.values():
@@ -274,29 +260,24 @@ def encoded_rows(
     bounds: Bounds,
     precision: Precision,
     report: Report | None,
-    keep: Bool[HostArray, "_n"] | None,
 ) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
-    """Return the rows of files as `encode` makes them, in one pass over each file.
+    """Return features, targets, and how many cells of each file lay outside the bounds.
 
-    These are features, targets, and how many cells of each file lay outside the bounds.
+    Files are encoded (`encode`) in one pass, a few thousand rows in memory at a time.
 
-    - `precision`: "float64" for the rows as they are encoded. "float32" for half of the memory:
-      each row is multiplied by min(1, R / |x|), R being `encoded_norm`, as
-      `taciturn.kernel.records.pack` would do it, which then changes nothing.
+    - `precision`: "float32" halves the memory: each row is clipped to the norm `encoded_norm` as
+      `taciturn.kernel.records.pack` would clip it, which then changes nothing.
     - `report`: called with the number of rows that were read, and of all.
-    - `keep`: the rows that are kept, of all files; None for all.
 
-    Errors are those of `encode` of each file, whose name the message begins with: a fault in one
-    row does not hide a fault that `encode` names before it, the rest of the file is looked through.
+    Errors are those of `encode` on the whole file, after the name of the file: the first fault that
+    is found in a piece does not hide one that `encode` would name before it.
 
     **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
-    Beside what is returned there are a few thousand rows in memory at a time.
     """
     count = sum(file.rows for file in files)
-    kept = count if keep is None else int(np.sum(keep))
-    features = np.empty((kept, len(encoded_names(bounds))), precision)
-    targets = np.empty(kept, np.int64 if bounds.task == "multiclass" else np.float64)
-    read = written = 0
+    features = np.empty((count, len(encoded_names(bounds))), precision)
+    targets = np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64)
+    read = 0
     clipped = [0] * len(files)
     for place, file in enumerate(files):
         for frame in _plain_pieces(file, bounds):
@@ -305,13 +286,11 @@ def encoded_rows(
             except (CellError, EmptyError):
                 raise InputError(f"{file.path}: {_first_fault(file, bounds)}") from None
             assert encoded.targets is not None
-            some = slice(None) if keep is None else keep[read : read + len(frame)]
-            rows = encoded.features[some]
+            rows, here = encoded.features, slice(read, read + len(frame))
             if precision == "float32":
                 rows = within_norm(rows, encoded_norm(bounds), "float32")
-            here = slice(written, written + len(rows))
-            features[here], targets[here] = rows, encoded.targets[some]
-            read, written = read + len(frame), written + len(rows)
+            features[here], targets[here] = rows, encoded.targets
+            read = here.stop
             clipped[place] += encoded.clipped
             if report is not None:
                 report(read, count)
@@ -319,7 +298,7 @@ def encoded_rows(
 
 
 def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
-    """Return the pieces of a file, numbers that nothing but a number spells read at once."""
+    """Return the pieces of a file; columns without dates and special spellings may be numbers."""
     facts = bounds.described.items()
     numeric = {name: fact for name, fact in facts if isinstance(fact, Numeric)}
     plain = [name for name, fact in numeric.items() if fact.date is None and not fact.missing]
@@ -327,10 +306,11 @@ def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
 
 
 def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
-    """Return what `encode` raises of a whole file of which some piece has a fault."""
+    """Return the error that `encode` would raise for a whole file that has a fault."""
     names, place = bounds.described, 0
     empty: dict[str, int] = {}
     bad: dict[str, CellError] = {}
+    # as `encode`: empty cells of all columns come first, then the first column with a bad cell
     for frame in _plain_pieces(file, bounds):
         for name, fact in names.items():
             try:

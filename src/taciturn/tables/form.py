@@ -1,6 +1,6 @@
-"""How a file of text is written, and what one text of it says: a number or a date.
+"""The format of a text file, and numbers and dates as text.
 
-A text is read by itself: no other text has a say in what it is read as.
+Every text is parsed alone: no other text influences its value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taciturn.typing import HostArray
 FORM = ("delimiter", "decimal", "thousands", "encoding")
 DECIMALS = (".", ",")
 THOUSANDS = ("", ".", ",", " ", "'")
-# the longer marks first: that of UTF-32 begins with that of UTF-16
+# byte-order marks, the longer first: that of UTF-32 begins with that of UTF-16
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -30,9 +30,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# encodings whose marks count until another one comes, or that leave line ends out
+# encodings with shift states, in which one row could change the rest, or without line ends
 _LASTING = re.compile("iso2022|hz|utf-?7|(raw_|raw-)?unicode|punycode|idna")
-# how else these marks are set
+# typographic variants of the separators of thousands
 _LIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'"})
 
 LONGEST_NUMBER = 1000  # characters
@@ -48,10 +48,10 @@ USUAL_DATES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """How a file of text is written; no fact about the records.
+    """The format of a text file; no fact about the records.
 
-    `thousands` stands between groups of digits, as in 3,178.40; it may be empty. `encoding` is a
-    name that Python knows; a byte-order mark in the file goes before it.
+    `thousands` separates groups of digits, as in 3,178.40; it may be empty. `encoding` is a name
+    that Python knows; a byte-order mark in the file overrides it.
     """
 
     delimiter: str = ","
@@ -90,10 +90,7 @@ class Form:
             )
 
     def changed(self, given: Mapping[str, Any]) -> Form:
-        """Return the form with what is given, by name, in place of its own; None changes nothing.
-
-        The delimiter may be the word tab.
-        """
+        """Return the form with some fields replaced; None changes nothing, "tab" is a delimiter."""
         values = {name: value for name, value in given.items() if value is not None}
         for name, value in values.items():
             if name not in FORM:
@@ -105,18 +102,18 @@ class Form:
         return replace(self, **values)
 
     def different(self) -> dict[str, str]:
-        """Return what differs from the usual form, by name."""
+        """Return the fields that differ from the default, by name."""
         return {k: v for k in FORM if (v := getattr(self, k)) != getattr(Form, k)}
 
     @property
     def plain(self) -> bool:
-        """Whether numbers are written as Python writes them."""
+        """Whether numbers are written as in Python."""
         return self.decimal == "." and not self.thousands
 
     def reader(self) -> Callable[[str], str]:
-        """Return a function that writes a number as Python does; "" for what is no number.
+        """Return a function from a number in this form to one as in Python; "" for other text.
 
-        Groups of digits must be groups: with commas between thousands, 1,5 is no number.
+        Groups must have the right length: with commas between thousands, 1,5 is no number.
 
         Examples
         --------
@@ -140,15 +137,15 @@ class Form:
         return read
 
     def encoding_of(self, start: bytes) -> str:
-        """Return the encoding of a file that starts with these bytes: that of its mark, if any."""
+        """Return the encoding of a file that starts with these bytes."""
         return next((name for mark, name in _MARKS if start.startswith(mark)), self.encoding)
 
 
 def read_number(text: str) -> float:
-    """Return the number that a text says, correctly rounded; NaN if it says none.
+    """Return the number in a text, correctly rounded; NaN if there is none.
 
-    It is what Python's `float` returns, but for what Python reads as a number and no table means by
-    one: 1_000, digits of other scripts, and more than 1,000 characters.
+    As Python's `float`, except that these are no numbers: 1_000, digits of other scripts, and more
+    than 1,000 characters.
 
     Examples
     --------
@@ -167,10 +164,10 @@ def read_number(text: str) -> float:
 def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
     """Return `read_number` of each text.
 
-    A text that is no number takes time of its own and changes nothing about that of the others: a
-    single missing cell of a column must not be seen in how long all of it takes.
+    A text that is no number must not slow down the others, or the time for a column would reveal
+    whether a single cell is missing.
     """
-    # most missing cells, and what `float` would read and no table means
+    # most missing cells, and texts that `float` accepts and `read_number` does not
     odd = [
         k for k, text in enumerate(texts)
         if not text or text[0] > "9" or "_" in text or not text.isascii()
@@ -183,7 +180,7 @@ def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
     while len(numbers) < len(usual):
         try:
             numbers.extend(map(float, rest))
-        except ValueError:  # what was read before it is in the list
+        except ValueError:  # the numbers before it are in the list already
             numbers.append(read_number(usual[len(numbers)]))
     for k in odd:
         numbers[k] = read_number(texts[k])
@@ -191,7 +188,7 @@ def read_numbers(texts: Sequence[str] | HostArray) -> Float[HostArray, "N"]:
 
 
 def days(text: str, pattern: str) -> float:
-    """Return the days from 1970-01-01 to the date that a text says; NaN if it is no such date."""
+    """Return the days from 1970-01-01 to the date in a text; NaN if it is no such date."""
     try:
         return days_of(datetime.strptime(text, pattern))
     except (ValueError, OverflowError):
@@ -208,11 +205,8 @@ def days_of(moment: date) -> float:
 
 
 def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
-    """Return a number of a TOML file; where `dated`, the days to a date too.
-
-    The error about anything else begins with `what`.
-    """
-    if dated and isinstance(value, date):  # TOML has dates of its own
+    """Return a number of a TOML file, or if `dated` the days to a date; `what` begins errors."""
+    if dated and isinstance(value, date):  # TOML has a type for dates
         return days_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{what}, without quotes")
@@ -223,7 +217,7 @@ def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
 
 
 def day_text(number: float) -> str:
-    """Return the date that a number of days says; empty if it is out of the calendar."""
+    """Return the date after a number of days; empty if it is out of the calendar."""
     try:
         return f"{_START + timedelta(days=number):%Y-%m-%d}"
     except (OverflowError, ValueError):
@@ -231,16 +225,16 @@ def day_text(number: float) -> str:
 
 
 def check_date_pattern(pattern: str) -> None:
-    """Raise `InputError` unless a pattern such as %d.%m.%Y says a date, its year included."""
+    """Raise `InputError` unless a pattern such as %d.%m.%Y determines a date with its year."""
     refusal = InputError(
-        f"date is {pattern!r}; say how dates are written, the year included, as in "
+        f"date is {pattern!r}; state how dates are written, the year included, as in "
         '"%Y-%m-%d" for 2024-12-31 or "%d.%m.%Y" for 31.12.2024'
     )
 
     def year() -> int:
         return datetime.strptime(_SAMPLE.strftime(pattern), pattern).year
 
-    # the error of a bad pattern may be one of the text that is parsed
+    # a bad pattern may also raise the error of a text that does not match
     faults, yearless = (ValueError, re.error), "%y" not in pattern.lower()
     if yearless or told_anew(year, faults, lambda _: refusal) != _SAMPLE.year:
         raise refusal

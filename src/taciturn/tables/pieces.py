@@ -1,8 +1,9 @@
-"""CSV and Parquet files as rows, some at a time: pyarrow finds the cells, nothing guesses them.
+"""CSV and Parquet files as pieces of rows, split into cells by pyarrow without type inference.
 
-**Guarantee.** What a cell is read as follows from that cell alone. Every cell of a CSV file is text
-to pyarrow, and becomes a number afterwards, the same one on either of two ways. One record does not
-change where another begins, or the file is refused: see `_whole_records` and `_fault`.
+**Guarantee.** The value of a cell follows from that cell alone: pyarrow reads every cell of a CSV
+file as text, and conversion to a number afterwards gives the same one on either of two paths. One
+record does not change where another begins, or the file is refused: see `_whole_records` and
+`_grammar_fault`.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from taciturn.tables.form import LONGEST_NUMBER, Form
 from taciturn.typing import HostArray
 
 BYTES_AT_ONCE = 2**20
-# a piece of numbers costs as much as a thousand rows of twenty of them; more rows leave the cache
+# the fixed cost of a piece is that of a thousand rows of twenty numbers; more rows leave the cache
 ROWS_AT_ONCE = 8192
-# bytes of a row in UTF-8: a quote that is left open does not take the whole file into memory
+# bytes of a row in UTF-8, so that an open quote does not pull the whole file into memory
 LONGEST_ROW = 2**24
 
-# stands for bytes that are no text: no text in UTF-8 holds it
+# replaces bytes that cannot be decoded; a lone surrogate does not occur in valid text
 _NO_TEXT = "\udfff".encode("utf-8", "surrogatepass")
 codecs.register_error("taciturn.no-text", lambda error: ("\udfff", error.end))  # type: ignore[attr-defined]
 _STRAY_QUOTE = (
@@ -45,7 +46,7 @@ _OPEN_QUOTE = "is not a valid CSV file (a quote is opened and never closed); is 
 
 
 class Piece(NamedTuple):
-    """Some rows of a file: the names of all its columns, and the cells of those that are wanted.
+    """Some rows of a file: the names of all its columns, and the cells of some of them.
 
     Cells are texts of a CSV file, or values of a Parquet file.
     """
@@ -59,8 +60,8 @@ class Piece(NamedTuple):
     ) -> pd.DataFrame:
         """Return columns as text without surrounding blanks, numbers written in `form`.
 
-        Those in `numbers` become numbers at once where none of their cells is any other text: the
-        same ones as their texts would be read as, more slowly.
+        Columns in `numbers` are returned as numbers if all of their cells are, which is faster and
+        gives the same values.
         """
         wanted = [name for name in self.names if name in names]
         read = {name: self._column(name, form, quick=name in numbers) for name in wanted}
@@ -86,7 +87,7 @@ class Piece(NamedTuple):
         numbers = _as_numbers(cells) if quick and form.plain else None
         if numbers is not None:
             return pd.Series(numbers)
-        found = cells.dictionary_encode()  # each text once, however many cells say it
+        found = cells.dictionary_encode()  # strip each different text once
         different = np.empty(len(found.dictionary), object)
         different[:] = [text.strip() for text in found.dictionary.to_pylist()]
         return pd.Series(different[found.indices.to_numpy()], dtype=object)
@@ -95,9 +96,8 @@ class Piece(NamedTuple):
 def _as_numbers(cells: pa.Array) -> HostArray | None:
     """Return texts as numbers; None unless all are finite decimals between blanks.
 
-    Both pyarrow and Python round correctly, so these are the numbers that Python reads. Blanks are
-    taken away here: one cell that has them would send all the others the slow way, in a time that
-    tells of it.
+    Both pyarrow and Python round correctly, so the numbers are the same. Blanks are stripped here:
+    otherwise one cell with blanks would put the column on the slow path, which can be timed.
     """
     cells = compute.utf8_trim_whitespace(cells)
     if (compute.max(compute.binary_length(cells)).as_py() or 0) > LONGEST_NUMBER:
@@ -120,7 +120,7 @@ def _as_text(cells: pd.Series, form: Form) -> list[str]:
 
 
 def parquet_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Iterator[Piece]:
-    """Yield the rows of a Parquet file, at least one piece, which may have no rows."""
+    """Yield the rows of a Parquet file: at least one piece, which may have no rows."""
     names: tuple[str, ...] | None = None
     for frame in stored_pieces(file, wanted):
         named = frame.rename(columns=str)
@@ -129,34 +129,30 @@ def parquet_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Ite
 
 
 def stored_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a Parquet file with the values that it stores.
-
-    The first piece is empty and has all columns, the others those that are wanted; None for all.
-    """
+    """Yield the rows of a Parquet file: an empty frame of all columns, then the wanted ones."""
     opened = parquet.ParquetFile(file, pre_buffer=False)  # else the whole file stays in memory
-    # whole numbers stay whole beside missing ones, whatever the other rows are
+    # integers stay integers beside missing values, so that a value does not depend on other rows
     yield opened.schema_arrow.empty_table().to_pandas(integer_object_nulls=True)
     names = opened.schema_arrow.names
-    if wanted is not None:  # one at least, or nothing says how many rows there are
+    if wanted is not None:  # at least one column, or the number of rows is lost
         names = [name for name in names if name in wanted] or names[:1]
     for batch in opened.iter_batches(ROWS_AT_ONCE, columns=names):
-        batch.validate(full=True)  # text that is none would be decoded later, and quoted then
+        batch.validate(full=True)  # invalid UTF-8 would fail later, in an error that quotes it
         yield pa.Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
 
 
 def text_pieces(
     path: object, file: io.BufferedReader, form: Form, wanted: Collection[str] | None = None
 ) -> Iterator[Piece]:
-    """Yield the rows of a file of text, at least one piece, which may have no rows.
+    """Yield the rows of a file of text: at least one piece, which may have no rows.
 
-    The cells of the columns `wanted` are kept; None for all. What is wrong with a row is named
-    before what is wrong with a later one.
+    Cells of the columns `wanted` are kept; None for all. Errors are raised in the order of rows.
     """
     header: _Header | None = None
-    before = 0  # records that were found, the header among them
+    before = 0  # records of earlier pieces, header included
     for whole in _whole_records(path, file, form):
         raw = _without_blanks(whole, form)
-        fault = _fault(raw, form)
+        fault = _grammar_fault(raw, form)
         good = raw if fault is None else raw[: _end_of_records(raw[: fault[0]])]
         header = header or _header(path, raw, good, form)
         found = None if header is None else _cells(good, header[0], form, wanted)
@@ -164,7 +160,7 @@ def text_pieces(
             raise _ragged(path, good, header, before, form)
         if fault is not None:
             raise InputError(f"{path} {fault[1]}")
-        if header is None or found is None:  # nothing but line ends
+        if header is None or found is None:  # blank lines only
             continue
         cells, count = found
         first = 0 if before else 1
@@ -177,7 +173,7 @@ def text_pieces(
 
 
 def no_text(form: Form) -> str:
-    """Return what is said of a file that is not text in its form's encoding."""
+    """Return the end of the error about a file that is not text in its form's encoding."""
     return (
         f"is not text in {form.encoding.upper()}, or in what its byte-order mark says; save it as "
         "CSV in UTF-8, or name its encoding, as in --encoding cp1252"
@@ -185,10 +181,10 @@ def no_text(form: Form) -> str:
 
 
 def _whole_records(path: object, file: io.BufferedReader, form: Form) -> Iterator[bytes]:
-    """Yield a file as UTF-8, cut where a line ends outside quotes; what is no text as a mark.
+    """Yield a file as UTF-8, cut at line ends outside quotes, invalid bytes as `_NO_TEXT`.
 
-    **Guarantee.** Whether a record is too long depends on that record alone: what is looked at
-    begins where a record does, and has `LONGEST_ROW` bytes whenever a record is refused.
+    **Guarantee.** Whether a record is too long depends on that record alone: the search for its end
+    starts where it begins, and a record is refused only if it has `LONGEST_ROW` bytes.
     """
     decoder = codecs.getincrementaldecoder(form.encoding_of(file.peek(8)))("taciturn.no-text")
     text, more = b"", True
@@ -203,14 +199,14 @@ def _whole_records(path: object, file: io.BufferedReader, form: Form) -> Iterato
             raise InputError(
                 f"{path} has a row of more than {LONGEST_ROW - 1:,} bytes; is a quote left open?"
             )
-    if text:  # the last line of a file may have no end
+    if text:  # the last line may lack its line end
         yield text
 
 
 def _end_of_records(raw: bytes) -> int:
-    """Return the place behind the last line end that is in no quotes; 0 if there is none.
+    """Return the position after the last line end outside quotes; 0 if there is none.
 
-    Each quote takes a reader into a cell or out of it, two that stand for one inside do both.
+    Every quote opens or closes a quoted cell; a doubled quote inside a cell closes and opens it.
     """
     if b'"' not in raw:
         return max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
@@ -220,37 +216,37 @@ def _end_of_records(raw: bytes) -> int:
         while (place := raw.rfind(end, 0, place)) >= 0:
             if raw.count(b'"', 0, place) % 2 == 0:
                 return place + 1
-            place = raw.rfind(b'"', 0, place)  # where the cell begins that the line end is in
+            place = raw.rfind(b'"', 0, place)  # the quote that opens the cell of this line end
         return 0
 
     return max(last(b"\n"), last(b"\r"))
 
 
 def _without_blanks(raw: bytes, form: Form) -> bytes:
-    """Return whole records without the blanks before a cell in quotes."""
-    if b'"' not in raw or b' "' not in raw:  # a single byte is found faster
+    """Return whole records without the blanks before a quoted cell."""
+    if b'"' not in raw or b' "' not in raw:  # the search for a single byte is faster
         return raw
     before = rb"(^|[\r\n]|" + re.escape(form.delimiter).encode() + rb")"
     return re.sub(before + rb' *+("(?:[^"]++|"")*+")', rb"\1\2", raw)
 
 
-def _fault(raw: bytes, form: Form) -> tuple[int, str] | None:
-    """Return where whole records of a file are first no CSV file, and why; None if nowhere.
+def _grammar_fault(raw: bytes, form: Form) -> tuple[int, str] | None:
+    """Return where whole records first break the grammar of CSV, and how; None if nowhere.
 
-    **Guarantee.** A record whose quotes are wrong does not change how another one is read: the file
-    is refused. In the grammar that is left a quote is at an end of a cell, or one of two that stand
-    for one inside; so each takes the reader into a cell or out of it. The other records have an
-    even number each. With an odd number in this one, the file ends inside a cell; with an even
-    number the reader is where it was before.
+    **Guarantee.** A record whose quotes are wrong does not change how another is read: the file is
+    refused. In the accepted grammar a quote is at an end of a cell, or doubled inside one, so every
+    quote opens or closes a cell. The other records have an even number of quotes each. If this one
+    has an odd number, the file ends inside a cell; if an even number, the next record starts
+    outside quotes as before.
     """
     faults = []
     if not raw.isascii() and _NO_TEXT in raw:
         faults.append((raw.index(_NO_TEXT), no_text(form)))
     if b'"' in raw:
-        # between line ends, as in the file
+        # line ends on both sides, so that every quote has two neighbours
         text = np.frombuffer(b"\n" + raw + b"\n", np.uint8)
         quotes = np.flatnonzero(text == ord('"'))
-        outside = np.where(np.arange(len(quotes)) % 2, 1, -1)  # behind one that closes a cell
+        outside = np.where(np.arange(len(quotes)) % 2, 1, -1)  # offset of the byte outside the cell
         usual = [ord(form.delimiter), *b'\n\r"']
         stray = ~np.isin(text[quotes + outside], usual)
         if stray.any():
@@ -292,7 +288,7 @@ def _cells(
         column_types=dict.fromkeys(numbered, pa.string()), null_values=[], check_utf8=False,
         include_columns=[str(k) for k in places] or numbered[:1],
     )  # fmt: skip
-    # a mark of byte order would be left out at the start, wherever that is in the file
+    # without this line end pyarrow would drop a byte-order mark at the start of a later piece
     buffer = pa.py_buffer(b"\n" + raw)
     try:
         table = arrow_csv.read_csv(buffer, read, parse, convert)

@@ -1,4 +1,4 @@
-"""Files of tables: counted in one pass, and read in pieces, as text in which nothing is guessed."""
+"""Files of tables: rows counted in one pass, then read in pieces, without type inference."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ _EXCEL_MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _USUAL = Form()
 _T = TypeVar("_T")
 
-# hears how many rows were read, and of how many if that is known
+# called with the number of rows that were read, and of all if that is known
 Report: TypeAlias = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A CSV or Parquet file whose rows were counted: one at least.
+    """A CSV or Parquet file with at least one row, counted.
 
-    - `kept`, `kinds`: the columns that were kept as text meanwhile, and how each is stored, in
-      words: one way for most files.
-    - `content`: the bytes of what can be read once only, as a pipe; None for a file.
-    - `stamp`: what changes where a file is written to or replaced.
+    - `kept`, `kinds`: the columns that were kept as text, and the types that each is stored as.
+    - `content`: the bytes of a pipe, which can be read once only; None for a file.
+    - `stamp`: its identity, size and times, by which a change is detected.
     """
 
     path: Path
@@ -56,10 +55,9 @@ class TableFile:
     def pieces(
         self, columns: Collection[str], numbers: Collection[str] = ()
     ) -> Iterator[pd.DataFrame]:
-        """Yield some columns, a few thousand rows at a time, as `read_table` returns them.
+        """Yield some columns, a few thousand rows at a time, as `Piece.read` returns them.
 
-        `numbers` may become numbers at once; see `Piece.read`. A file that is not the one that was
-        counted is refused.
+        A file that has changed since it was counted is refused.
         """
         changed = InputError(
             f"{self.path} changed after its rows were counted; start again once nothing writes to "
@@ -71,7 +69,7 @@ class TableFile:
             if piece.names != self.columns or rows > self.rows:
                 raise changed
             yield piece.read(columns, self.form, numbers)
-        if rows != self.rows or (self.content is None and _stamp(self.path) != self.stamp):
+        if rows != self.rows or (self.content is None and _fingerprint(self.path) != self.stamp):
             raise changed
 
 
@@ -81,17 +79,16 @@ def count_table(
     """Return a file with its rows counted, in one pass that holds a few thousand at a time.
 
     The columns to `keep` as text may be missing; None for all. `report` is called with the number
-    of rows that were counted, and None. Refused are files that cannot be read, Excel files, those
-    without rows, with two columns of one name, or with a row that has another number of cells than
-    the header (as the last one of a truncated file). Where the header looks as if it were separated
-    otherwise, the message says how.
+    of rows that were counted, and None. Refused are unreadable files, spreadsheets, files without
+    rows, with two columns of one name, or with a row that has another number of cells than the
+    header, as in a truncated file. If the header suggests another delimiter, the message names it.
     """
     refuse_spreadsheet(path)
-    stamp = _stamp(path)
+    stamp = _fingerprint(path)
     content = None if stat.S_ISREG(stamp[0]) else _read(path, path.read_bytes)
     columns: tuple[str, ...] = ()
     kinds: dict[str, frozenset[str]] = {}
-    names: dict[str, str] = {}  # each once, however many rows bear it
+    names: dict[str, str] = {}  # one object per different text
     rows, kept = 0, []
     for piece in _pieces(path, form, content, keep):
         columns, rows = piece.names, rows + piece.rows
@@ -102,7 +99,7 @@ def count_table(
             continue
         some = [name for name in columns if name in keep]
         kept.append(piece.read(some, form).map(lambda text: names.setdefault(text, text)))
-        if piece.rows:  # no rows say nothing of how columns are stored
+        if piece.rows:  # an empty piece does not show how columns are stored
             kinds |= {name: kinds.get(name, frozenset()) | {piece.kind(name)} for name in some}
     if not rows:
         raise InputError(f"{path} has no rows; a header and at least one row are needed")
@@ -111,10 +108,7 @@ def count_table(
 
 
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
-    """Return the CSV or Parquet file `path`; every cell is text without surrounding blanks.
-
-    Numbers in a Parquet file that are stored as such become text in `form`.
-    """
+    """Return all cells of a CSV or Parquet file as text, numbers of Parquet written in `form`."""
     return count_table(path, form, None).kept
 
 
@@ -123,9 +117,8 @@ def count_tables(
 ) -> dict[Path, TableFile]:
     """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
-    Suffixes count in any case of their letters: exports may end in .CSV. Refused are a folder
-    without such files, two files with different columns, and an Excel file that has none of the
-    same name beside it.
+    Refused are a folder without such files, two files with different columns, and a spreadsheet
+    without a file of the same name beside it, which would be ignored.
     """
     if not isdir(path):  # not Path.is_dir, which raises for names that are too long
         return {path: count_table(path, form, keep, report)}
@@ -164,20 +157,20 @@ def _files(folder: Path) -> list[Path]:
 
 
 def refuse_spreadsheet(path: Path) -> None:
-    """Raise `InputError` if the name is that of a spreadsheet, whether there is one or not."""
+    """Raise `InputError` if a path has the suffix of a spreadsheet, whether or not it exists."""
     if is_spreadsheet(path):
         raise InputError(_EXCEL_FILE.format(path))
 
 
 def is_spreadsheet(path: Path) -> bool:
-    """Whether the name ends as those of spreadsheets do, in whatever case."""
+    """Whether a path has the suffix of a spreadsheet."""
     return path.suffix.lower() in _EXCEL
 
 
 def _pieces(
     path: Path, form: Form, content: bytes | None, wanted: Collection[str] | None
 ) -> Iterator[Piece]:
-    """Yield the rows of a file, or of the content that it had; an empty one has one empty piece."""
+    """Yield the rows of a file, or of its content; of an empty one a single empty piece."""
     stored = path.suffix.lower() == ".parquet"
 
     def opened() -> io.BufferedReader:
@@ -191,7 +184,7 @@ def _pieces(
         def next_piece() -> Piece | None:
             return told_anew(
                 lambda: next(pieces, None),
-                # their messages quote cells, an error of decoding holds a part of the file
+                # these messages quote cells, and a decoding error holds a part of the file
                 (OSError, ValueError, csv.Error, ArrowException),
                 lambda error: _parse_error(path, error, form, stored=stored),
             )
@@ -210,8 +203,8 @@ def _read(path: Path, work: Callable[[], _T]) -> _T:
         raise _unreadable(path, error) from error
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return what kind of file it is, and what changes where it is written to or replaced."""
+def _fingerprint(path: Path) -> tuple[int, ...]:
+    """Return the type of a file, and numbers that change when it is written to or replaced."""
     now = _read(path, lambda: os.stat(path))
     return now.st_mode, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
@@ -232,6 +225,6 @@ def _parse_error(path: Path, error: Exception, form: Form, *, stored: bool) -> E
         return _unreadable(path, error)
     if isinstance(error, UnicodeError):
         return InputError(f"{path} {no_text(form)}")
-    # Python's reader says that a cell of the header is too long
+    # the csv module's message about a header cell that is too long quotes nothing
     what = f" ({error})" if isinstance(error, csv.Error) else ""
     return InputError(f"{path} is not a valid CSV file{what}; is it cut short?")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Float, Int, Num
 
 from taciturn.errors import InputError, no_bounds
 from taciturn.kernel.records import numbered
@@ -27,12 +27,11 @@ class Source:
     """The files of a table and of its public facts.
 
     - `path`: a CSV or Parquet file, or a folder with one such file per agent.
-    - `bounds`: the TOML file of the public facts; None if the user named none, which is refused.
-    - `agent_column`, `person_column`: those that say which agent has a row, and, where persons are
-      protected, which person it is about.
+    - `bounds`: the TOML file of the public facts; None is refused.
+    - `agent_column`, `person_column`: the columns of the agent that holds a row and, where persons
+      are protected, of the person it is about.
     - `test`: a file of test records, which are public by declaration.
-    - `delimiter`, `decimal`, `thousands`, `encoding`: how the files are written, in place of what
-      the bounds say; see `Form`.
+    - `delimiter`, `decimal`, `thousands`, `encoding`: override the `Form` in the bounds.
     """
 
     path: Path
@@ -48,17 +47,16 @@ class Source:
 
     @property
     def owner_columns(self) -> dict[str, str]:
-        """The columns that say whose a row is, and are not learned from, by what they name."""
+        """The columns of agents and persons, which are not learned from, by what they name."""
         columns = {"agent": self.agent_column, "person": self.person_column}
         return {what: name for what, name in columns.items() if name is not None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Private records as numbers, with what is public about them; see `encode`.
+    """Private records as numbers (`encode`), with their public facts.
 
-    - `features`, `targets`: the training rows, then the test rows, which are public and may be
-      none.
+    - `features`, `targets`: the training rows, then the test rows, if any, which are public.
     - `owners`: the rows of each agent; None if they are still to be partitioned.
     - `clipped`: how many cells of training rows lay outside the bounds: private.
     - `conditions`: facts taken as public; a certificate holds under these.
@@ -83,7 +81,7 @@ class Table:
 
     @property
     def record_norm(self) -> float:
-        """The largest norm of an encoded row, a public number: `encoded_norm`."""
+        """The largest norm of an encoded row (`encoded_norm`), a public number."""
         return encoded_norm(self.bounds)
 
     @property
@@ -93,7 +91,7 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of the file that its public facts are about."""
+        """Names of the columns of the file that the public facts describe."""
         return (self.bounds.target_name, *self.bounds.columns, *self.bounds.ignored)
 
     @property
@@ -117,9 +115,9 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """The files of a table with their rows counted, of which no cell was looked at.
+    """The files of a table with their rows counted, before any cell is read.
 
-    `tables` are trained on, `tests` holds test records, if any; owners and persons are as of
+    `tables` are trained on, `tests` holds test records, if any; `owners` and `persons` are as in
     `Table`.
     """
 
@@ -153,19 +151,19 @@ def load_table(
     precision: Precision = "float64",
     report: Report | None = None,
 ) -> Table:
-    """Return the table that `source` names, encoded: `table_of` its `read_files`."""
+    """Return the encoded table that `source` names: `table_of` its `read_files`."""
     return table_of(read_files(source, known, report), precision=precision, report=report)
 
 
 def read_files(source: Source, known: Bounds | None = None, report: Report | None = None) -> Files:
-    """Return the files of a table, their rows counted and their owners read, in one pass.
+    """Return the files of a table, rows counted and owners read in one pass.
 
-    A few thousand rows are in memory at a time, and of the columns that say whose a row is, all.
-    `known` are the public facts, where no file states them; `report` is called with the number of
-    rows that were counted in a file, and None.
+    A few thousand rows are in memory at a time, beside the columns of agents and persons. `known`
+    are the public facts, where no file states them; `report` is called with the number of rows
+    that were counted in a file, and None.
 
-    **Guarantee.** How many rows there are, and whose they are, is public; of no other cell does the
-    result of this function, or an error that it raises, depend on more than the form of the file.
+    **Guarantee.** The numbers of rows and their owners are public. The result of this function, and
+    any error that it raises, depend on no other cell beyond the syntax of the file.
     """
     if known is None and source.bounds is None:
         raise InputError(no_bounds(str(source.path), source.target))
@@ -202,23 +200,15 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
 
 
 def table_of(
-    files: Files,
-    *,
-    precision: Precision = "float64",
-    report: Report | None = None,
-    keep: Bool[HostArray, "_n"] | None = None,
+    files: Files, *, precision: Precision = "float64", report: Report | None = None
 ) -> Table:
-    """Return the table of files that were counted, its cells encoded (`encoded_rows`).
+    """Return the table of counted files, its cells encoded (`encoded_rows`).
 
-    Where training rows to `keep` are given, the table has no others, and no owners.
-    Which of the public labels occur is a fact about the records: a table in which only one does is
-    trained on like any other.
+    Which of the public labels occur is private, so a table in which only one does is accepted.
     """
     source, bounds = files.source, files.bounds
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
-    tests = 0 if files.tests is None else files.tests.rows
-    kept = None if keep is None else np.append(keep, np.ones(tests, bool))
-    features, targets, clipped = encoded_rows(tables, bounds, precision, report, kept)
+    features, targets, clipped = encoded_rows(tables, bounds, precision, report)
     return Table(
         name=str(source.path),
         title=files.title,
@@ -226,15 +216,15 @@ def table_of(
         bounds=bounds,
         features=features,
         targets=targets,
-        train_rows=files.rows if keep is None else int(np.sum(keep)),
-        owners=files.owners if keep is None else None,
+        train_rows=files.rows,
+        owners=files.owners,
         clipped=sum(clipped[: len(files.tables)]),
         conditions=table_conditions(
             bounds,
             persons=source.person_column is not None,
             tests=None if source.test is None else source.test.name,
         ),
-        persons=files.persons if files.persons is None or keep is None else files.persons[keep],
+        persons=files.persons,
     )
 
 
@@ -267,7 +257,7 @@ def _owners(source: Source, tables: list[TableFile]) -> tuple[HostArray, ...] | 
 
 
 def _names(column: str, table: TableFile) -> HostArray:
-    """Return the text in each row of a column that says whose a row is."""
+    """Return the text in each row of the column of agents or persons."""
     if column not in table.columns:
         raise InputError(
             f"the table {table.path} has no column {column!r}; name one of its columns"
@@ -280,10 +270,9 @@ def _names(column: str, table: TableFile) -> HostArray:
 
 
 def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None) -> tuple[str, ...]:
-    """Return what a certificate takes as public about a table.
+    """Return the conditions of a certificate: what is taken as public about a table.
 
-    `persons` says whether these are protected, and not records; `tests` is the file of test
-    records, which are public by declaration, None without any.
+    `persons`: whether persons are protected, and not records. `tests`: the file of test records.
     """
     one = "person's rows say" if persons else "record says"
     ranges = (

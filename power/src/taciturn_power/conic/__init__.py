@@ -1,4 +1,4 @@
-"""Conic sets and programs: their cones, projections, least-cost points, and the solver."""
+"""Conic sets and programs: projections, minimisers, and the solver."""
 
 from taciturn_power.conic.sets import AgentSets, ConicSet, polyhedron
 from taciturn_power.conic.solver import Cone, Minimum, minimise_conic

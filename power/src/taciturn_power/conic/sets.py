@@ -1,4 +1,4 @@
-"""Sets given by linear and second-order-cone constraints; one for all agents, or one for each."""
+"""Sets given by linear and second-order-cone constraints: one for all agents, or one for each."""
 
 from __future__ import annotations
 
@@ -24,20 +24,16 @@ from taciturn_power.conic.solver import Cone, ConicSolver, contains_rows, solve_
 class ConicSet(ConvexSet):
     """{x : b - A x in K}, K a product of zero cones, nonnegative orthants, second-order cones.
 
-    The rows of A are read in the order of `cones`, pairs of a kind and a number of rows: "zero"
-    makes them equations A x = b, "nonnegative" inequalities A x <= b, and "second_order" says
-    |y|_2 <= t of the vector (t, y) = b - A x. The rotated cone |y|^2 <= 2 p q, p and q >= 0, is
-    the second-order cone of (p + q, p - q, sqrt(2) y).
+    The rows of A are in the order of `cones`, pairs of a kind and a number of rows: "zero" means
+    A x = b, "nonnegative" A x <= b, and "second_order" |y|_2 <= t with (t, y) = b - A x. (The
+    rotated cone |y|^2 <= 2 p q, p, q >= 0, is the second-order cone of (p + q, p - q, sqrt(2) y).)
 
-    The solver is set up once, here; between projections only its linear term changes, and its
-    diagonal where the metric does. It runs on the host, also inside jit, vmap and scan, where a
-    batch is a loop. All fields are static: sets of the same data are equal and share compiled
-    programs.
+    The solver is set up once: between projections only its linear term changes, and its diagonal
+    with the metric. It runs on the host, also inside jit, vmap and scan, where a batch is a loop.
+    All fields are static: sets of the same data are equal and share compiled programs.
 
     A is `(N, D)`, dense or of scipy.sparse; b is `(N,)`, finite; the cones' sizes add up to N.
-
-    Raises `InputError` if the shapes or sizes do not fit, a number is not finite, or the set is
-    empty.
+    Raises `InputError` if the set is empty.
 
     Examples
     --------
@@ -62,7 +58,7 @@ class ConicSet(ConvexSet):
             raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
         self.solver = ConicSolver(matrix, bound, self.cones)
         self.dimension, self.digest = self.solver.dimension, self.solver.digest
-        # an empty set is detected here, not in the middle of a run
+        # detects an empty set now, and not in the middle of a run
         self.solver.minimum(np.zeros(self.dimension), np.ones(self.dimension))
 
     @property
@@ -114,7 +110,7 @@ class ConicSet(ConvexSet):
 
     @override
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
-        """Return whether b - A x, divided as `offset` is, breaks no rule of K beyond `tol`."""
+        """Return whether b - A x, divided as `offset` is, is in K up to `tol`."""
         self._check_size(x)
         host = partial(contains_rows, self.solver)
         return _called(host, (), np.bool_, x.ravel(), jnp.asarray(tol, x.dtype))
@@ -127,9 +123,7 @@ class ConicSet(ConvexSet):
 
 
 def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) -> ConicSet:
-    """Return {x : A x <= b, E x = f}; either pair may be left out.
-
-    Raises `InputError` as `ConicSet`, or if both pairs are left out.
+    """Return {x : A x <= b, E x = f}; one of the pairs may be left out.
 
     Examples
     --------
@@ -151,9 +145,9 @@ def polyhedron(*, A: Any = None, b: Any = None, E: Any = None, f: Any = None) ->
 
 
 def on_host(host: Callable[..., Any], size: int, agent: Array, x: Array, metric: Array) -> Array:
-    """Return what `host` makes of its arguments, at once or from within a compiled program."""
+    """Return `host(agent, x, metric)`, directly or by a callback of a compiled program."""
     if not any(isinstance(value, jax.core.Tracer) for value in (agent, x, metric)):
-        # called at once, an error reaches the caller as it was raised
+        # a direct call raises the original error
         return jnp.asarray(host(agent, x, metric))
     return _called(host, (size,), x.dtype, agent, x, metric)
 
@@ -164,7 +158,7 @@ def _called(host: Callable[..., Any], shape: tuple[int, ...], dtype: Any, *args:
 
 
 def sparse(A: Any) -> sp.csc_array:
-    """Return a dense or sparse matrix in compressed columns, equal places added up."""
+    """Return a dense or sparse matrix in compressed columns, duplicates added up."""
     dense_or_sparse: Any = A if sp.issparse(A) else np.atleast_2d(np.asarray(A, dtype=float))
     matrix: sp.csc_array = sp.csc_array(dense_or_sparse).astype(float)
     matrix.sum_duplicates()
@@ -183,12 +177,9 @@ def _check_rows(matrix: sp.csc_array, bound: Any) -> None:
 class AgentSets(eqx.Module):
     """One conic set for each agent, on vectors padded to the largest of their dimensions.
 
-    Every agent's solver is set up once, here. In a compiled program a batch over agents, seeds and
-    settings is one call of the host. All fields are static, as those of `ConicSet`.
-
-    Each set may come with a Hessian, symmetric positive semi-definite, dense or of scipy.sparse.
-
-    Raises `InputError` if there are no sets, or the Hessians do not fit them.
+    Every agent's solver is set up once. In a compiled program a batch over agents, seeds and
+    settings is one call of the host. All fields are static, as those of `ConicSet`. Each set may
+    have a Hessian, symmetric positive semi-definite, dense or of scipy.sparse.
 
     Examples
     --------
@@ -235,10 +226,8 @@ class AgentSets(eqx.Module):
     ) -> Float[Array, "D"]:
         """Return argmin_{p in C_agent} sum_k metric_k (p_k - x_k)^2 / 2, with 0 in the padding.
 
-        Accuracy and errors are those of `ConicSet.project_in`. What x and the metric hold in the
-        padding is not looked at.
-
-        Raises `InputError` if the sets carry Hessians; use `step`.
+        Accuracy and errors are those of `ConicSet.project_in`. The padding of x and metric is
+        ignored.
         """
         if self.has_hessians:
             raise InputError("these sets carry Hessians, so a step is no projection; use step")
@@ -249,15 +238,11 @@ class AgentSets(eqx.Module):
     ) -> Float[Array, "D"]:
         """Return argmin over C_agent of x'(H + diag(metric))x / 2 - linear'x, 0 in the padding.
 
-        H is the agent's Hessian, 0 if none was given; the metric is at least 0. The interior
-        point is returned if Clarabel reached its tolerances (1e-8) and b - A x, divided as in
-        `ConicSet.offset`, breaks no rule of K by more than 1e-7 max(1, |b|_inf). Otherwise
-        Newton's method refines it, and what is returned is exact for data that differ by no more
-        than 1e-7 of their size.
-
-        Raises `InputError` if a number is not finite or a weight of the metric below 0;
-        `SolverError` if no point of that accuracy is found. Inside a compiled program JAX wraps
-        both in an error of another type.
+        H is the agent's Hessian, 0 if none was given; the metric is at least 0. The interior-point
+        solution is returned if Clarabel reached its tolerances (1e-8) and b - A x, divided as in
+        `ConicSet.offset`, violates K by at most 1e-7 max(1, |b|_inf). Otherwise Newton's method
+        refines it, and the result is exact for data that differ by at most 1e-7 of their size, or
+        `SolverError` is raised. Inside a compiled program JAX wraps it in an error of another type.
         """
         return self._called(agent, linear, metric, project=False)
 

@@ -1,4 +1,4 @@
-"""Quadratics minimised over {x : b - A x in K}, on the host: interior point, Newton's method.
+"""Quadratic objectives over {x : b - A x in K}, on the host: interior point and Newton's method.
 
 K is a product of zero cones, nonnegative orthants and second-order cones.
 """
@@ -29,12 +29,10 @@ KINDS = ("zero", "nonnegative", "second_order")
 @final
 @dataclass(frozen=True, eq=False)
 class ProductCone:
-    """K = K_1 x K_2 x ..., with its Euclidean projection and a derivative of that.
+    """K = K_1 x K_2 x ..., with its Euclidean projection and a derivative of the projection.
 
-    - `nonnegative`: Coordinates of all nonnegative orthants.
-    - `second_order`: Coordinates of the second-order cones {(t, y) : |y|_2 <= t}, t first, one
-      `(count, size)` array for each size.
-    - `zero`: Coordinates of all zero cones.
+    `zero` and `nonnegative` are the coordinates of all such cones, `second_order` those of the
+    cones {(t, y) : |y|_2 <= t}, t first, one `(count, size)` array for each size.
     """
 
     rows: int
@@ -43,18 +41,18 @@ class ProductCone:
     second_order: tuple[HostArray, ...]
 
     def violation(self, w: Float[HostArray, "N"]) -> float:
-        """Return max of |w_k| on zero cones, -w_k on orthants and |y|_2 - t, at least 0."""
+        """Return the largest of 0, |w_k| on zero cones, -w_k on orthants, and |y|_2 - t."""
         worst = [0.0, np.abs(w[self.zero]).max(initial=0.0), -w[self.nonnegative].min(initial=0.0)]
         for group in self.second_order:
             t, _, length = _split(w[group])
             worst.append((length - t).max())
-        return float(np.max(worst))  # a NaN is kept
+        return float(np.max(worst))  # NaN if one is
 
     def project(self, w: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
         """Return argmin_{s in K} |s - w|_2.
 
-        (t, y) with |y| > |t| goes to (t + |y|) / 2 (1, y / |y|); inside the cone it stays, and
-        below its polar it goes to 0.
+        (t, y) with |y| > |t| is mapped to (t + |y|) / 2 (1, y / |y|), a point of the cone to
+        itself, and one of the polar cone to 0.
         """
         s = np.zeros_like(w)
         s[self.nonnegative] = np.maximum(w[self.nonnegative], 0)
@@ -86,8 +84,6 @@ class ProductCone:
 
 def product_cone(cones: Sequence[Cone]) -> ProductCone:
     """Return the product of `cones`, pairs (kind, number of rows), in the order of the rows.
-
-    Raises `InputError` if a kind is unknown or a size is no whole number above 0.
 
     Examples
     --------
@@ -132,18 +128,18 @@ def _second_order_derivative(w: HostArray) -> HostArray:
     return outside
 
 
-# of a projection: how far the data may have to move for the point to be exact
+# of a projection: the most relative change of the data for which the point is exact
 TOLERANCE = 1e-9
-# of a step: how far the point may lie outside the set
+# of a step: the most violation of a constraint
 FEASIBLE = 1e-7
-# where the refinement ends; below it lies rounding
+# the refinement ends at this residual, the level of rounding errors
 ENOUGH = 1e-12
 NEWTON_STEPS = 25
-# keeps Newton's matrix regular where constraints are redundant; it moves no solution
+# keeps Newton's matrix regular where constraints are redundant; it changes no solution
 SHIFT = 1e-8
 
-# of a problem that is solved once; without the refinement large networks stop early
-_ONCE = {
+# settings for problems that are solved once; without iterative refinement large ones fail
+_SINGLE_SOLVE = {
     "tol_gap_abs": 1e-7,
     "tol_gap_rel": 1e-7,
     "tol_feas": 1e-7,
@@ -158,7 +154,7 @@ Pair: TypeAlias = tuple[HostArray, HostArray]
 
 @final
 class Constraint:
-    """{x : b - A x in K}, with what Newton's matrix takes from it at every point.
+    """{x : b - A x in K}, with the parts of Newton's matrix that do not depend on the point.
 
     The rows of a cone are divided by the largest of their norms, so that a slack is a distance.
     With P the Hessian of the objective, D the derivative of the projection onto K and R = I - D
@@ -175,16 +171,16 @@ class Constraint:
         self.moving = sp.hstack([self.A, (1 - SHIFT) * eye], format="csc")
 
     def outside(self, x: Float[HostArray, "D"]) -> float:
-        """Return by how much b - A x breaks a rule of K."""
+        """Return the violation of K by b - A x."""
         return self.cone.violation(self.b - self.A @ x)
 
 
 def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
-    """Return 1 / (norm of each row); rows of a second-order cone share the largest of theirs."""
+    """Return 1 / (norm of each row), with the largest norm for all rows of a second-order cone."""
     norms = spl.norm(A, axis=1) if A.shape[0] else np.zeros(0)
     start = 0
     for kind, size in cones:
-        if kind == "second_order":  # its rows keep their proportions
+        if kind == "second_order":  # the cone is invariant under a common factor only
             norms[start : start + size] = norms[start : start + size].max()
         start += size
     weights: HostArray = 1 / np.where(norms > 0, norms, 1.0)
@@ -195,9 +191,9 @@ def row_weights(A: sp.csc_array, cones: Sequence[Cone]) -> HostArray:
 class ConicSolver:
     """argmin_{b - A x in K} x'(H + diag(metric))x / 2 - linear'x, with H and the set fixed.
 
-    Clarabel is set up once, here: between solves only `linear` changes, and the diagonal when the
-    metric does. Two solvers of the same data are equal, so that a compiled program serves both. A
-    solver may be called from any thread; what it returns depends on its arguments only.
+    Clarabel is set up once: between solves only `linear` changes, and the diagonal with the metric.
+    Solvers of the same data are equal, so that they share compiled programs. A solver may be called
+    from any thread; its result depends on its arguments only.
     """
 
     def __init__(
@@ -213,13 +209,13 @@ class ConicSolver:
         self._lock = threading.Lock()
         self._upper = _upper(hessian, A.shape[1])
         self._diagonal = self._upper.indptr[1:] - 1
-        # equilibrated with weights of 1; those of a solve are put in beside it
+        # equilibrated for a metric of 1, which each solve replaces
         self._metric = np.ones(A.shape[1])
         start = self._upper.copy()
         start.data[self._diagonal] += 1
         self._room = FEASIBLE * max(1.0, np.abs(self.constraint.b).max(initial=0.0))
         within = (self.constraint.A, self.constraint.b, cones)
-        # presolve may drop rows, after which the solver's data can no longer be changed
+        # presolve may drop rows, and then the solver's data cannot be changed
         self._solver = _clarabel(start, np.zeros(A.shape[1]), within, presolve_enable=False)
 
     def __eq__(self, other: object) -> bool:
@@ -230,7 +226,7 @@ class ConicSolver:
 
     @property
     def dimension(self) -> int:
-        """Coordinates of x."""
+        """The dimension of x."""
         return int(self.constraint.A.shape[1])
 
     def project(
@@ -239,7 +235,7 @@ class ConicSolver:
         """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2; see `ConicSet.project_in`."""
         if not np.all((metric > 0) & np.isfinite(metric)):
             raise InputError("a weight of the metric is not above 0 and finite; give positive ones")
-        # a common factor of the metric is free: it brings multipliers and slacks to one size
+        # the metric may be scaled: this brings multipliers and slacks to a similar size
         metric = metric / max(metric.max(), np.abs(metric * x).max())
         return self._solved(metric * x, metric, TOLERANCE)
 
@@ -252,7 +248,7 @@ class ConicSolver:
         return self._solved(linear, metric, FEASIBLE)
 
     def _solved(self, linear: HostArray, metric: HostArray, tol: float) -> HostArray:
-        """Return a feasible minimiser; below `FEASIBLE`, one that is exact for data within tol."""
+        """Return a feasible minimiser; for tol below `FEASIBLE` one exact for data within tol."""
         if not np.all(np.isfinite(linear)):
             raise InputError("the point to be projected is not finite; look for a NaN before it")
         point, solved = self._interior_point(linear, metric)
@@ -301,7 +297,7 @@ class Optimality:
         self.constraint, self.linear = constraint, linear
         curvature = sp.diags_array(metric)
         self.hessian = sp.csc_array(curvature if hessian is None else curvature + hessian)
-        # what errors of the gradient are divided by: the metric of a projection
+        # errors of the gradient are divided by this: for a projection the metric
         self.weight = metric if hessian is None else np.ones_like(metric)
         largest = np.abs(linear / self.weight).max()
         self.unit = max(1.0, largest, np.abs(constraint.b).max(initial=0.0))
@@ -309,8 +305,8 @@ class Optimality:
     def refine(self, point: Pair) -> tuple[Pair, float]:
         """Return the best pair of some Newton steps, and its relative residual.
 
-        A step may make things worse on the way; once the residual is small enough, the first
-        that does ends the search.
+        A step may increase the residual; once it is small enough, the first such step ends the
+        search.
         """
         best, least = point, self.residual(point)
         for _ in range(NEWTON_STEPS):
@@ -331,7 +327,7 @@ class Optimality:
         return slope, slack - one.cone.project(slack - z)
 
     def residual(self, point: Pair) -> float:
-        """Return how far the data must move, relative to their size, for x to be exact.
+        """Return the relative change of the data for which x is exact (backward error).
 
         With e the second error, b - e is the bound and z - e the multiplier of an exact optimum
         (both cones are met and orthogonal), whose linear term differs by the slope there. Without
@@ -351,7 +347,7 @@ class Optimality:
         padded = sp.block_diag([self.hessian, sp.csc_array((z.size, z.size))], format="csc")
         matrix = padded + one.fixed + sp.csc_array(lowered, shape=(size, z.size)) @ one.moving
         with warnings.catch_warnings():
-            # a singular matrix gives a step that is not finite, which `refine` turns down
+            # a singular matrix gives a step that is not finite, which `refine` rejects
             warnings.simplefilter("ignore", spl.MatrixRankWarning)
             step = spl.spsolve(matrix, -np.concatenate(self._errors(point)))
         return x + step[: x.size], z + step[x.size :]
@@ -365,9 +361,9 @@ def solve_rows(
     *,
     project: bool,
 ) -> Float[HostArray, "*B D"]:
-    """Return the projections or minima of the rows of a batch, each on the set of its agent.
+    """Return the projections or minima of the rows of a batch, each over the set of its agent.
 
-    Rows are padded with 0; `given` holds points to project or linear terms.
+    Rows are padded with 0; `given` holds the points to project, or the linear terms.
     """
     agents, given, metric = np.asarray(agents), np.asarray(given), np.asarray(metric)
     result = np.zeros_like(given)
@@ -391,7 +387,7 @@ def contains_rows(
 
 
 def _upper(hessian: sp.csc_array | None, size: int) -> sp.csc_array:
-    """Return the upper triangle of H, with every place of the diagonal stored."""
+    """Return the upper triangle of H, with all diagonal entries stored."""
     columns = np.arange(size)
     if hessian is None:
         return sp.csc_array((np.zeros(size), (columns, columns)), shape=(size, size))
@@ -454,28 +450,24 @@ def minimise_conic(
     *,
     rough: bool = False,
 ) -> Minimum | None:
-    """Return argmin of sum_k h_k x_k^2 / 2 + linear'x with b - A x in K; None if there is no x.
+    """Return argmin of sum_k h_k x_k^2 / 2 + linear'x with b - A x in K; None if infeasible.
 
-    The objective is divided by the largest of its coefficients before it is solved, so that
-    dollars and cents have the same accuracy: 1e-7, relative; where the solver stops short of that,
-    1e-5 will do, if residuals are below 1e-6.
+    The objective is divided by its largest coefficient first, so that the accuracy does not depend
+    on the currency: 1e-7, relative, or 1e-5 with residuals below 1e-6 if the solver stops earlier,
+    or its reduced accuracy, 5e-5, if `rough`. Else, or without a lower bound, raises `SolverError`.
 
-    `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`. If
-    `rough`, the solver's reduced accuracy, 5e-5, will do.
-
-    Raises `SolverError` if the solver stops before it reaches its accuracy, or the objective has no
-    lower bound.
+    `hessian` is the diagonal h, at least 0; `constraints` are A, b and K as in `ConicSet`.
     """
     unit = max(np.abs(hessian).max(initial=0.0), np.abs(linear).max(initial=0.0)) or 1.0
     A, b, cones = constraints
     weights = row_weights(A, cones)
     rows = (sp.csc_array(sp.diags_array(weights) @ A), weights * b, cones)
     upper = sp.csc_array(sp.triu(sp.diags_array(hessian / unit)))
-    solution = _clarabel(upper, linear / unit, rows, **_ONCE).solve()
+    solution = _clarabel(upper, linear / unit, rows, **_SINGLE_SOLVE).solve()
     status = str(solution.status)
     if status in {"PrimalInfeasible", "AlmostPrimalInfeasible"}:
         return None
-    if status != "Solved" and not (status == "AlmostSolved" and _near(solution, rough=rough)):
+    if status != "Solved" and not (status == "AlmostSolved" and _accurate(solution, rough=rough)):
         raise SolverError(
             f"the cone solver stopped ({status}) before it found a minimum; check that limits and "
             "costs are of sensible size"
@@ -485,8 +477,8 @@ def minimise_conic(
     return Minimum(x, objective, unit * weights * z)
 
 
-def _near(solution: Any, *, rough: bool) -> bool:
-    """Return whether a solution that the solver calls nearly solved is good to five digits."""
+def _accurate(solution: Any, *, rough: bool) -> bool:
+    """Return whether an almost solved problem has an accuracy of five digits."""
     apart = abs(solution.obj_val - solution.obj_val_dual)
     near = apart <= 1e-5 * max(1.0, abs(solution.obj_val))
     return rough or bool(near and max(solution.r_prim, solution.r_dual) <= 1e-6)

@@ -1,19 +1,17 @@
-r"""The demands of all zones, asked for with noise: once, or once at every step of a day.
+r"""The demands of all zones, released with noise: once, or once at every step of a day.
 
-**What neighbouring means.** Two days are neighbours if one unit moves by at most beta *at every
-step*: one demand of a bus, both of a bus, or all of a zone. So no single step is hidden by its own
-noise alone, and all T answers count together.
+**Neighbours.** Two days are neighbours if one unit moves by at most beta *at every step*: one
+demand of a bus, both of a bus, or all of a zone. So all T answers compose.
 
-**How the budget is shared.** One unit has c demands that move at once (1, 2, or all of the zone),
-so the answer about a step moves by D = sqrt(c) beta, and Gaussian noise of scale s_t on it is worth
+**Division of the budget.** One unit has c demands that move together (1, 2, or all of the zone), so
+the answer of a step moves by D = sqrt(c) beta, and with Gaussian noise of scale s_t it has
 mu_t = D / s_t. Gaussian answers compose exactly, mu^2 = sum_t mu_t^2. With public weights w_t,
 
     s_t = D / mu sqrt(sum_u w_u / w_t)      so that      mu_t^2 = mu^2 w_t / sum_u w_u:
 
-a step has a share of mu^2 in proportion to its weight. Equal weights give s_t = D sqrt(T) / mu:
-every step of a day has sqrt(T) times the noise of a single moment under the same budget. If the
-variances of the steps count with importances a_t, sum_t a_t s_t^2 is least with weights
-proportional to sqrt(a_t).
+a step has a share of mu^2 in proportion to its weight. With equal weights s_t = D sqrt(T) / mu,
+sqrt(T) times the noise of a single time under the same budget. For a weighted sum of variances,
+sum_t a_t s_t^2, the best weights are proportional to sqrt(a_t).
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ MOST_AT_A_BUS_MW = 1e5
 # a step for every minute of a day
 LEAST_STEPS, MOST_STEPS = 2, 1440
 _ROWS = ", which are the rows of a person"
-# what a certificate says, of one time and of a day
+# descriptions of the target in certificates, of one time and of a day
 _TARGETS: dict[Hidden, tuple[str, str]] = {
     "demand": (
         "demand: active or reactive power of one bus, per unit",
@@ -64,9 +62,9 @@ _TARGETS: dict[Hidden, tuple[str, str]] = {
 
 
 def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
-    """Return the neighbouring relation: which demands may move at once, each by beta (per unit).
+    """Return the neighbouring relation: the demands that move together, each by beta (per unit).
 
-    Of a day they may move at each of its `steps`, which are the rows of a person.
+    Of a day they move at each of its `steps`, which are the rows of a person.
     """
     relation = TargetChange(beta, _TARGETS[hide][steps is not None].format(steps))
     if hide == "demand" and steps is None:
@@ -78,7 +76,7 @@ def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adj
 
 
 def records(network: Network, zones: Zones) -> list[HostArray]:
-    """Return the places of every zone's demands in d: active of its buses, then reactive."""
+    """Return the indices of every zone's demands in d: active of its buses, then reactive."""
     buses = [np.flatnonzero(zones.of_bus == zone) for zone in range(zones.count)]
     return [np.concatenate([bus, bus + network.buses]) for bus in buses]
 
@@ -92,8 +90,7 @@ def demand_shards(
 ) -> Shards:
     """Return the zones' demands (per unit), `bounded`, as targets: a block for every step.
 
-    There are no features. A moment is a day of one step. Where a bus is what is hidden, its demands
-    are the rows of a person (`hidden_adjacency`).
+    There are no features. A single time is one step. Rows of a person are as in `hidden_adjacency`.
     """
     places, steps = records(network, zones), len(demand)
     width, flat = max(map(len, places)), bounded(demand).transpose(0, 2, 1).reshape(steps, -1)
@@ -120,19 +117,16 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 ) -> Plan:
     """Return the plan of asking every zone for its demands, once, or once at every step of a day.
 
-    Of a day, the weights are public, above 0: each step's share of mu^2, up to a factor.
+    `weights`: of a day, public and positive: each step's share of mu^2, up to a factor.
 
-    Raises `InputError` if a number is out of range, or the noise would be too large to compute
-    with.
-
-    **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise.
-    Demands that move together are c in number: 1 (`demand`), 2 (`bus`), all of the zone (`zone`).
-    Each moves by at most beta, so every answer by at most sqrt(c) beta in Euclidean norm
+    **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise. c
+    demands move together: 1 (`demand`), 2 (`bus`), all of the zone (`zone`). Each moves by at most
+    beta, so every answer by at most sqrt(c) beta in Euclidean norm
     (`taciturn.kernel.questions.Targets`), and no other zone's answer moves. Every step is a
     question in the ledger, and all of them compose (module docstring). The number of steps, their
-    times and the weights are public and read off nothing private. The network is public and is all
-    that is read beside the answers: dispatch, prices, flows and files are post-processing. Nothing
-    is asked twice: under one budget the mean of several answers is as noisy as a single one.
+    times and the weights are public. Beside the answers only the public network is read: dispatch,
+    prices, flows and files are post-processing. No demand is asked twice: under one budget the mean
+    of several answers is as noisy as a single one.
     """
     check_beta(beta)
     places = records(network, zones)
@@ -163,18 +157,16 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 
 
 def check_steps(steps: int) -> None:
-    """Raise `InputError` unless so many steps make a day."""
+    """Raise `InputError` unless a day may have so many steps."""
     if not LEAST_STEPS <= steps <= MOST_STEPS:
         raise InputError(
-            f"the day has {steps} steps; give {LEAST_STEPS} to {MOST_STEPS} (a moment alone needs "
+            f"the day has {steps} steps; give {LEAST_STEPS} to {MOST_STEPS} (a single time needs "
             "no series)"
         )
 
 
 def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
-    """Return the noise of every step over that of the heaviest, sqrt(max w / w_t).
-
-    Raises `InputError` if a weight is not a number above 0, or one is too small beside another.
+    """Return the noise of every step relative to that of the largest weight, sqrt(max w / w_t).
 
     Examples
     --------
@@ -187,7 +179,7 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
         relative: HostArray = np.sqrt(np.max(weights) / weights)
     if not np.all(np.isfinite(relative)):
         raise InputError(
-            "weights lie so far apart that the noise of a step would be infinite; bring them "
+            "weights are so far apart that the noise of a step would be infinite; bring them "
             "closer together"
         )
     return relative
@@ -196,8 +188,8 @@ def relative_noise(weights: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
 def most_demand(network: Network) -> float:
     """Return a public bound on the demand of a bus, active or reactive, per unit.
 
-    The total that can be generated; where that is not limited, 100 GW. (A larger demand would be
-    clipped, which breaks the promise of service and not the privacy.)
+    The generating capacity, at most 100 GW. (A larger demand would be clipped, which affects the
+    guarantee of service and not privacy.)
     """
     ranges = np.abs(network.generator_range)
     active, reactive = ranges[:, :2].max(axis=1).sum(), ranges[:, 2:].max(axis=1).sum()
@@ -205,9 +197,9 @@ def most_demand(network: Network) -> float:
 
 
 def check_lattice(planned: Plan, largest: float) -> None:
-    """Raise `InputError` if answers up to `largest` (per unit) do not fit on the lattice.
+    """Raise `InputError` if answers up to `largest` (per unit) exceed the 2^51 steps of a lattice.
 
-    An answer has at most 2^51 steps; a larger one is clipped, so no demand with the stated noise.
+    They would be clipped, and not be demands with the stated noise.
     """
     steps = np.asarray(planned.ledger.step)
     least = float(np.min(steps[steps > 0], initial=np.inf))
@@ -226,7 +218,7 @@ def noise_of(planned: Plan, zones: Zones) -> Float[HostArray, "T N"]:
 
 
 def shares(planned: Plan) -> Float[HostArray, " T"]:
-    """Return the share of mu^2 that every step has, by the ledger; equal without noise."""
+    """Return the share of mu^2 of every step by the ledger; equal shares without noise."""
     squares = np.max(np.square(planned.ledger.ratios()), axis=(0, 2))
     if not np.all(np.isfinite(squares)):
         return np.full(len(squares), 1 / len(squares))
@@ -235,7 +227,7 @@ def shares(planned: Plan) -> Float[HostArray, " T"]:
 
 
 _BETA = re.compile(r"\s*([-+.\deE]+|nan|[-+]?inf)\s*(MW|MVAr|%|pu|)\s*", re.IGNORECASE)
-# what moves by beta at once, on a page
+# descriptions of the hidden unit on a page
 HIDES: Mapping[Hidden, str] = MappingProxyType(
     {
         "demand": "one demand, active or reactive, of one bus",
@@ -243,7 +235,7 @@ HIDES: Mapping[Hidden, str] = MappingProxyType(
         "zone": "all demands of one zone",
     }
 )
-# of the typical demand: below the first beta hides little, above the second noise is most
+# beta over a typical demand: below the first it hides little, above the second noise dominates
 LITTLE, MUCH = 0.1, 2.0
 
 
@@ -252,11 +244,9 @@ def read_beta(
 ) -> float:
     """Return beta per unit: `10MW`, `5%` of `largest`, or `0.1` per unit.
 
-    MW stands for MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a
-    share of a demand itself would make the noise depend on the demand. Another `option`, as
-    `largest-demand`, is no share.
-
-    Raises `InputError` if the text is none of these, or the number is not above 0.
+    MW means MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a share of
+    the demand itself would make the noise depend on it. Another `option`, as `largest-demand`, may
+    not be in per cent.
 
     Examples
     --------
@@ -278,8 +268,8 @@ def read_beta(
         raise InputError(f"{option} is {text}; give it in MW or per unit")
     if unit == "%" and largest is None:
         raise InputError(
-            f"beta is {text}, but of what is not said; add --largest-demand 200MW, a public bound "
-            "on the demand of any bus (its own demand is private)"
+            f"beta is {text}, and its base is missing; add --largest-demand 200MW, a public bound "
+            "on the demand of any bus (the demand itself is private)"
         )
     if unit == "%" and largest is not None:
         number *= read_beta(largest, base_mva=base_mva, option="largest-demand") / 100
@@ -287,10 +277,10 @@ def read_beta(
 
 
 def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
-    """Return a warning if beta (per unit) is small or huge beside a typical demand.
+    """Return a warning if beta (per unit) is small or large relative to a typical demand.
 
-    **Guarantee.** The demand of a case that is not `bundled`, hence published, is not read: there
-    the comparison is with the generating capacity per bus, which is public.
+    **Guarantee.** Demands are read of `bundled`, published cases only; otherwise the comparison is
+    with the generating capacity per bus, which is public.
     """
     change = beta * case.base_mva
     if bundled:

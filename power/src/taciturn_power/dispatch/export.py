@@ -1,4 +1,4 @@
-"""An optimal power flow as files: a MATPOWER case, result tables of pandapower, tables in CSV."""
+"""An optimal power flow as files: a MATPOWER case, result tables of pandapower, CSV tables."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _GEN = "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin"
 _BRANCH = "fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"
 _HEADS = {
     False: "demands are noised answers of their owners; generation is dispatched for these",
-    True: "active demands are noised answers, moved to the nearest that have a dispatch",
+    True: "active demands are noised answers, moved to the nearest feasible ones",
 }
 
 
 def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     """Return the files of one time, by name.
 
-    Buses, lines and generators are named as in the file that was given: MATPOWER's bus numbers and
-    row numbers from 1, pandapower's tables and indices.
+    Buses, lines and generators are named as in the input file: MATPOWER's bus numbers and row
+    numbers from 1, pandapower's tables and indices.
 
-    **Guarantee.** Of the case only what is public is copied: limits, impedances, shunts, voltage
-    levels, areas. Its demands are replaced by the answers, and what a solved case says of its
-    state (Pg, Qg, Vg, Vm, Va), which tells the demand, by the dispatch.
+    **Guarantee.** Only public parts of the case are copied: limits, impedances, shunts, voltage
+    levels, areas. Its demands are replaced by the answers, and its state (Pg, Qg, Vg, Vm, Va),
+    which in a solved case reveals the demand, by the dispatch.
     """
     network, dispatch = study.network, study.steps[0].dispatch
     buses = _bus_columns(study, 0)
@@ -47,7 +47,7 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
     angle = dispatch.angle[network.ends]
     lines = _table(
         {
-            **_named(case.line_rows, lines_in_service(case)),
+            **_origin_columns(case.line_rows, lines_in_service(case)),
             **_line_columns(dispatch, network),
             "angle_degrees": np.rad2deg(angle[:, 0] - angle[:, 1]),
             "least_angle_degrees": degrees[:, 0],
@@ -56,7 +56,7 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
         }
     )
     generators = {
-        **_named(case.generator_rows, generators_in_service(case)),
+        **_origin_columns(case.generator_rows, generators_in_service(case)),
         **_generator_columns(dispatch, network),
     }
     crossing = ties(network, study.proposal.partition())
@@ -76,18 +76,18 @@ def exported(study: OpfStudy, case: Case) -> dict[str, str]:
 
 
 def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
-    """Return the dispatch in the result tables of the pandapower network that the case was.
+    """Return the dispatch as result tables of the pandapower network of the case.
 
-    `net.update(pandapower_results(study, case))` puts them where pandapower's own power flow
-    has them. Rows are those of the network's tables, NaN out of service.
+    `net.update(pandapower_results(study, case))` stores them as pandapower's power flow does. Rows
+    are those of the network's tables, NaN out of service.
 
     Returns
     -------
     dict
-        `res_bus`: vm_pu, va_degree (0 where the angle is held), lam_p per MWh, and p_mw, the demand
-        served and shunts less generation, at the bus that stands for those joined. `res_ext_grid`,
-        `res_gen`, `res_sgen`: p_mw, q_mvar. In DC `res_line`, `res_trafo`, `res_impedance`: MW into
-        the branch at either side. `res_cost`: per hour.
+        `res_bus`: vm_pu, va_degree (0 at the reference), lam_p per MWh, and p_mw, the demand served
+        and shunts less generation, at the first of joined buses. `res_ext_grid`, `res_gen`,
+        `res_sgen`: p_mw, q_mvar. In DC `res_line`, `res_trafo`, `res_impedance`: MW into the branch
+        at either side. `res_cost`: per hour.
 
     Raises
     ------
@@ -96,8 +96,8 @@ def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
 
     Notes
     -----
-    **Guarantee.** Computed from the study, which holds answers and no demand; of the network the
-    indices and the places of its buses are read.
+    **Guarantee.** Computed from the study, which holds answers and no demand, and from the indices
+    of the network.
     """
     net, step, network = case.net, study.steps[0], study.network
     dispatch = step.dispatch
@@ -132,7 +132,7 @@ def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
 def matpower(study: OpfStudy, case: Case) -> str:
     """Return a MATPOWER case with the answers as demands and the dispatch as generation.
 
-    MATPOWER counts buses from 1: an index of pandapower, which `from_mpc` finds again, is one less.
+    MATPOWER counts buses from 1: an index of pandapower, which `from_mpc` restores, is one less.
     """
     network, step = study.network, study.steps[0]
     first = 0 if case.net is None else 1
@@ -177,11 +177,9 @@ def _number(value: float) -> str:
 
 
 def day_tables(study: OpfStudy, proposal: DayProposal) -> dict[str, str]:
-    """Return the files of a day, by name.
+    """Return the files of a day, by name; steps without a dispatch have no lines and generators.
 
-    Steps without a dispatch have no rows of lines and generators.
-
-    **Guarantee.** All columns are functions of the answers and of what is public.
+    **Guarantee.** All columns are functions of the answers and of public facts.
     """
     times = [clock(hour) for hour in proposal.hours]
     every = list(zip(times, (step.dispatch for step in study.steps), strict=True))
@@ -199,7 +197,7 @@ def day_tables(study: OpfStudy, proposal: DayProposal) -> dict[str, str]:
 
 
 def step_columns(study: OpfStudy) -> dict[str, HostArray]:
-    """Return what is known of every step, by name of the column; a cost of none is not a number."""
+    """Return the columns of all steps, by name; the cost without a dispatch is NaN."""
     base, steps = study.network.base_mva, study.steps
     return {
         "budget_share": asking.shares(study.run.plan),
@@ -214,7 +212,7 @@ def step_columns(study: OpfStudy) -> dict[str, HostArray]:
 
 
 def _stacked(tables: Iterable[tuple[str, Columns]]) -> str:
-    """Return the tables of some steps below one another, with the time of the step in front."""
+    """Return the tables of several steps as one, with the time of the step as first column."""
     rows: list[Sequence[str]] = []
     for time, columns in tables:
         count = len(next(iter(columns.values())))
@@ -232,7 +230,7 @@ def _table(columns: Columns) -> list[Sequence[str]]:
 
 
 def _cell(value: float | str) -> str:
-    """Return a value as the cell of a CSV file; nothing where there is no number."""
+    """Return a value as the cell of a CSV file; empty for NaN."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -241,7 +239,7 @@ def _cell(value: float | str) -> str:
 
 
 def _bus_columns(study: OpfStudy, step: int) -> dict[str, HostArray]:
-    """Return what was answered at every bus at a step, and the state there, if there is one."""
+    """Return the answers of every bus at a step, and its state, if there is a dispatch."""
     network, one, base = study.network, study.steps[step], study.network.base_mva
     columns = {
         "bus": network.numbers,
@@ -264,7 +262,7 @@ def _bus_columns(study: OpfStudy, step: int) -> dict[str, HostArray]:
 
 
 def _line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the flows of a dispatch beside the limits."""
+    """Return the flows of a dispatch and their limits."""
     limit = np.where(np.isfinite(network.limit), network.limit * network.base_mva, np.nan)
     return {
         "from": network.numbers[network.ends[:, 0]],
@@ -278,7 +276,7 @@ def _line_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
 
 
 def _generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostArray]:
-    """Return the generation of a dispatch beside the limits."""
+    """Return the generation of a dispatch and its limits."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     return {
         "bus": network.numbers[network.generator_bus],
@@ -291,7 +289,7 @@ def _generator_columns(dispatch: Dispatch, network: Network) -> dict[str, HostAr
     }
 
 
-def _named(elements: Elements, serving: HostArray) -> dict[str, Sequence[str] | Sequence[int]]:
-    """Return the columns that say where elements in service stand in the file that was given."""
+def _origin_columns(elements: Elements, serving: HostArray) -> Columns:
+    """Return the table and row of elements in service in the input file, as columns."""
     kept = np.flatnonzero(serving).tolist()
     return {"table": [elements.tables[k] for k in kept], "row": [elements.rows[k] for k in kept]}

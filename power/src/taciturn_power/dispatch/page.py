@@ -38,26 +38,23 @@ _MOST_LISTED, _NAMED = 20, 9
 _PUBLIC = (
     "The network, costs and zones: lines, limits, generators, which bus lies in which zone. All of "
     "it is public by assumption.",
-    "What is measured when dispatches run. The generators follow the true total demand, so whoever "
+    "Measurements when dispatches run: the generators follow the true total demand, so anyone who "
     "sees their output sees it.",
     "The settings, and how long the run took.",
 )
 _PUBLIC_DAY = (
-    "When the steps of the day are, and their weights: weights that follow the demand would tell "
-    "of it.",
-    "Days before and after this one: each is a run of its own, and their costs add up in an "
-    "account.",
+    "The times of the steps and their weights: weights that follow the demand would reveal it.",
+    "Days before and after this one: each is a separate run, and costs add up in an account.",
 )
 _PRICES = Note(
-    "The promise is a share of all runs, counted with those that return no promise. Near the "
-    "network's limits most dispatches that are marked can fail; do not repeat runs until one "
-    "is marked. Price of noise: what the dispatch without room for the noise costs once the "
-    "true demand shows, less the optimum; below 0 it breaks a limit. Price of "
-    "tightening: what the room adds, at the answers. Price of recourse: what the "
-    "dispatch with room costs more than the one without when both are moved to the true "
-    "demand. These three add up to the price in all. DC "
-    "leaves out losses, reactive power and voltages; the cone relaxation, which has them, "
-    "costs so much more at the same answers, and the AC problem no less."
+    "The promise is a share of all runs, including those that return no promise. Near the "
+    "network's limits most marked dispatches can fail; do not repeat runs until one is marked. "
+    "Price of noise: the cost at the true demand of the dispatch without room for the noise, less "
+    "the optimum; negative if it violates a limit. Price of tightening: the cost of that room, at "
+    "the answers. Price of recourse: the additional cost of moving the dispatch with room to the "
+    "true demand, compared with the one without. These three add up to the price in all. DC leaves "
+    "out losses, reactive power and voltages: at the same answers these cost at least the "
+    "difference to the cone relaxation, which has them."
 )
 
 
@@ -111,7 +108,7 @@ def opf_page(report: OpfReport) -> Page:
 
 
 def _settings(report: OpfReport) -> list[tuple[str, str]]:
-    """Return what was asked of the zones, and how, which is public, as (name, text)."""
+    """Return the public settings of the run as (name, text)."""
     study, base, day = report.study, report.study.network.base_mva, isinstance(report, DayReport)
     proposal, eta = study.proposal, study.proposal.eta
     rows = [
@@ -120,7 +117,7 @@ def _settings(report: OpfReport) -> list[tuple[str, str]]:
         ("sensitivity of an answer", study.run.plan.bounds[0].derivation),
         ("model of the network", proposal.model),
         ("eta of the chance constraints, of all runs", "none" if eta is None else f"{eta:g}"),
-        ("standard deviations of the noise that eta needs room for", f"{study.needed:.4g}"),
+        ("tightening that eta needs, standard deviations of the noise", f"{study.needed:.4g}"),
         ("noise scale of an answer, MW or MVAr", spread(np.round(study.noise * base, 6))),
     ]
     if isinstance(report, DayReport):
@@ -133,7 +130,7 @@ def _settings(report: OpfReport) -> list[tuple[str, str]]:
         ]
     return [
         *rows,
-        ("standard deviations of the noise with room", f"{study.steps[0].kept:.4g}"),
+        ("tightening of the dispatch, standard deviations", f"{study.steps[0].kept:.4g}"),
         ("noise multiplier (scale / sensitivity)", f"{study.run.plan.multiplier:.5g}"),
     ]
 
@@ -154,12 +151,12 @@ def _dispatch(dispatch: Dispatch | None, network: Network) -> tuple[Section, ...
             return
         price = np.sort(dispatch.price)[::-1]
         right.bar(np.arange(1, network.buses + 1), price, color=BLUE, width=1.0)
-        label_axes(right, "price of one more MW of demand, $/MWh", "buses, dearest first")
+        label_axes(right, "marginal price of demand, $/MWh", "buses, highest price first")
 
     label = "Dispatch by generator, loading of lines, and prices by bus"
     return (
         Section("Dispatch", (drawing(label, 6.4, draw),)),
-        Section("Limits that bind", (Items(listed) if listed else "None.",)),
+        Section("Binding limits", (Items(listed) if listed else "None.",)),
     )
 
 
@@ -198,7 +195,7 @@ def _loading(axes: Axes, dispatch: Dispatch, network: Network) -> None:
 
 
 def _dispatches(report: DayReport) -> Drawing:
-    """Draw generation stacked by generator, the largest ones named, and what it costs."""
+    """Draw generation stacked by generator, the largest ones named, and its cost."""
     study, network, hours = report.study, report.study.network, report.proposal.hours
     power = np.full((len(study.steps), len(network.generator_bus)), np.nan)
     cost = np.full(len(study.steps), np.nan)

@@ -1,4 +1,4 @@
-"""What is reported of a private optimal power flow: plain values, rows of text and files."""
+"""The report of a private optimal power flow: plain values, rows of text and files."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from taciturn_power.dispatch.study import DayProposal, OpfStudy
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import ties
-from taciturn_power.models.dc import solve_dc, widest
-from taciturn_power.models.dc_network import Realised, realised
+from taciturn_power.models.dc import Realised, realised, solve_dc, widest
 from taciturn_power.models.dispatch import Dispatch, binding
 from taciturn_power.models.soc import solve_soc
 
 
 class Price(NamedTuple):
-    """What privacy costs, in $/h; a part is None where it cannot or may not be shown.
+    """The cost of privacy, in $/h; a part is None where it is not defined or not shown.
 
-    total = noise + tightening + recourse. Noise, recourse and total read the true demand.
+    total = noise + tightening + recourse. Noise, recourse and total depend on the true demand.
 
-    - `noise`: Cost of the dispatch without chance constraints at the true demand, less the optimum
-      there. Below 0 only where that dispatch breaks a limit.
-    - `tightening`: What the chance constraints add, at the answers.
-    - `relaxation`: What the DC model leaves out (losses, reactive power, voltages), at least: the
+    - `noise`: Cost at the true demand of the dispatch without chance constraints, less the optimum.
+      Negative only where that dispatch violates a limit.
+    - `tightening`: The additional cost of chance constraints, at the answers.
+    - `relaxation`: A lower bound of the cost that DC omits (losses, reactive power, voltages): the
       optimum of the cone relaxation at the answers less that of DC. No part of the total.
-    - `recourse`: What moving from the answers to the true demand costs more with chance constraints
-      than without them: other generators move.
-    - `total`: Cost of the dispatch at the true demand, less the optimum. Below 0 only where it
-      breaks a limit, or was made for other demands than those answered.
+    - `recourse`: The additional cost of moving from the answers to the true demand, with chance
+      constraints less without, since different generators move.
+    - `total`: Cost of the dispatch at the true demand, less the optimum. Negative only where it
+      violates a limit, or is for other demands than the answers.
     """
 
     noise: float | None
@@ -51,26 +50,26 @@ class Price(NamedTuple):
 
 
 def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
-    """Return the parts of the price; all of them if the true demand (per unit) may be read."""
+    """Return the parts of the price; those of the true demand (per unit) only if it is given."""
     if study.model is None:
         return Price(None, None, None)
     plain, soc, dispatch = study.plain, study.soc, study.steps[0].dispatch
     tightened = None if dispatch is None else dispatch.cost
-    room = _less(tightened, None if plain is None else plain.cost)
+    room = _difference(tightened, None if plain is None else plain.cost)
     relaxation = None if soc is None or plain is None else soc.dispatch.cost - plain.cost
     if demand is None:
         return Price(None, room, relaxation)
     best, after = optimum(study, demand), met(study, demand)
-    total = None if after is None else _less(after.cost, best)
+    total = None if after is None else _difference(after.cost, best)
     if plain is None:
         return Price(None, room, relaxation, None, total)
     shown = realised(study.model, plain, study.answers[0, :, 0], demand[:, 0])
-    way = _less(None if after is None else after.cost, tightened)
-    recourse = _less(way, shown.cost - plain.cost)
-    return Price(_less(shown.cost, best), room, relaxation, recourse, total)
+    way = _difference(None if after is None else after.cost, tightened)
+    recourse = _difference(way, shown.cost - plain.cost)
+    return Price(_difference(shown.cost, best), room, relaxation, recourse, total)
 
 
-def _less(one: float | None, other: float | None) -> float | None:
+def _difference(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
@@ -84,19 +83,19 @@ def optimum(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> float | None:
 
 
 def met(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> Realised | None:
-    """Return what becomes of the first dispatch at this demand, in DC; not private."""
+    """Return the first dispatch after recourse to this demand, in DC; not private."""
     step = study.steps[0]
     if study.model is None or step.dispatch is None:
         return None
     return realised(study.model, step.dispatch, step.served, demand[:, 0])
 
 
-# of the room that eta needs: where there is less, the noise decides whether a promise is made
+# relative to the tightening that eta needs: below this the noise decides whether there is a promise
 _NARROW = 2.0
 
 
 def narrow(study: OpfStudy) -> bool:
-    """Return whether the first answers leave room for less than twice the noise eta needs."""
+    """Return whether the first answers admit less than twice the tightening that eta needs."""
     if study.model is None or not study.needed > 0:
         return False
     room = widest(study.model, study.steps[0].served, study.noise[0])
@@ -104,7 +103,7 @@ def narrow(study: OpfStudy) -> bool:
 
 
 def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
-    """Return what a reader of the result must know first."""
+    """Return the warnings about a result."""
     steps, promised, warnings = study.steps, sum(study.promised), []
     moved = [step.moved for step in steps if step.moved > 0]
 
@@ -120,13 +119,13 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
     if missing := sum(step.dispatch is None for step in steps):
         warnings.append(
             f"no dispatch of the model {study.proposal.model} was found{among(missing)} that meets "
-            "the answered demand within the limits; the answers stand in the files (--out), and "
-            "working on them costs no more privacy"
+            "the answered demand within the limits; the answers are in the files (--out), and "
+            "further computation on them costs no privacy"
         )
     if moved:
         warnings.append(
-            f"the answered demands leave no dispatch{among(len(moved))}; it is made for the "
-            f"nearest that do, {sum(moved) * study.network.base_mva:.3g} MW away in all"
+            f"the answered demands are infeasible{among(len(moved))}; the dispatch is for the "
+            f"nearest feasible ones, {sum(moved) * study.network.base_mva:.3g} MW away in all"
         )
     if study.needed > 0 and promised < len(steps):
         fewer = ", fewer steps" if len(steps) > 1 else ""
@@ -138,8 +137,8 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
         )
     if study.planned is not study.answers and np.all(study.noise > 0):
         warnings.append(
-            "smoothed demands have an unknown bias; what is promised rests on room for the noise "
-            "of the answers before smoothing, and for what smoothing moved"
+            "smoothed demands have an unknown bias; the promise rests on room for the noise of the "
+            "answers before smoothing, and for their change by smoothing"
         )
     return tuple(warnings)
 
@@ -148,10 +147,10 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
 class OpfReport(Report):
     """The report of one time.
 
-    **Guarantee.** `demand` is the true one, per unit, where figures that read it may be shown: if
-    the case is published, there was no noise, or the owner asked for them. Otherwise it is None,
-    and so are all values under `true` and, of `price`, `noise`, `recourse` and `total`. The others
-    are functions of the answers and of public facts.
+    **Guarantee.** `demand`, the true one per unit, is given only if figures of it may be shown: the
+    case is published, there was no noise, or the owner wants them. Otherwise it is None, and so are
+    `true` and, of `price`, `noise`, `recourse` and `total`. All other values are functions of the
+    answers and of public facts.
     """
 
     HEAD: ClassVar[str] = (
@@ -164,7 +163,7 @@ class OpfReport(Report):
     demand: Float[HostArray, "T N 2"] | None = None
 
     def common(self) -> dict[str, Any]:
-        """Return what results have of one time and of a day; most of it is public."""
+        """Return the results that one time and a day have in common."""
         proposal, network = self.study.proposal, self.study.network
         zones = proposal.partition()
         return {
@@ -200,7 +199,7 @@ class OpfReport(Report):
             **_dispatch_values(step.dispatch, study.network),
             "relaxation": relaxation,
             "price": price_of_privacy(study, demand)._asdict(),
-            "true": None if demand is None else _true(study, demand),
+            "true": None if demand is None else _true_figures(study, demand),
         }
 
     @override
@@ -211,7 +210,7 @@ class OpfReport(Report):
     def rows(self) -> list[tuple[str, str]]:
         values = self.results(None)
         study, price, true = self.study, values["price"], values["true"]
-        hint = "" if true else ": the demand is private (--oracle-metrics tells it)"
+        hint = "" if true else ": the demand is private (--oracle-metrics shows it)"
         rows = [
             ("Noise on each demand", f"{values['noise_mw']:.3g} MW (standard deviation; public)"),
             ("Cost of the dispatch", money(values["cost"])),
@@ -233,7 +232,7 @@ class OpfReport(Report):
             rows.append(("Optimum at the true demand", money(true["optimum"])))
         if true is not None and "cost" in true:
             serves = "served" if true["served"] else f"{true['beyond_mw']:.3g} MW beyond a limit"
-            rows.append(("Cost once demand shows", f"{money(true['cost'])}; demand is {serves}"))
+            rows.append(("Cost at the true demand", f"{money(true['cost'])}; demand is {serves}"))
             rows.append(("Answers exceed demand by", f"{true['imbalance_mw']:.3g} MW in all"))
         if self.case.ignored:
             rows.append(("Not read from the case", "; ".join(self.case.ignored)))
@@ -253,8 +252,8 @@ def _dispatch_values(dispatch: Dispatch | None, network: Network) -> dict[str, A
     }
 
 
-def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
-    """Return what an owner sees: the optimum, and what becomes of the dispatch."""
+def _true_figures(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
+    """Return figures for the owner: the optimum, and the dispatch after recourse."""
     after, best = met(study, demand), optimum(study, demand)
     if after is None:
         return {"optimum": best}
@@ -268,7 +267,7 @@ def _true(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
 
 
 def promise(study: OpfStudy) -> str:
-    """Return what may be said: a probability of all runs, and not of those that are marked."""
+    """Return the guarantee of service as text: a share of all runs, and not of marked ones."""
     steps, promised, eta = len(study.steps), sum(study.promised), study.proposal.eta
     found = sum(step.dispatch is not None and not step.moved > 0 for step in study.steps)
     if not found:
@@ -276,7 +275,7 @@ def promise(study: OpfStudy) -> str:
     among = "" if steps == 1 else f" in {promised} of {steps} steps"
     if math.isinf(study.run.certificate.epsilon):
         model = "DC" if study.model is not None else "the cone relaxation"
-        return f"{'yes' if found == steps else 'in part'}, in {model}: nothing was noised"
+        return f"{'yes' if found == steps else 'in part'}, in {model}: there was no noise"
     if not promised or eta is None:
         return "not promised"
     return (
@@ -291,10 +290,10 @@ def money(value: float | None, unit: str = "$/h") -> str:
     Examples
     --------
     >>> money(93132.68), money(-1e-12), money(None)
-    ('93,133 $/h', '0.00 $/h', 'not told')
+    ('93,133 $/h', '0.00 $/h', 'not shown')
     """
     if value is None:
-        return "not told"
+        return "not shown"
     digits = 0 if abs(value) >= 1000 else 2
     return f"{round(value, digits) + 0.0:,.{digits}f} {unit}"
 
@@ -303,7 +302,7 @@ def money(value: float | None, unit: str = "$/h") -> str:
 class DayReport(OpfReport):
     """The report of a day.
 
-    **Guarantee.** That of `OpfReport`, but that a published case has no published day.
+    **Guarantee.** That of `OpfReport`, except that a published case has no published day.
     """
 
     HEAD: ClassVar[str] = (
@@ -337,7 +336,7 @@ class DayReport(OpfReport):
                 {"hour": hour, **dict(zip(columns, step, strict=True))}
                 for hour, step in zip(proposal.hours, steps, strict=True)
             ],
-            "true": None if self.demand is None else _true_day(study, self.demand, hours),
+            "true": None if self.demand is None else _of_day(study, self.demand, hours),
         }
 
     @override
@@ -354,7 +353,7 @@ class DayReport(OpfReport):
             ("Serves the true demand", promise(study)),
         ]
         if true is None:
-            return [*rows, ("True demand", "private (--oracle-metrics tells what became of it)")]
+            return [*rows, ("True demand", "private (--oracle-metrics shows figures of it)")]
         names = [("answers", "Answers"), ("planned", "Smoothed answers")]
         for name, which in names[: 1 + self.proposal.smooth]:
             each, total = true[f"{name}_error_mw"], true[f"{name}_total_error_mw"]
@@ -362,12 +361,12 @@ class DayReport(OpfReport):
         if "cost" in true:
             served = f"demand is served in {true['served_steps']} of {len(study.steps)} steps"
             rows.append(("Optimum at the true demand", money(true["optimum"], "$")))
-            rows.append(("Cost once demand shows", f"{money(true['cost'], '$')}; {served}"))
+            rows.append(("Cost at the true demand", f"{money(true['cost'], '$')}; {served}"))
         return rows
 
 
-def _true_day(study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float) -> dict[str, Any]:
-    """Return what an owner sees: errors, the optimum, and what becomes of the dispatches."""
+def _of_day(study: OpfStudy, demand: Float[HostArray, "T N 2"], hours: float) -> dict[str, Any]:
+    """Return figures for the owner: errors, the optimum, and the dispatches after recourse."""
     base, model = study.network.base_mva, study.model
     shown: dict[str, Any] = {"demand_mw": (demand[:, :, 0].sum(axis=1) * base).tolist()}
     for name, values in (("answers", study.answers), ("planned", study.planned)):

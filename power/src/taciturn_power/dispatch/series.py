@@ -1,4 +1,4 @@
-"""A day of demands as CSV files, and the public weights of its steps."""
+"""A day of demands from CSV files, the public weights of its steps, and smoothing."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _LAST_HOUR = 24 * 366 * 1e4
 class Series:
     """The demands of a day.
 
-    - `hours`: `(T,)`: when each step begins, in hours from the beginning of the first day, in order
-      and equally far apart. Public.
+    - `hours`: `(T,)`: the start of each step in hours from the beginning of the first day,
+      increasing by equal steps. Public.
     - `demand`: `(T, N, 2)`: active and reactive demand of every bus, per unit. Private.
     """
 
@@ -48,18 +48,15 @@ class Series:
 
 
 def read_series(files: Sequence[Path], network: Network) -> Series:
-    """Return the day that CSV files describe together: one of all buses, or one for each zone.
+    """Return the day in CSV files: one of all buses, or one for each zone.
 
     Each has the columns bus, time, MW and MVAr in any order, and a row for every step of each of
     its buses. A time is a number of hours (7.25), a time of day (07:15) or a date with a time.
 
-    Raises `DataError` if a file cannot be read, has other columns, or a cell is no number; if a bus
-    is not in the network or is left out, or a bus has a step twice or lacks one; if times are below
-    0 or not equally far apart; `InputError` if there are too few steps, or too many.
+    Raises `DataError` unless every bus of the network has one row for each of equal steps.
 
-    **Guarantee.** Which buses, which steps and how many is public, and a cell that is no finite
-    number is refused in view. No message quotes a cell, of whatever column, a time among them: if
-    columns were exchanged it could be a demand.
+    **Guarantee.** Buses and steps are public, and so is whether a cell is a finite number. No
+    message quotes a cell of any column, since it could be a demand if columns were exchanged.
     """
     rows = [_row(at, cells) for file in files for at, cells in _cells(file, COLUMNS)]
     if not rows:
@@ -91,11 +88,7 @@ def read_series(files: Sequence[Path], network: Network) -> Series:
 
 
 def read_weights(file: Path, hours: Float[HostArray, " T"]) -> Float[HostArray, " T"]:
-    """Return the public weights of the steps, from a CSV file with the columns time and weight.
-
-    Raises `DataError` if it cannot be read, a weight is not above 0, or its times are not those of
-    the steps.
-    """
+    """Return the public weights of the steps, from a CSV file with the columns time and weight."""
     found: dict[float, float] = {}
     for at, (time, weight) in _cells(file, _WEIGHTS):
         hour, value = _hour(time), _number(weight)
@@ -116,7 +109,7 @@ def read_weights(file: Path, hours: Float[HostArray, " T"]) -> Float[HostArray, 
 
 
 def clock(hour: float) -> str:
-    """Return hours as a time of day, with the days before it where there are any.
+    """Return hours as a time of day, after a number of days if any.
 
     Examples
     --------
@@ -157,15 +150,15 @@ def _row(at: str, cells: Sequence[str]) -> _Row:
 
 
 def _cells(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Yield where each row of a CSV file stands, and its cells in the order of the columns."""
+    """Yield the place of each row of a CSV file, and its cells in the order of the columns."""
     names, lines = ", ".join(columns), csv.reader(io.StringIO(_text(file)))
-    head = [name.strip().lower() for name in next(_sound(file, lines), [])]
+    head = [name.strip().lower() for name in next(_checked(file, lines), [])]
     if sorted(head) != sorted(columns):
         raise DataError(
             f"{file}: the first line does not name the columns {names}, and no others; write it so"
         )
     order = [head.index(name) for name in columns]
-    for line in _sound(file, lines):
+    for line in _checked(file, lines):
         if not any(cell.strip() for cell in line):
             continue
         at = f"{file}: line {lines.line_num}"
@@ -177,7 +170,7 @@ def _cells(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, list[str
         yield at, [line[place] for place in order]
 
 
-def _sound(file: Path, lines: Iterator[list[str]]) -> Iterator[list[str]]:
+def _checked(file: Path, lines: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         yield from lines
     except csv.Error:
@@ -206,7 +199,7 @@ def _number(cell: str) -> float:
 
 
 def _hour(cell: str) -> float:
-    """Return a time as hours, of a date since the year 1; not a number if it is none."""
+    """Return a time as hours, of a date since the year 1; NaN if it is none."""
     hour = _number(cell)
     if math.isnan(hour):
         hour = _of_date(cell.strip())
@@ -223,7 +216,7 @@ def _of_date(text: str) -> float:
 
 
 def _equal_steps(hours: Float[HostArray, " R"], names: str) -> Float[HostArray, " T"]:
-    """Return the times in order, once each; raise unless they are equally far apart."""
+    """Return the different times in order; raise unless they are equidistant."""
     times: HostArray = np.unique(hours)
     check_steps(len(times))
     steps = np.diff(times)
@@ -231,7 +224,7 @@ def _equal_steps(hours: Float[HostArray, " R"], names: str) -> Float[HostArray, 
     if len(odd):
         raise DataError(
             f"{names}: steps are not equally long, first after step {odd[0] + 1} of {len(times)}; "
-            "give every step, and write times as 07:20 where hours have no end of digits"
+            "give every step, and write times as 07:20 where hours are no finite decimals"
         )
     return times
 
@@ -246,17 +239,17 @@ def _names(files: Iterable[Path]) -> str:
     return ", ".join(str(file) for file in files)
 
 
-# of q over the variance of the noise: from a straight line to hardly any smoothing
+# candidates for q over the variance of the noise: from a straight line to hardly any smoothing
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-9, 1e4, 105)])
 
 
 def smoothed(
     answers: Float[HostArray, "T N 2"], noise: Float[HostArray, "T N"]
 ) -> Float[HostArray, "T N 2"]:
-    """Return the answers smoothed, active and reactive demands apart, per unit.
+    """Return the answers smoothed, active and reactive demands separately, per unit.
 
-    The noise's standard deviations are a size for every bus times a factor for every step. Where
-    they are 0 the answers are returned as they are; so are those of fewer than 3 steps.
+    The noise's standard deviation is a factor of the bus times one of the step. Answers without
+    noise, and of fewer than 3 steps, are returned unchanged.
     """
     steps = len(answers)
     if steps < 3 or not np.all(noise > 0):
@@ -267,9 +260,9 @@ def smoothed(
     found = np.empty_like(answers)
     for kind in range(answers.shape[2]):
         scaled = answers[:, :, kind] / noise[0]
-        # reflected so that the first column is what all demands share
+        # reflected so that the first column is the common course of all demands
         level = np.mean(scaled, axis=0)
-        # towards the far side of the axis: nothing cancels
+        # the sign avoids cancellation, as in a Householder reflection
         far = np.copysign(float(np.linalg.norm(level)), level[0])
         mirror = level + far * np.eye(1, len(level))[0]
         turned = _reflected(scaled, mirror)
@@ -291,7 +284,7 @@ def _reflected(values: HostArray, mirror: HostArray) -> HostArray:
 def _likeliest(
     weights: Float[HostArray, " K"], parts: Float[HostArray, "K M"]
 ) -> Float[HostArray, " M"]:
-    """Return q over the variance of the noise with the largest likelihood, for each column."""
+    """Return the maximum-likelihood q over the variance of the noise, for each column."""
     best: HostArray = np.full(parts.shape[1], np.inf)
     chosen, squares = best, np.square(parts)
     for ratio in _RATIOS.tolist():

@@ -1,11 +1,11 @@
-r"""Private optimal power flow: demands asked for with noise, and the dispatches for the answers.
+r"""Private optimal power flow: noised demands, and the dispatches for them.
 
-The zones' demands d enter as answers y = d + n alone (`plan_demand`). Any dispatch, price or flow
-below is a function of y and of the public network, so it is post-processing.
+The zones' demands d enter only as answers y = d + n (`plan_demand`). Every dispatch, price or flow
+is a function of y and of the public network, so it is post-processing.
 
-**What is promised.** A single time is a day of one step. Let y_t be the answers of step t, s_t the
-demands that its dispatch is made for (y_t, or these smoothed), d_t the true ones and n_t = y_t -
-d_t the noise, of size sigma_t. The events
+**Guarantee of service.** A single time is one step. Let y_t be the answers of step t, s_t the
+demands of its dispatch (y_t, or these smoothed), d_t the true ones and n_t = y_t - d_t the noise,
+of size sigma_t. The events
 
     |1'n_t| <= z |sigma_t|   and   |(X n_t)_l| <= z s_tl   for every limited line l, at every step
 
@@ -16,7 +16,7 @@ all hold at once with probability at least (2 Phi(z) - 1)^(T (1 + L)) (Sidak 196
 
 The limits are tightened by the right-hand sides. So for every true day, fixed before the noise is
 drawn, the probability over the noise that *any* step has a dispatch marked as promised that does
-not serve its demand is at most eta. The room is that for the noise of the answers: the error of
+not serve its demand is at most eta. The tightening is for the noise of the answers: the error of
 smoothed demands may be smaller, but has an unknown bias.
 """
 
@@ -42,7 +42,7 @@ from taciturn_power.dispatch.series import Series, smoothed
 from taciturn_power.grids.network import Network, NetworkFacts, as_tuples
 from taciturn_power.grids.relaxation import relax
 from taciturn_power.grids.zones import Zones, check_zones, zones_of
-from taciturn_power.models import dc_network as dc
+from taciturn_power.models import dc
 from taciturn_power.models.cost import CostFacts, Costs
 from taciturn_power.models.dc import restored, solve_dc, widest
 from taciturn_power.models.dispatch import Dispatch, Model, attempted
@@ -120,10 +120,9 @@ class OpfProposal(Document):
 class DayProposal(OpfProposal):
     """Everything public about a day of private optimal power flow.
 
-    - `first_hour`, `step_hours`: When the first step begins, and how long each is, hours.
-    - `weights`: The share of mu^2 that every step has, up to a factor
-      (`taciturn_power.dispatch.asking`).
-    - `smooth`: Whether the dispatches are made for the answers smoothed.
+    - `first_hour`, `step_hours`: The start of the first step, and the length of each, in hours.
+    - `weights`: The share of mu^2 of every step, up to a factor (`taciturn_power.dispatch.asking`).
+    - `smooth`: Whether the dispatches are for smoothed answers.
     - `eta`: Of all days, at most this share has a step whose dispatch is marked as promised and
       fails to serve the true demand; None for dispatches without chance constraints.
     """
@@ -144,7 +143,7 @@ class DayProposal(OpfProposal):
 
     @property
     def hours(self) -> Float[HostArray, " T"]:
-        """When each step begins."""
+        """The start of each step."""
         begins: HostArray = self.first_hour + self.step_hours * np.arange(len(self.weights))
         return begins
 
@@ -156,12 +155,12 @@ class DayProposal(OpfProposal):
 class Step(NamedTuple):
     """The dispatch of one step.
 
-    - `dispatch`: None if there is none, or the solver stopped short of its accuracy.
-    - `kept`: The multiplier of the noise that limits were tightened by: less than is needed where
-      the demands leave no dispatch with more, and then nothing is promised.
-    - `served`: The active demand that the dispatch is made for, per unit: the one planned or, where
-      that leaves no dispatch, the nearest that does (`taciturn_power.models.dc.restored`).
-    - `moved`: By how much `served` differs from the demand that was planned, per unit, in all.
+    - `dispatch`: None if there is none, or the solver missed its accuracy.
+    - `kept`: The multiplier of the noise that limits were tightened by: less than needed where the
+      demands admit no dispatch with more, and then nothing is promised.
+    - `served`: The active demand of the dispatch, per unit: the planned one or, if that is
+      infeasible, the nearest feasible one (`taciturn_power.models.dc.restored`).
+    - `moved`: The total difference of `served` and the planned demand, per unit.
     - `soc`: The optimum of the cone relaxation where that is the model.
     """
 
@@ -178,9 +177,8 @@ class OpfStudy:
 
     - `answers`, `noise`: The noised active and reactive demands, and the noise's standard deviation
       (public), per unit.
-    - `planned`: The demands that the dispatches are to be for: the answers, or these smoothed.
-    - `needed`: The multiplier of the noise that 1 - eta needs room for at every step; 0 without
-      eta.
+    - `planned`: The demands to dispatch for: the answers, or these smoothed.
+    - `needed`: The multiplier of the noise for 1 - eta at every step; 0 without eta.
     - `model`: None where the network is relaxed (SOC).
     """
 
@@ -195,15 +193,15 @@ class OpfStudy:
 
     @cached_property
     def network(self) -> Network:
-        """The network, with no demand anywhere."""
+        """The network, with zero demand."""
         return self.proposal.network.network
 
     @property
     def promised(self) -> tuple[bool, ...]:
-        """Whether the dispatch of a step keeps the room that eta needs, for its demand as planned.
+        """Whether the dispatch of a step is for its planned demand, tightened as eta needs.
 
-        Of all runs, at most eta have a step so marked that fails to serve its true demand. Of the
-        marked ones alone it can be most.
+        Of all runs, at most eta have a marked step that fails to serve its true demand. Among the
+        marked ones alone the share can be larger.
         """
         return tuple(
             self.proposal.eta is not None
@@ -240,28 +238,26 @@ def solve_opf(
 ) -> OpfStudy:
     """Ask the zones for their demands, once a step, and solve the power flow at the answers.
 
-    Raises `InputError` as `check_opf`, or if the account cannot hold the run; then nothing was
-    asked.
+    Raises `InputError` as `check_opf`, or if the account cannot hold the run, before any question.
 
-    **Guarantee.** Of the demands of the series, or of `network` where there is none, all are read
-    in one place, as the targets behind the door (`ask_demand`); the rest of this function has the
-    proposal, which holds no demand, and the answers. So all that it returns is post-processing of
-    the answers (`plan_demand`).
+    **Guarantee.** Demands, of the series or else of `network`, are read in one place, as targets
+    behind the door (`ask_demand`); all else uses the proposal, which holds no demand, and the
+    answers. So the result is post-processing of the answers (`plan_demand`).
     """
     check_opf(network, proposal, series)
     demand = network.demand[None] if series is None else series.demand
     return solved_at(proposal, *ask_demand(network, proposal, demand, seed=seed, account=account))
 
 
-# of a step, relative to the series: a proposal is for the times that it names
+# hours by which the start of a step may differ from that of the proposal
 _NEAR = 1e-5
 
 
 def check_opf(network: Network, proposal: OpfProposal, series: Series | None = None) -> None:
-    """Raise, before anything is asked or charged, unless a proposal can be solved.
+    """Raise, before a charge, unless a proposal can be solved.
 
-    Raises `InputError` if the network is another one than that of the proposal, or the steps, times
-    or buses of the series are; `DataError`, `MissingPackageError` as `check_solvable`.
+    Raises `InputError` if the network, or the steps, times or buses of the series, are not those of
+    the proposal; `DataError` as `check_solvable`.
     """
     if isinstance(proposal, DayProposal) != (series is not None):
         raise InputError("a series is given for a day, and only then; give one, or leave it out")
@@ -272,7 +268,7 @@ def check_opf(network: Network, proposal: OpfProposal, series: Series | None = N
         ):
             raise InputError(
                 f"the series has {len(series.hours)} steps and the proposal {steps}, or they begin "
-                "at other times; give the series that it was made for, or propose again"
+                "at other times; give the series of the proposal, or propose again"
             )
         if series.demand.shape != (steps, network.buses, 2):
             raise InputError(
@@ -288,11 +284,7 @@ def check_opf(network: Network, proposal: OpfProposal, series: Series | None = N
 
 
 def check_solvable(proposal: OpfProposal) -> None:
-    """Raise, before anything is asked, if no demand at all could be served.
-
-    Raises `DataError` if the public limits contradict one another, or the model cannot be set up;
-    `MissingPackageError` if the cone solver is not installed.
-    """
+    """Raise `DataError`, before a charge, if no demand can be served, or there is no model."""
     network = proposal.network.network
     if proposal.model == "soc":
         central_limits(relax(network))
@@ -321,10 +313,10 @@ def ask_demand(
     account: ChargedTo | None,
     release: Callable[[Run], None] | None = None,
 ) -> tuple[Run, Float[HostArray, "T N 2"]]:
-    """Return the run of a proposal's plan on these demands, and the answers, per unit.
+    """Return the run of a proposal on these demands, and the answers, per unit.
 
-    The proposal is one that `check_opf` accepts. `release` is called with the run before anything
-    is computed from its answers.
+    The proposal was checked by `check_opf`. `release` is called with the run before anything is
+    computed from its answers.
     """
     plan = proposal.plan()
     zones = zones_of(network, np.array(proposal.zones))
@@ -338,7 +330,7 @@ def ask_demand(
 
 
 def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> OpfStudy:
-    """Return the study of these answers; it reads nothing else that is private."""
+    """Return the study of these answers; no other private value is read."""
     network, costs = proposal.network.network, proposal.costs.costs
     noise = asking.noise_of(finished.plan, proposal.partition())
     smooth = isinstance(proposal, DayProposal) and proposal.smooth
@@ -360,7 +352,7 @@ def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "T
 def needed_by_day(model: dc.DcModel, eta: float, steps: int) -> float:
     """Return z with (2 Phi(z) - 1)^(T (1 + L)) = 1 - eta.
 
-    It grows slowly with the steps: 3.64 for one and 4.68 for 96, of case118 and eta 0.05.
+    It grows slowly with the steps: 3.64 for 1 and 4.68 for 96, for case118 and eta 0.05.
     """
     return dc.multiplier_of(eta, steps * (1 + len(model.limited)) - 1)
 
@@ -372,10 +364,10 @@ def dispatched(
     planned: Float[HostArray, "T N"],
     needed: float,
 ) -> list[Step]:
-    """Return the steps' dispatches for the demands `planned`, with room where `needed` is above 0.
+    """Return the steps' dispatches for the demands `planned`, tightened if `needed` is above 0.
 
-    All are of active demands, per unit; `planned` are the answers, or these smoothed. The noise's
-    standard deviation is a size for every bus times a factor for every step.
+    Demands are active, per unit; `planned` are the answers, or these smoothed. The noise's standard
+    deviation is a factor of the bus times a factor of the step.
     """
     spread = dc.line_spread(model, noise[0]) if needed > 0 else np.zeros(model.network.lines)
     steps = []
@@ -383,15 +375,15 @@ def dispatched(
         tight = None
         if needed > 0:
             size, margin = float(np.linalg.norm(deviation)), deviation[0] / noise[0, 0] * spread
-            tight = _beside(model, demand - answered, needed, size, needed * margin)
+            tight = _with_known_change(model, demand - answered, needed, size, needed * margin)
         steps.append(_step(model, demand, deviation, tight, needed))
     return steps
 
 
-def _beside(
+def _with_known_change(
     model: dc.DcModel, known: HostArray, needed: float, size: float, margin: HostArray
 ) -> dc.Tightening:
-    """Return room for the noise beside a known difference of the demands: what smoothing moved."""
+    """Return the tightening for the noise and for a known change of the demands by smoothing."""
     total = float(np.sum(known))
     flow = dc.state_at(model, total / len(known) - known, shifted=False).flow
     reserve = needed * size + abs(total)
@@ -405,13 +397,14 @@ def _step(
     tight: dc.Tightening | None,
     needed: float,
 ) -> Step:
-    """Return the dispatch with the most room there is, or for the nearest demands that have one."""
+    """Return the dispatch with the largest possible tightening, or for the nearest demands."""
+    # in order: with full tightening, with the most that is feasible, with none, at nearby demands
     if tight is not None:
         found = attempted(lambda: solve_dc(model, demand, tight))
         if found is not None:
             return Step(found, needed, demand, 0.0)
         most = attempted(lambda: widest(model, demand, deviation)) or 0.0
-        most = min(most, 0.99 * needed)  # what is known beside the noise had no room
+        most = min(most, 0.99 * needed)  # `widest` leaves out the change by smoothing
         if most > 0:
             less = dc.of_multiplier(model, deviation, most)
             found = attempted(lambda: solve_dc(model, demand, less))

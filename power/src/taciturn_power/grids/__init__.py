@@ -1,1 +1,1 @@
-"""The network that is public and the demand that is private, its zones, and how it is drawn."""
+"""The public network with its private demand, its zones, its cone relaxation, and its drawing."""

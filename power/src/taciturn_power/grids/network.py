@@ -1,4 +1,4 @@
-"""A power network per unit: the grid, which is public, and the demand, which is private."""
+"""A power network per unit: public elements and private demand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float, Int
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components, shortest_path
-from scipy.spatial import cKDTree
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from taciturn import checks
 from taciturn.documents import Extended, Part
@@ -19,21 +18,21 @@ from taciturn.typing import HostArray
 from taciturn_power.cases import Case
 
 _ISOLATED = 4
-# per unit; the largest published networks stay below 50, and their admittances below 10^4
+# per unit; the largest published networks are below 50, and their admittances below 10^4
 _LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
-# what optimal power flow is solved per unit of
+# the base, in MVA, at which optimal power flow is solved
 SOLVER_MVA = 100.0
-# by what the entries of a field stand for; those of all others stand for lines
+# fields with an entry for each bus, and for each generator; all others are of lines
 _OF_BUSES, _OF_GENERATORS = ("numbers", "shunt", "voltage"), ("generator_bus", "generator_range")
-_RIGHT_ANGLE = 90.0  # degrees; a limit on the angle difference of that size is no limit
+_RIGHT_ANGLE = 90.0  # degrees; larger limits on an angle difference mean none
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """The elements that are in service; powers per unit of `base_mva`, angles in radians.
 
-    - `numbers`: The bus numbers of the file; everything else counts buses from 0.
-    - `demand`: `(N, 2)`: active and reactive demand. The only private data.
+    - `numbers`: The bus numbers of the file; all other fields count buses from 0.
+    - `demand`: `(N, 2)`: active and reactive demand, the only private data.
     - `shunt`: `(N, 2)`: conductance g^s and susceptance b^s.
     - `voltage`: `(N, 2)`: least and largest magnitude.
     - `generator_bus`, `generator_range`: `(G,)` and `(G, 4)`: least and largest active, least and
@@ -78,16 +77,14 @@ class Network:
 
     @property
     def lines(self) -> int:
-        """Number of lines, L; parallel lines count one by one."""
+        """Number of lines, L, parallel ones included."""
         return len(self.ends)
 
 
 def network(case: Case) -> Network:
-    """Return the network of a case: elements out of service and isolated buses are left out.
+    """Return the network of a case, without isolated buses and elements out of service.
 
-    Raises `DataError` if a bus number repeats or is unknown, a line has no impedance, a number is
-    infinite or beyond 10^6 per unit (an admittance 10^8), a bound lies above its partner, or the
-    network falls into islands.
+    Raises `DataError` if a bus number repeats or is unknown, or as `check_network`.
     """
     bus = case.bus[case.bus[:, 1] != _ISOLATED]
     numbers = bus[:, 0].astype(int)
@@ -98,8 +95,8 @@ def network(case: Case) -> Network:
         )
         raise DataError(f"{case.name}: mpc.bus has {what}; give every bus one row")
     place = {number: k for k, number in enumerate(numbers.tolist())}
-    gen = case.gen[(case.gen[:, 7] > 0) & _known(case, case.gen[:, :1], place)]
-    branch = case.branch[(case.branch[:, 10] > 0) & _known(case, case.branch[:, :2], place)]
+    gen = case.gen[(case.gen[:, 7] > 0) & _in_service(case, case.gen[:, :1], place)]
+    branch = case.branch[(case.branch[:, 10] > 0) & _in_service(case, case.branch[:, :2], place)]
     ends = np.array([[place[int(k)] for k in row] for row in branch[:, :2]], int).reshape(-1, 2)
     net = Network(
         name=case.name,
@@ -126,19 +123,16 @@ F = TypeVar("F", bound="Facts")
 
 
 class Facts(Part):
-    """An object of arrays as content: its attributes, as tuples."""
+    """The attributes of an object of arrays, as tuples."""
 
     @classmethod
     def of(cls: type[F], one: object) -> F:
-        """Return the content of an object. **Guarantee.** No attribute but a field is read."""
+        """Return the fields of an object. **Guarantee.** No other attribute is read."""
         return cls(**{name: as_tuples(getattr(one, name)) for name in cls.model_fields})
 
 
 class NetworkFacts(Facts):
-    """A network as content: what `taciturn_power.Network` holds, without the demand.
-
-    Powers are per unit of `base_mva`, angles in radians; an infinite limit is none.
-    """
+    """A `taciturn_power.Network` without its demand."""
 
     name: str
     base_mva: float
@@ -158,7 +152,7 @@ class NetworkFacts(Facts):
 
     @property
     def network(self) -> Network:
-        """The network with no demand anywhere, checked."""
+        """The network with zero demand, checked."""
         buses, lines, generators = len(self.numbers), len(self.ends), len(self.generator_bus)
         needed = dict.fromkeys(_OF_BUSES, buses) | dict.fromkeys(_OF_GENERATORS, generators)
         names = [name for name in type(self).model_fields if name not in {"name", "base_mva"}]
@@ -188,9 +182,9 @@ def as_tuples(values: Any) -> Any:
 
 
 def in_solver(net: Network) -> Network:
-    """Return the network per unit of `SOLVER_MVA`; powers in MW stay what they are.
+    """Return the network per unit of `SOLVER_MVA`.
 
-    A solver's accuracy is absolute where numbers are small, and the base of a case file is free.
+    A solver's accuracy is absolute for small numbers, and case files have any base.
     """
     factor = net.base_mva / SOLVER_MVA
     if factor == 1:
@@ -201,10 +195,10 @@ def in_solver(net: Network) -> Network:
 
 
 def bounded(demand: HostArray) -> HostArray:
-    """Return demands as answers are made of them: at most 10^6 per unit, 0 for what is no number.
+    """Return demands clipped to 10^6 per unit, with NaN replaced by 0.
 
-    **Guarantee.** No two demands are moved apart, so neighbours stay neighbours; and no size of a
-    demand need be refused, which would tell of it.
+    **Guarantee.** Differences of demands do not grow, so neighbours stay neighbours; and no demand
+    need be refused, which would reveal it.
     """
     inside: HostArray = np.clip(np.nan_to_num(demand, nan=0.0), -_LARGEST, _LARGEST)
     return inside
@@ -221,27 +215,27 @@ def check_scale(planned: Plan) -> None:
     scale = float(np.max(planned.ledger.scale))
     if not scale <= _LARGEST:
         raise InputError(
-            f"the noise would have scale {scale:g} per unit, with which nothing can be computed; "
-            "raise epsilon or lower beta"
+            f"the noise would have scale {scale:g} per unit, too large to compute with; raise "
+            "epsilon or lower beta"
         )
 
 
 def generators_in_service(case: Case) -> Bool[HostArray, " G"]:
-    """Return which rows of `gen` the network has: those in service, at a bus in service."""
+    """Return which rows of `gen` are in service, at a bus in service."""
     buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
     at: Bool[HostArray, " G"] = (case.gen[:, 7] > 0) & np.isin(case.gen[:, 0], buses)
     return at
 
 
 def lines_in_service(case: Case) -> Bool[HostArray, " L"]:
-    """Return which rows of `branch` the network has: those in service, between such buses."""
+    """Return which rows of `branch` are in service, between buses in service."""
     buses = case.bus[case.bus[:, 1] != _ISOLATED, 0]
     between: Bool[HostArray, " L"] = np.all(np.isin(case.branch[:, :2], buses), axis=1)
     return between & (case.branch[:, 10] > 0)
 
 
-def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
-    """Return which rows name buses in service only; a number that no bus has is an error."""
+def _in_service(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
+    """Return which rows name buses in service only; raise if a bus is unknown."""
     unknown = ~np.isin(buses, case.bus[:, 0])
     if np.any(unknown):
         raise DataError(
@@ -253,7 +247,7 @@ def _known(case: Case, buses: HostArray, place: dict[int, int]) -> HostArray:
 
 
 def _angles(branch: HostArray) -> HostArray:
-    """Return the limits of the angle difference; 0 to 0 and right angles are none."""
+    """Return the limits of the angle difference; 0 to 0, and right angles, mean none."""
     if branch.shape[1] < 13:
         return np.tile([-np.inf, np.inf], (len(branch), 1))
     least, most = branch[:, 11], branch[:, 12]
@@ -264,9 +258,9 @@ def _angles(branch: HostArray) -> HostArray:
 
 
 def check_network(net: Network) -> None:
-    """Raise `DataError` unless the network is one piece and its numbers make sense.
+    """Raise `DataError` unless the network is connected and its numbers are sensible.
 
-    The demand is not looked at: a refusal would tell of it.
+    The demand is not checked: a refusal would reveal it.
     """
     where = net.name
     if not net.lines or np.any(net.impedance == 0) or np.any(net.ends[:, 0] == net.ends[:, 1]):
@@ -284,7 +278,7 @@ def check_network(net: Network) -> None:
         "admittance (1/impedance)": (1 / net.impedance, _LARGEST_ADMITTANCE),
     }
     for name, (values, most) in sizes.items():
-        if not np.all(np.abs(values) <= most):  # a NaN too
+        if not np.all(np.abs(values) <= most):  # NaN included
             raise DataError(
                 f"{where}: a value of {name} is infinite or above {most:g} per unit of "
                 f"{net.base_mva:g} MVA; correct the case file"
@@ -305,7 +299,7 @@ def check_network(net: Network) -> None:
 
 
 def adjacency(net: Network) -> coo_array:
-    """Return the sparse `(N, N)` matrix of which buses a line joins."""
+    """Return the sparse `(N, N)` matrix of the lines between buses."""
     one = np.ones(net.lines)
     return coo_array((one, (net.ends[:, 0], net.ends[:, 1])), shape=(net.buses,) * 2)
 
@@ -331,62 +325,3 @@ def admittance(network: Network) -> Admittance:
     diagonal = y + 0.5j * network.charging
     ratio = network.tap * np.exp(1j * network.shift)
     return Admittance(diagonal / network.tap**2, -y / np.conj(ratio), -y / ratio, diagonal)
-
-
-_STEPS = 120
-
-
-def layout(
-    ends: Int[HostArray, "L 2"], length: Float[HostArray, " L"], nodes: int
-) -> Float[HostArray, "N 2"]:
-    """Return positions that make sum_{i<j} (|p_i - p_j| - d_ij)^2 / d_ij^2 small.
-
-    d_ij is the length of the shortest path. The stress is lowered by majorisation (Gansner, Koren
-    and North 2004) from the two leading coordinates of classical scaling; every step solves one
-    linear system with the same matrix. Nothing is random.
-
-    `length` is the desired length of every line, above 0. The network must be connected.
-    """
-    joined = csr_array((length, (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
-    distance = shortest_path(joined.maximum(joined.T), directed=False)
-    weight = 1 / np.where(distance > 0, distance, np.inf) ** 2
-    laplacian = np.diag(weight.sum(axis=1)) - weight
-    inverse = np.linalg.pinv(laplacian, hermitian=True)
-    places, pull = _classical_scaling(distance), weight * distance
-    for _ in range(_STEPS):
-        x, y = places.T
-        gap = np.hypot(np.subtract.outer(x, x), np.subtract.outer(y, y))
-        gap[gap == 0] = np.inf
-        ratio = np.divide(pull, gap, out=gap)
-        places = inverse @ (ratio.sum(axis=1)[:, None] * places - ratio @ places)
-    places = _separated(places, 0.45 * float(np.min(length)))
-    centred = places - places.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    turned: HostArray = centred @ axes.T  # widest from left to right
-    return turned
-
-
-def _separated(places: HostArray, least: float) -> HostArray:
-    """Push overlapping buses apart, a few times."""
-    for _ in range(_STEPS):
-        near = cKDTree(places).query_pairs(least, output_type="ndarray")
-        step = places[near[:, 0]] - places[near[:, 1]]
-        gap = np.linalg.norm(step, axis=1)
-        apart = gap > 0
-        push = 0.4 * (least / gap[apart] - 1)[:, None] * step[apart]
-        moved = places.copy()
-        np.add.at(moved, near[apart, 0], push)
-        np.subtract.at(moved, near[apart, 1], push)
-        places = moved
-    return places
-
-
-def _classical_scaling(distance: HostArray) -> HostArray:
-    """Return the two leading coordinates of classical scaling."""
-    centred = distance**2 - np.mean(distance**2, axis=0)
-    values, vectors = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
-    top = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
-    # coincident points would never separate; a tiny fixed spiral moves them apart
-    turn = np.arange(len(distance))
-    scaled: HostArray = top + 1e-3 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    return scaled

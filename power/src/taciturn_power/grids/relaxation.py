@@ -105,8 +105,8 @@ class Relaxation:
     def violation(self, x: Float[HostArray, " n"]) -> float:
         """Return the largest violation of any public constraint at x, per unit.
 
-        Of (D.2f) to (D.2i) and (D.2k), the distance to the plane: their coefficients are
-        admittances, which may be large.
+        For (D.2f) to (D.2i) and (D.2k) it is the distance to the plane, since their coefficients,
+        admittances, may be large.
         """
         worst = [np.abs(self.equal @ x) / _norms(self.equal), (self.angle @ x) / _norms(self.angle)]
         worst += [self.lower - x, x - self.upper]

@@ -1,4 +1,4 @@
-"""Zones: a partition of the buses, and the share of problem (D.3) that each zone holds as cones."""
+"""Zones: a partition of the buses, and the part of problem (D.3) of each zone as a conic set."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 class Zones:
     """A partition of the buses.
 
-    `of_bus` counts zones from 0. The buses of the zones `split` are not connected by lines within
-    the zone: that is allowed, but often a mistake.
+    `of_bus` counts zones from 0. The zones `split` are not connected by lines within the zone,
+    which is allowed, but often a mistake.
     """
 
     of_bus: Int[HostArray, " N"]
@@ -58,7 +58,7 @@ def chosen_zones(network: Network, choice: str | None) -> Zones:
     """
     if choice is None:
         text = BUILT_IN.get(network.name)
-        # a file of that name may number its buses otherwise
+        # another case of that name may number its buses differently
         first, last = int(network.numbers.min()), int(network.numbers.max())
         if text is None or (first, last) != (1, network.buses):
             return grown_zones(network, min(3, network.buses))
@@ -112,11 +112,10 @@ def _numbers(entry: str, source: str) -> range:
 
 
 def grown_zones(network: Network, count: int) -> Zones:
-    """Return `count` connected zones of similar size, grown from buses that lie far apart.
+    """Return `count` connected zones of similar size, grown from buses that are far apart.
 
-    The seeds are the bus furthest from bus 1, then repeatedly the bus furthest from all seeds so
-    far. The smallest zone that can grow then takes the free bus with the most lines into it. Only
-    the public network is read.
+    The seeds are the bus farthest from bus 1, then repeatedly the bus farthest from all seeds. The
+    smallest zone that can grow then takes the free bus with the most lines into it.
     """
     count = checks.at_least("zones", count, 1)
     if count > network.buses:
@@ -159,7 +158,7 @@ def check_zones(zones: tuple[int, ...], buses: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The share of one zone.
+    """The part of one zone.
 
     - `columns`: Its variables, as positions in the global vector: W of its buses V_z and their
       neighbours, c, s and flows of the lines L_z that touch it, generation at its own buses.
@@ -205,7 +204,7 @@ def limits(
 ) -> ConicSet:
     """Return the constraints of these lines, and the bounds of these variables, in these variables.
 
-    A variable whose bounds coincide is an equality, so that the set keeps an interior beside it.
+    A variable whose bounds coincide gives an equality, so that the set has a relative interior.
 
     Raises `DataError` if the limits contradict one another.
     """

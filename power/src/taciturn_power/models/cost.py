@@ -1,4 +1,4 @@
-"""What generation costs: the `gencost` matrix of a case."""
+"""The costs of generation: the `gencost` matrix of a case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taciturn_power.cases import Case
 from taciturn_power.grids.network import Facts, generators_in_service
 
 _PIECEWISE, _POLYNOMIAL = 1.0, 2.0
-# what changes the problem and is not solved here, by its name in MATPOWER's case format
+# unsupported fields of MATPOWER's case format that change the problem
 UNSUPPORTED = frozenset(
     {"A", "l", "u", "N", "fparm", "H", "Cw", "z0", "zl", "zu", "dcline", "dclinecost", "reserves"}
     | {"if", "softlims", "userfcn", "storage", "load", "switch", "multiconductor"}
@@ -50,7 +50,7 @@ class Costs:
 
 
 class CostFacts(Facts):
-    """`taciturn_power.Costs` as content."""
+    """The arrays of `taciturn_power.Costs` as tuples."""
 
     quadratic: tuple[float, ...]
     linear: tuple[float, ...]
@@ -76,20 +76,18 @@ class CostFacts(Facts):
 
 
 def has_costs(case: Case) -> bool:
-    """Return whether the file says what generation costs: some number in `gencost` is not 0."""
+    """Return whether the file has costs: some number in `gencost` is not 0."""
     return case.gencost.size > 0 and bool(np.any(case.gencost[:, 4:] != 0))
 
 
 def costs(case: Case) -> Costs:
     """Return the costs of the generators in service.
 
-    Model 2 is a polynomial of degree 2 at most, model 1 a piecewise linear function, whose first
-    and last piece go on beyond its points, as in MATPOWER. The costs of starting and of stopping
-    are no part of a dispatch and are not read.
+    Model 2 is a polynomial of degree 2 at most, model 1 a piecewise linear function, extrapolated
+    beyond its points, as in MATPOWER. Costs of starting and of stopping are not read.
 
     Raises `DataError` if a row is missing, has another model or degree, or is not convex; if
-    reactive power costs something; or if the file holds another part of MATPOWER's optimal power
-    flow (`UNSUPPORTED`), each of which is named.
+    reactive power has a cost; or if the file has a field of `UNSUPPORTED`.
     """
     _check_parts(case)
     rows, count = case.gencost, len(case.gen)
@@ -138,7 +136,7 @@ def _refused(case: Case, row: int, why: str) -> DataError:
 
 
 def _numbers(case: Case, row: int, each: int) -> HostArray:
-    """Return the n numbers, or n pairs of numbers, that column 4 of the row announces."""
+    """Return the n numbers, or n pairs of numbers, of a row; n is its column 4."""
     values, count = case.gencost[row], case.gencost[row, 3]
     if count < 1 or count != int(count) or 4 + each * count > len(values):
         raise _refused(case, row, f"announces {count:g} entries and has fewer; complete it")

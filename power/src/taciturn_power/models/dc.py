@@ -7,18 +7,19 @@ With angles theta, generation p (per unit), susceptances b_l = 1 / (x_l tau_l) a
          f_l = b_l (theta_from - theta_to - shift_l),
          low_l <= f_l <= high_l,        p_g^min <= p_g <= p_g^max,
 
-as MATPOWER has it (rundcopf; `taciturn_power.models.dc_network`).
+as MATPOWER has it (rundcopf): resistances and charging are left out, and shunt conductances are
+fixed demand. The rating of a line and the limits of its angle difference, which in this model is a
+limit of the flow, make one range of the flow.
 
 **Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
-arXiv 2004.03921). Demand is known with noise: y = d + n. When the dispatch meets the true demand,
-the network is out of balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an
-affine policy with sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected
-(any slack: its rows centred, X 1 = 0), C the generators' places and h = X C alpha, line l then
-carries
+arXiv 2004.03921). Demand is known with noise: y = d + n. At the true demand the network is out of
+balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an affine policy with
+sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected (any slack: its rows
+centred, X 1 = 0), C the generators' places and h = X C alpha, line l then carries
 
     f_l - h_l xi + (X n)_l.
 
-For a multiplier z, every dispatch is tightened by what happens on the event
+For a multiplier z, every dispatch is tightened to be feasible on the event
 
     E = { |xi| <= z |sigma|   and   |(X n)_l| <= z s_l  for every limited line l },
 
@@ -31,40 +32,40 @@ phi_l = h_l R the constraints are linear:
 **Guarantee of service.** n_i is Gaussian with standard deviation sigma_i, so E has probability
 at least (2 Phi(z) - 1)^(1 + L) with L limited lines: xi and every (X n)_l are jointly Gaussian, and
 symmetric slabs of a Gaussian vector are positively associated (Sidak 1967). z is chosen so that
-this is 1 - eta. E speaks of the noise alone. On E every limit holds for whatever dispatch and
-policy were computed from y, however they depend on it. So for every true demand d, fixed before
-the noise is drawn, the probability **over the noise** that a dispatch is returned which does not
-serve d within all limits *at once* is at most eta, in this model; no law of the demand is assumed.
-That the answers leave no dispatch at all is told, and no breach. Given the answers, the same
-number holds for a reader to whom all demands were equally likely before. (A policy that is fixed
-before the draw could be tightened by the root of the squares of phi_l and z s_l; their sum is what
-it costs that this one may depend on the answers.)
+this is 1 - eta. E is an event of the noise alone. On E every limit holds for any dispatch and
+policy computed from y, however they depend on it. So for every true demand d, fixed before the
+noise is drawn, the probability **over the noise** that a dispatch is returned which does not serve
+d within all limits *at once* is at most eta, in this model; no law of the demand is assumed. An
+answer without any feasible dispatch is reported, and is no violation. Given the answers, the same
+probability holds under a flat prior on the demand. (A policy fixed before the draw could be
+tightened by the root of the squares of phi_l and z s_l; their sum allows for its dependence on the
+answers.)
 
 The tightening itself reads public numbers only: it is post-processing of the answers.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
+from scipy.sparse.linalg import splu
+from scipy.special import ndtri
 
-from taciturn.errors import SolverError
+from taciturn import checks
+from taciturn.errors import DataError, SolverError
 from taciturn.typing import HostArray
 from taciturn_power.conic import Minimum, minimise_conic
-from taciturn_power.grids.network import in_solver
-from taciturn_power.models.dc_network import (
-    TOLERANCE_MW,
-    DcModel,
-    Tightening,
-    dc_model,
-    of_multiplier,
-    settled,
-    shares,
-)
+from taciturn_power.grids.network import Network, in_solver
+from taciturn_power.models.cost import Costs
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
-# per unit; a narrower range is lost in the solver's accuracy
+# the most violation of a limit that is accepted
+TOLERANCE_MW = 1e-3
+# per unit; a narrower range is below the solver's accuracy
 _LEAST_ROOM = 1e-6
 _LOST = (
     "the cone solver found no dispatch for demands that have one; check that limits are of "
@@ -72,16 +73,250 @@ _LOST = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class DcModel:
+    """A network in the DC model, per unit, with the costs of its generators. Public.
+
+    - `reactance`, `incidence`: x tau; `(L, N)`: 1 at the from bus, -1 at the to bus.
+    - `flows`, `offset`: The flow is flows theta - offset; the offset is susceptance times phase
+      shift.
+    - `low`, `high`: Limits of the flow; infinite if there is none.
+    - `places`: `(N, G)`: C, 1 at the bus of the generator.
+    """
+
+    network: Network
+    costs: Costs
+    reactance: Float[HostArray, " L"]
+    flows: csr_array
+    incidence: csr_array
+    offset: Float[HostArray, " L"]
+    low: Float[HostArray, " L"]
+    high: Float[HostArray, " L"]
+    places: csr_array
+
+    @property
+    def limited(self) -> HostArray:
+        """Which lines have a limit."""
+        return np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
+
+
+def dc_model(network: Network, costs: Costs) -> DcModel:
+    """Return the DC model of a network, whose demand is not read."""
+    if not len(network.generator_bus):
+        raise DataError(
+            f"{network.name}: no generator is in service, so there is nothing to dispatch; set the "
+            "status of one (column 8 of mpc.gen) to 1"
+        )
+    reactance = network.impedance.imag * network.tap
+    if np.any(reactance == 0):
+        first = int(np.flatnonzero(reactance == 0)[0])
+        raise DataError(
+            f"{network.name}: row {first + 1} of the lines in service has x = 0, and the DC model "
+            "divides by it; give it a small reactance, or take --model soc"
+        )
+    susceptance = 1 / reactance
+    line, count = np.arange(network.lines), len(network.generator_bus)
+    incidence = csr_array(
+        (np.repeat([1.0, -1.0], network.lines), (np.tile(line, 2), network.ends.T.ravel())),
+        shape=(network.lines, network.buses),
+    )
+    # a negative susceptance, of a series capacitor, exchanges the two limits of the angle
+    across = susceptance[:, None] * (network.angle - network.shift[:, None])
+    places = coo_array(
+        (np.ones(count), (network.generator_bus, np.arange(count))), shape=(network.buses, count)
+    )
+    return DcModel(
+        network,
+        costs,
+        reactance,
+        csr_array(diags_array(susceptance) @ incidence),
+        incidence,
+        susceptance * network.shift,
+        np.maximum(-network.limit, across.min(axis=1)),
+        np.minimum(network.limit, across.max(axis=1)),
+        csr_array(places),
+    )
+
+
+class State(NamedTuple):
+    """Angles (0 at the first bus), flows, and the surplus of power at each bus."""
+
+    angle: Float[HostArray, " N"]
+    flow: Float[HostArray, " L"]
+    left: Float[HostArray, " N"]
+
+
+def state_at(model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True) -> State:
+    """Return the state at these injections, per unit, which add up to 0.
+
+    Without `shifted` all phase shifts count as 0, as in differences of two states.
+    """
+    offset = model.offset if shifted else np.zeros(model.network.lines)
+    laplacian = csc_array(model.incidence.T @ model.flows)
+    whole = injected + model.incidence.T @ offset
+    angle = np.concatenate([[0.0], splu(csc_array(laplacian[1:, 1:])).solve(whole[1:])])
+    flow = model.flows @ angle - offset
+    return State(angle, flow, injected - model.incidence.T @ flow)
+
+
+def line_spread(model: DcModel, sigma: Float[HostArray, " N"]) -> Float[HostArray, " L"]:
+    """Return s_l = (sum_i X_li^2 sigma_i^2)^(1/2) of every line, with the rows of X centred.
+
+    X_l = b_l (e_from - e_to)'B^+ with the Laplacian B. Where B is joined by lines of positive and
+    negative susceptance it need not be definite, but its rank is N - 1 wherever flows are defined.
+    """
+    laplacian = csc_array(model.incidence.T @ model.flows)
+    inner = splu(csc_array(laplacian[1:, 1:])).solve(model.incidence.T.toarray()[1:])
+    angles = np.vstack([np.zeros(model.network.lines), inner])
+    centred = angles - angles.mean(axis=0)
+    return np.asarray(
+        1 / np.abs(model.reactance) * np.linalg.norm(sigma[:, None] * centred, axis=0)
+    )
+
+
+def realised(
+    model: DcModel,
+    dispatch: Dispatch,
+    answered: Float[HostArray, " N"],
+    demand: Float[HostArray, " N"],
+) -> Realised:
+    """Return a dispatch after recourse to the true demand (per unit); not private."""
+    network = model.network
+    imbalance = float(np.sum(answered - demand))
+    power = dispatch.generation[:, 0] / network.base_mva - dispatch.share * imbalance
+    flow = state_at(model, model.places @ power - demand - network.shunt[:, 0]).flow
+    low, high = network.generator_range[:, :2].T
+    beyond = [power - high, low - power, flow - model.high, model.low - flow]
+    worst = float(np.max(np.concatenate(beyond)))
+    base = network.base_mva
+    return Realised(power * base, imbalance * base, worst * base, model.costs.of(power * base))
+
+
+class Realised(NamedTuple):
+    """A dispatch after its affine policy has met the true demand.
+
+    Generation in MW; xi, the total excess of the answers over the demand, MW; the largest violation
+    of a limit, MW, negative if there is none; the cost in $/h.
+    """
+
+    generation: Float[HostArray, " G"]
+    imbalance: float
+    beyond: float
+    cost: float
+
+    @property
+    def served(self) -> bool:
+        """Whether the demand is met within all limits, up to 1 kW."""
+        return self.beyond <= TOLERANCE_MW
+
+
+class Tightening(NamedTuple):
+    """The public tightening of the limits, per unit: R = z |sigma|, and z s_l of every line."""
+
+    multiplier: float
+    reserve: float
+    margin: Float[HostArray, " L"]
+
+
+def multiplier_of(eta: float, limited_lines: int) -> float:
+    """Return z with (2 Phi(z) - 1)^(1 + L) = 1 - eta.
+
+    Examples
+    --------
+    >>> round(multiplier_of(0.05, 0), 4), round(multiplier_of(0.05, 186), 4)
+    (1.96, 3.6385)
+    """
+    each = -np.expm1(np.log1p(-checks.below_one("eta", eta)) / (1 + limited_lines))
+    return float(-ndtri(each / 2)) if eta > 0 else float("inf")
+
+
+def tightening(model: DcModel, sigma: Float[HostArray, " N"], eta: float) -> Tightening:
+    """Return the tightening for noise of standard deviation `sigma` at the buses, per unit."""
+    return of_multiplier(model, sigma, multiplier_of(eta, len(model.limited)))
+
+
+def of_multiplier(model: DcModel, sigma: Float[HostArray, " N"], multiplier: float) -> Tightening:
+    """Return the tightening by this multiplier of the noise."""
+    reserve = multiplier * float(np.linalg.norm(sigma))
+    return Tightening(multiplier, reserve, multiplier * line_spread(model, sigma))
+
+
+def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray, " G"]:
+    """Return alpha, in proportion to reserves, or without any to the widths of the ranges."""
+    weight = reserve
+    if not np.sum(reserve) > 0:
+        width = network.generator_range[:, 1] - network.generator_range[:, 0]
+        finite = np.isfinite(width)
+        weight = np.where(finite, width, np.max(width, initial=1.0, where=finite))
+    total = float(np.sum(weight))
+    return weight / total if total > 0 else np.full(len(weight), 1 / len(weight))
+
+
+class Settled(NamedTuple):
+    """The state at generation that meets demand exactly; per unit.
+
+    `moved` are the flows phi that the whole reserve causes; 0 without chance constraints.
+    """
+
+    power: Float[HostArray, " G"]
+    angle: Float[HostArray, " N"]
+    flow: Float[HostArray, " L"]
+    moved: Float[HostArray, " L"]
+
+
+def settled(
+    model: DcModel,
+    power: Float[HostArray, " G"],
+    share: Float[HostArray, " G"],
+    demand: Float[HostArray, " N"],
+    tight: Tightening | None,
+) -> Settled:
+    """Return the state at this generation, after `share` has met the remaining demand.
+
+    The accuracy of an interior point is relative, and the guarantee of service is in MW. So every
+    inequality that it rests on is checked here, with flows computed from generation and demand.
+
+    Raises `SolverError` if a generator with its reserve, a line with its margin, or the balance of
+    a bus is off by more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their
+    limits.
+    """
+    network = model.network
+    load = demand + network.shunt[:, 0]
+    power = power + share * (np.sum(load) - np.sum(power))
+    angle, flow, left = state_at(model, model.places @ power - load)
+    reserve, margin, moved = np.zeros(len(power)), np.zeros(len(flow)), np.zeros(len(flow))
+    if tight is not None:
+        reserve = tight.reserve * share
+        unshifted = model.places @ reserve - tight.reserve / network.buses
+        moved = state_at(model, unshifted, shifted=False)[1]
+        margin = tight.margin + np.abs(moved)
+    low, high = network.generator_range[:, :2].T
+    beyond = (
+        power + reserve - high,
+        low - power + reserve,
+        flow + margin - model.high,
+        model.low - flow + margin,
+        np.abs(left),
+    )
+    worst = float(np.max(np.concatenate(beyond))) * network.base_mva
+    if not worst <= TOLERANCE_MW:  # NaN included
+        raise SolverError(
+            f"{network.name}: the dispatch that the cone solver found is {worst:.3g} MW off a "
+            "limit or a balance; check that reactances, limits and costs are of sensible size"
+        )
+    return Settled(power, angle, flow, moved)
+
+
 def solve_dc(
     model: DcModel, demand: Float[HostArray, " N"], tight: Tightening | None = None
 ) -> Dispatch | None:
     """Return the cheapest dispatch for these demands (per unit); None if there is none.
 
-    With chance constraints the expected cost is minimised, as the anchor does: generator g moves by
-    alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
+    With chance constraints the expected cost is minimised, as by Dvorkin et al.: generator g moves
+    by alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
 
-    Raises `SolverError` if the solver stops short of its accuracy, or what it returns breaks a
-    limit (`taciturn_power.models.dc_network.settled`).
+    Raises `SolverError` if the solver misses its accuracy, or its result violates a limit
+    (`settled`).
     """
     model, demand, factor = _in_solver(model, demand)
     if tight is not None:
@@ -94,10 +329,9 @@ def solve_dc(
 def widest(
     model: DcModel, demand: Float[HostArray, " N"], sigma: Float[HostArray, " N"]
 ) -> float | None:
-    """Return a multiplier z of the noise that leaves a dispatch, within 1 % of the largest.
+    """Return a multiplier z with a feasible dispatch, within 1 % of the largest; None if none has.
 
-    It is found by one linear problem, since the constraints are linear in z. None if not even 0
-    leaves one.
+    The constraints are linear in z, so this is one linear program.
     """
     model, demand, factor = _in_solver(model, demand)
     one = of_multiplier(model, factor * sigma, 1.0)
@@ -108,15 +342,12 @@ def widest(
 def restored(
     model: DcModel, demand: Float[HostArray, " N"]
 ) -> tuple[Dispatch, Float[HostArray, " N"]] | None:
-    """Return a dispatch where the demands leave none: for demands near them, returned beside it.
+    """Return a dispatch for the nearest demands that have one, and these demands.
 
-    What Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) do to an obfuscated network: the
-    released values are moved to where the problem has a solution. First the least move in the sum
-    of squares is found, whatever it costs; then the cheapest dispatch for the demands so moved,
-    each to 1 kW. It has no prices: more demand would not be met. None if no demand at all can be
-    served.
-
-    Raises `SolverError` as `solve_dc`.
+    As Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) restore an obfuscated network: first the
+    least change of the demands, in the sum of squares, that makes the problem feasible; then the
+    cheapest dispatch for the changed demands, each up to 1 kW. It has no prices, since more demand
+    would not be met. None if no demand at all can be served. Raises `SolverError` as `solve_dc`.
     """
     model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()
@@ -130,9 +361,9 @@ def restored(
 
 
 def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, float]:
-    """Return model and demand per unit of the solver's base, and what the latter was taken times.
+    """Return model and demand per unit of the solver's base, and the factor of the demand.
 
-    Fixed, so that the same network in MW is solved alike whatever base its file has.
+    So the same network in MW gives the same program whatever the base of its file.
     """
     network = in_solver(model.network)
     factor = model.network.base_mva / network.base_mva
@@ -146,7 +377,7 @@ class _Program:
     Flows are variables, with x_l tau_l f_l = theta_from - theta_to - shift_l: the solver's accuracy
     is relative to the largest number of a row, and rows in b_l theta would lose small powers beside
     the susceptance of a short line. psi are the angles of the flows phi that a whole reserve R
-    causes. If demand may be moved, the last columns are by how much, instead.
+    causes. If demands may change, their changes are the last columns instead.
     """
 
     def __init__(
@@ -185,7 +416,7 @@ class _Program:
             psi, phi, beta, total = self.reserves
             rows.equal(psi[:1], 0.0)
             rows.equal(reactance @ phi - model.incidence @ psi, 0.0)
-            # one row follows from the others; it is left out to keep the matrix of full rank
+            # the first row follows from the others; without it the matrix has full rank
             taken = csr_array(np.full((self.n, 1), 1 / self.n)) @ total
             rows.equal((meeting @ phi - model.places @ beta + taken)[1:], 0.0)
             rows.equal(csr_array(np.ones((1, self.g))) @ beta - total, 0.0)
@@ -222,7 +453,7 @@ class _Program:
         return minimise_conic(hessian, linear, rows.assembled())
 
     def nearest(self) -> HostArray | None:
-        """Return the least move of demands, in the sum of squares, that leaves a dispatch."""
+        """Return the least change of demands, in the sum of squares, with a feasible dispatch."""
         hessian, linear = np.zeros((2, self.size))
         hessian[self.width :] = 1.0
         found = minimise_conic(hessian, linear, self._rows(0.0, costs=False).assembled())
@@ -234,7 +465,7 @@ class _Program:
         linear[-1] = -1.0
         rows, total = self._rows(one.margin / one.reserve), variables(self.size - 1, 1)[1]
         rows.below(-total, 0.0)
-        # a network without limits would have no largest reserve; 40 sigma is certainty
+        # without limits there would be no largest reserve; 40 sigma is certainty
         rows.below(total, 40 * one.reserve)
         found = minimise_conic(hessian, linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)
@@ -242,9 +473,8 @@ class _Program:
     def dispatch(self, found: Minimum, tight: Tightening | None) -> Dispatch:
         model, base = self.model, self.model.network.base_mva
         demand, priced = self.demand, prices(found, self.balance, base)
-        if (
-            self.moves is not None
-        ):  # a demand is not met but moved: nothing says what more of it would cost
+        if self.moves is not None:
+            # changed demands have no prices: more demand would not be met
             demand, priced = demand + found.x[self.width :], np.full(self.n, np.nan)
         reserve = np.zeros(self.g)
         if tight is not None:

@@ -1,4 +1,4 @@
-"""What an optimal power flow returns in either model, and the rows of its programs."""
+"""The dispatch of an optimal power flow in either model, and the rows of its programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rows:
         self._below.append((rows, np.broadcast_to(bound, rows.shape[0])))
 
     def assembled(self) -> tuple[csc_array, Float[HostArray, " N"], list[Cone]]:
-        """Return A, b and K: equations first, all in the order in which they were added."""
+        """Return A, b and K: equations, then inequalities, in the order of addition."""
         blocks, bounds = zip(*self._equal, *self._below, strict=True)
         equal, below = (sum(len(b) for _, b in part) for part in (self._equal, self._below))
         cones: list[Cone] = [("zero", equal), ("nonnegative", below)]
@@ -44,7 +44,7 @@ class Rows:
 
 
 def variables(*sizes: int) -> list[csr_array]:
-    """Return, for each kind of variable, the matrix that picks so many of it from all of them."""
+    """Return the selection matrix of each block of variables, given the sizes of the blocks."""
     every, ends = csr_array(eye_array(sum(sizes))), np.cumsum((0, *sizes)).tolist()
     return [every[first:last] for first, last in pairwise(ends)]
 
@@ -56,19 +56,18 @@ MODELS: tuple[Model, ...] = ("dc", "soc")
 
 @dataclass(frozen=True, eq=False)
 class Dispatch:
-    """An optimal dispatch for the demands that were answered.
+    """An optimal dispatch for the answered demands.
 
     - `model`: Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
     - `generation`: `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
-    - `share`: `(G,)`: the part of any imbalance that each generator takes over; the parts add up to
-      1.
-    - `reserve`: `(G,)`: how far it may then be moved up or down, MW; 0 without chance constraints.
+    - `share`: `(G,)`: the share of any imbalance that each generator takes over, adding up to 1.
+    - `reserve`: `(G,)`: how far it may then move up or down, MW; 0 without chance constraints.
     - `voltage`, `angle`: `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
-    - `flow`: `(L, 2)`: power into the line at its from and its to end, MVA of size; in DC signed,
-      MW.
-    - `margin`: `(L,)`: how much of the limit is kept for the noise and for moving the reserves, MW.
-    - `price`: `(N,)`: what one more MW of demand at the bus would cost, $/MWh.
-    - `cost`: $/h of the active power above.
+    - `flow`: `(L, 2)`: power into the line at its from and its to end: apparent, MVA, or in DC
+      active and signed, MW.
+    - `margin`: `(L,)`: the part of the limit reserved for the noise and for recourse, MW.
+    - `price`: `(N,)`: marginal cost of demand at the bus, $/MWh.
+    - `cost`: Cost of the active power, $/h.
     """
 
     model: Model
@@ -83,7 +82,7 @@ class Dispatch:
     cost: float
 
     def loading(self, limit: Float[HostArray, " L"]) -> Float[HostArray, " L"]:
-        """Return |flow| over the limit (MVA) of every line; not a number where there is none."""
+        """Return |flow| over the limit (MVA) of every line; NaN without a limit."""
         with np.errstate(divide="ignore", invalid="ignore"):
             used = np.abs(self.flow).max(axis=1) / limit
         return np.where(np.isfinite(limit), used, np.nan)
@@ -91,11 +90,10 @@ class Dispatch:
 
 @dataclass(frozen=True, eq=False)
 class CostTerms:
-    """The costs as a quadratic in generation per unit, with one more variable per generator.
+    """The costs as a quadratic in generation p per unit and an epigraph variable t per generator.
 
-    t_g is at least every piece of generator g, and is minimised: the epigraph of its cost. The
-    Hessian and the linear term are of generation, then of t; pieces (p, t) <= bound; the t of
-    generators without pieces (`fixed`) is held at 0.
+    t_g is at least every piece of generator g. The Hessian and the linear term are of p, then of t;
+    pieces (p, t) <= bound; the t of generators without pieces (`fixed`) is 0.
     """
 
     hessian: Float[HostArray, " K"]
@@ -109,7 +107,7 @@ def cost_terms(costs: Costs, base_mva: float) -> CostTerms:
     """Return the costs per unit of `base_mva`, without the constant."""
     generators, pieces = len(costs.linear), np.arange(len(costs.owner))
     t = (generators + costs.owner).astype(int)
-    # t is in units of the steepest slope, so that its row is as long as that of p
+    # t is in units of the steepest slope, so that its coefficient is of the size of that of p
     unit = np.abs(costs.slope).max(initial=0.0) * base_mva or 1.0
     values = np.concatenate([costs.slope * base_mva / unit, -np.ones(len(pieces))])
     places = (np.tile(pieces, 2), np.concatenate([costs.owner.astype(int), t]))
@@ -123,7 +121,7 @@ def cost_terms(costs: Costs, base_mva: float) -> CostTerms:
 
 
 def cost_rows(rows: Rows, terms: CostTerms, p: csr_array, t: csr_array) -> None:
-    """Add the epigraph of the costs; p and t pick generation and t from all variables."""
+    """Add the epigraph of the costs; p and t select generation and t from all variables."""
     rows.equal(t[terms.fixed], 0.0)
     generators, pieces = len(terms.hessian) // 2, terms.pieces.tocsc()
     rows.below(pieces[:, :generators] @ p + pieces[:, generators:] @ t, terms.bound)
@@ -136,29 +134,26 @@ def prices(minimum: Minimum, rows: slice, base_mva: float) -> Float[HostArray, "
 
 
 def attempted(solve: Callable[[], _T | None]) -> _T | None:
-    """Return what a solver finds, None where it fails: answers that are paid for are kept."""
+    """Return a solver's result, or None if it fails, so that answers that were charged are kept."""
     try:
         return solve()
     except SolverError:
         return None
 
 
-# a limit binds where less than this share of it is left
+# a limit is binding where less than this share of it is left
 _BINDS = 1e-4
 
 
 class Bound(NamedTuple):
-    """The limit of a line that binds, and its size: MVA of a rating, degrees of an angle."""
+    """A binding limit of a line: MVA of a rating, degrees of an angle."""
 
     kind: Literal["rating", "angle"]
     limit: float
 
 
 def binding(dispatch: Dispatch, network: Network) -> list[str]:
-    """Return the limits that bind, as text: generators first, then lines.
-
-    A generator binds where its power with its reserve is at a limit, a line as in `binding_lines`.
-    """
+    """Return the binding limits as text: generators, whose reserve counts, then lines."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     power, reserve = dispatch.generation[:, 0], dispatch.reserve
     room = _BINDS * np.maximum(1.0, np.abs(power))
@@ -181,10 +176,10 @@ def binding(dispatch: Dispatch, network: Network) -> list[str]:
 
 
 def binding_lines(dispatch: Dispatch, network: Network) -> list[Bound | None]:
-    """Return of every line the limit that binds, if one does.
+    """Return the binding limit of every line, if any.
 
-    The rating binds where the flow with its margin reaches it, the limit of the angle difference
-    where the difference does; in DC a margin of m MW is one of m x tau / baseMVA radians.
+    The rating is binding if the flow with its margin reaches it, the limit of the angle difference
+    if the difference does; in DC a margin of m MW is one of m x tau / baseMVA radians.
     """
     limit = network.limit * network.base_mva
     left = limit - np.abs(dispatch.flow).max(axis=1) - dispatch.margin
@@ -193,7 +188,7 @@ def binding_lines(dispatch: Dispatch, network: Network) -> list[Bound | None]:
     margin = np.abs(network.impedance.imag * network.tap) * dispatch.margin / network.base_mva
     low, high = network.angle.T
     most, least = high - apart - margin, apart - low - margin
-    # one is infinite where there is none; a limit of 0 has no share
+    # infinite without a limit; relative to 1e-3 for a limit of 0
     at_most = most <= _BINDS * np.maximum(np.where(np.isfinite(high), np.abs(high), 0), 1e-3)
     at_least = least <= _BINDS * np.maximum(np.where(np.isfinite(low), np.abs(low), 0), 1e-3)
     angle = np.rad2deg(np.where(at_most, high, low))

@@ -1,13 +1,13 @@
-"""Optimal power flow in the second-order-cone relaxation (Jabr 2006), as `relax` writes it.
+"""Optimal power flow in the second-order-cone relaxation (Jabr 2006) of `relax`.
 
     min  sum_g c_g(p_g)
     s.t. a_i'x + d_i = 0 for the active and the reactive power of every bus: (D.2b), (D.2c);
          (D.2d) to (D.2l) of Ryu and Kim 2023: voltages, generation, flows, angles, cones.
 
-Here demand is met, and not only nearly so. The relaxation replaces |V_i conj V_j|^2 = W_i W_j by
-an inequality, and leaves out that angles add up to 0 around every loop. Its cost is a lower bound
-of that of the AC problem with the same limits, and equal to it where both hold at the answer:
-`Exactness` says by how much they fail.
+Demand is met exactly. The relaxation replaces |V_i conj V_j|^2 = W_i W_j by an inequality, and
+drops the condition that angles add up to 0 around every loop. Its cost is a lower bound of that of
+the AC problem with the same limits, and equal to it where both hold; `Exactness` measures how far
+they fail.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from taciturn_power.grids.network import in_solver
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
-from taciturn_power.models.dc_network import shares
+from taciturn_power.models.dc import shares
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
 
 class Exactness(NamedTuple):
-    """How far a solution of the relaxation is from a state of the network.
+    """The distance of a solution of the relaxation from a state of the network.
 
-    `cone` is the largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses that a line
-    joins; `angle` the largest difference, radians, of a pair's angle to that of its two buses.
+    `cone` is the largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses joined by a line;
+    `angle` the largest difference, radians, of a pair's angle and that of its two buses.
     """
 
     cone: float
@@ -41,14 +41,14 @@ class Exactness(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether both are 0 to four digits, so that the cost is that of the AC problem."""
+        """Whether both are at most 1e-4, so that the cost is that of the AC problem."""
         return self.cone <= 1e-4 and self.angle <= 1e-4
 
 
 class SocOptimum(NamedTuple):
-    """A dispatch of the relaxation, its state x, and how far that is from exact.
+    """A dispatch of the relaxation, its state x and its exactness.
 
-    x is per unit of `taciturn_power.grids.network.SOLVER_MVA`, whatever the base of the file.
+    x is per unit of `taciturn_power.grids.network.SOLVER_MVA`, not of the file's base.
     """
 
     dispatch: Dispatch
@@ -59,10 +59,7 @@ class SocOptimum(NamedTuple):
 def solve_soc(
     relaxation: Relaxation, costs: Costs, demand: Float[HostArray, "N 2"]
 ) -> SocOptimum | None:
-    """Return the cheapest state for these demands (per unit); None if no state meets all limits.
-
-    Raises `SolverError` if the solver stops short of its accuracy.
-    """
+    """Return the cheapest state for these demands (per unit); None if no state meets all limits."""
     network = in_solver(relaxation.network)
     if network is not relaxation.network:
         demand = relaxation.network.base_mva / network.base_mva * demand
@@ -107,7 +104,7 @@ def _optimum(relaxation: Relaxation, costs: Costs, found: Minimum) -> SocOptimum
 
 
 def _angles(relaxation: Relaxation, x: HostArray) -> tuple[HostArray, Exactness]:
-    """Return the angles of the buses that fit those of the pairs best, and what is left."""
+    """Return the angles of the buses by least squares from those of the pairs, and exactness."""
     layout, network = relaxation.layout, relaxation.network
     _, first = np.unique(relaxation.pair, return_index=True)
     ends = np.sort(network.ends[first], axis=1)

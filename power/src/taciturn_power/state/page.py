@@ -1,4 +1,4 @@
-"""The report of a state that balances: results as plain values, rows of text and one page."""
+"""The report of a balanced state: results as plain values, rows of text and one page."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _UNPROTECTED = (
 
 @dataclass(frozen=True, eq=False)
 class GridReport(Report):
-    """A run of private power flow with the central optimum to compare it with.
+    """A run of private power flow, and the central optimum for comparison.
 
-    `case` is as the user named it; `ignored` is what its file says and nothing here reads.
+    `case` is the user's name of the case; `ignored` are the parts of its file that are not read.
 
     **Guarantee.** The objective is an un-noised function of the demand. It and `optimum` are shown
-    if `shown`: the case is published, there was no noise, or the owner asked for them.
+    if `shown`: the case is published, there was no noise, or the owner wants them.
     """
 
     HEAD: ClassVar[str] = (
@@ -147,7 +147,7 @@ class GridReport(Report):
 def zone_warnings(grid: Grid) -> tuple[str, ...]:
     """Return which zones are not connected."""
     return tuple(
-        f"the buses of zone {zone + 1} do not hang together by lines within the zone; check it"
+        f"the buses of zone {zone + 1} are not connected by lines within the zone; check it"
         for zone in grid.zones.split
     )
 
@@ -157,11 +157,11 @@ def grid_page(report: GridReport) -> Page:
     flow, grid = report.study, report.study.grid
     run, network, settings = flow.run, grid.relaxation.network, flow.settings
     kind = "Power flow" if math.isinf(run.certificate.epsilon) else "Private power flow"
-    note = Note("The objective is not shown: it is an un-noised look at private demand.")
+    note = Note("The objective is not shown: it is an un-noised function of private demand.")
     if report.shown:
         note = Note(
             "The objective is the sum of squared power imbalances at the true demand: an un-noised "
-            "look at it, outside the certificate."
+            "function of it, outside the certificate."
         )
     return run_page(
         run,
@@ -173,7 +173,7 @@ def grid_page(report: GridReport) -> Page:
         warnings=report.warnings,
         sections=(
             network_section(network, grid.zones, zone_rows(grid)),
-            Section("How well it does", (Table(report.rows()), note, _curves(report))),
+            Section("Accuracy", (Table(report.rows()), note, _curves(report))),
             Section("Settings", (Table(_settings(flow)),)),
         ),
         unprotected=_UNPROTECTED,
@@ -182,10 +182,7 @@ def grid_page(report: GridReport) -> Page:
 
 
 def zone_rows(grid: Grid) -> list[tuple[str, str]]:
-    """Return (name, text) of every zone: its buses, the number of its variables, its ties.
-
-    Buses and lines are public. A tie is named by its two buses, this zone's first.
-    """
+    """Return (name, text) of every zone: its buses, number of variables, and ties."""
     network, of_bus = grid.relaxation.network, grid.zones.of_bus
     crossing, rows = network.ends[ties(network, grid.zones)], []
     for zone, part in enumerate(grid.parts):
@@ -234,7 +231,7 @@ def _settings(flow: Flow) -> list[tuple[str, str]]:
         ("variables", f"{grid.relaxation.layout.size}, of zones {spread(sizes)}"),
         ("ADMM parameter rho", f"{flow.settings.rho:g}"),
         ("zones use", "the public Hessian" if grid.sets.has_hessians else "linearised steps"),
-        ("weight of staying (1/eta)", f"{proximal_weight(grid, flow.settings):g}"),
+        ("proximal weight (1/eta)", f"{proximal_weight(grid, flow.settings):g}"),
         ("longest row |a_i|", f"{plan.spec.record_norm:.4g}"),
         ("sensitivity", plan.bounds[0].derivation),
         ("noise multiplier (scale / sensitivity)", f"{plan.multiplier:.5g}"),

@@ -1,4 +1,4 @@
-"""A state that balances, on which zones agree: its agents, its proposal, its run, its optimum."""
+"""A balanced state by consensus of zones: its agents, proposal, run and optimum."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from taciturn_power.methods import GeneralConsensus, SharedCoordinates, lifts, s
 
 Question = Literal["gradient", "residual", "demand"]
 QUESTIONS: tuple[Question, ...] = ("gradient", "residual", "demand")
-# it leaves the least error at equal total epsilon
+# the least error at equal total epsilon
 DEFAULT_QUESTION: Question = "demand"
 DEMAND = "demand: active or reactive power of one bus, per unit"
 
@@ -48,8 +48,8 @@ class Grid:
     """Problem (D.3), ready to be planned and run.
 
     - `shards`: Each zone's balance rows a_i (public) with targets -d_i (private): a record is one
-      scalar demand, active or reactive, of one bus. All else is public, but for the demand in
-      `relaxation`.
+      scalar demand, active or reactive, of one bus. Beside these only the demand in `relaxation` is
+      private.
     - `sharing`, `sets`: Which zones share which coordinates, and the feasible set of each zone.
     """
 
@@ -95,12 +95,11 @@ def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> G
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run; all of them public.
+    """The public settings of a run.
 
     - `question`: What a zone answers: the gradient or the balance residual at its iterate, in every
       local update, or its demand, once.
-    - `average`: Whether repeated answers, all of which are noisy observations of one demand, are
-      averaged.
+    - `average`: Whether repeated answers, noisy observations of one demand, are averaged.
     - `proximal_weight`: 1/eta, the weight of |z - z_a|^2 / 2 in a local update. None: 0.01 with
       Hessians, otherwise the smoothness of the problem (below that a linearised step may diverge).
     - `updates`, `rounds`: Local updates E per round, and rounds T.
@@ -122,9 +121,6 @@ class Settings:
 
 def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float) -> Plan:
     """Return the plan of a run that hides a change of one demand by up to `beta` (per unit).
-
-    Raises `InputError` if a number is out of range, or the noise would be too large to compute
-    with.
 
     **Guarantee.** Demand is in no constraint, so only the answers depend on it. Neighbours differ
     by at most beta in one scalar demand; the sensitivity of an answer is derived at
@@ -153,7 +149,7 @@ def plan_grid(grid: Grid, settings: Settings, *, beta: float, epsilon: float, de
 
 
 def proximal_weight(grid: Grid, settings: Settings) -> float:
-    """Return 1/eta, as the settings have it or the default for this grid."""
+    """Return 1/eta of the settings, or the default for this grid."""
     if settings.proximal_weight is not None:
         return settings.proximal_weight
     return 0.01 if grid.sets.has_hessians else grid.spec.smoothness
@@ -176,7 +172,7 @@ def algorithm(grid: Grid, settings: Settings) -> GeneralConsensus:
     )
 
 
-# of `Settings`, what a proposal holds under the same name
+# fields of `Settings` that a proposal has under the same name
 _SETTINGS = ("question", "rounds", "average", "rho", "proximal_weight")
 
 
@@ -237,9 +233,9 @@ class GridProposal(Document):
         return zones_of(network, np.array(self.zones))
 
     def plan(self, prepared: Grid | None = None) -> Plan:
-        """Return the plan of the run, which no demand changes: without `prepared` there is none.
+        """Return the plan of the run, which does not depend on demand.
 
-        Raises `InputError` if `prepared` is another grid, or no such plan exists (`plan_grid`).
+        `prepared`: the grid, if there is one already; another grid is refused.
         """
         if prepared is None:
             network = self.network.network
@@ -295,9 +291,7 @@ class Flow:
 def solve_privately(
     grid: Grid, settings: Settings, *, beta: float, epsilon: float, delta: float, seed: int | None
 ) -> Flow:
-    """Plan and run power flow among zones; epsilon may be infinite, for a run without noise.
-
-    The plan is that of the `GridProposal` of these settings.
+    """Plan and run a power flow by consensus; an infinite epsilon means no noise.
 
     Raises `InputError` if a number is out of range, or if the cone solver fails in a zone.
     """
@@ -313,7 +307,7 @@ def run_proposal(
     account: ChargedTo | None = None,
     release: Callable[[Run], None] | None = None,
 ) -> Flow:
-    """Return the run of a proposal on the grid it was written for.
+    """Return the run of a proposal on its grid.
 
     `release` is called with the run before anything is computed from its answers.
 
@@ -323,12 +317,12 @@ def run_proposal(
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
     try:
-        with _unlogged():
+        with _silent_callbacks():
             finished = run(
                 planned, grid.shards, runtime="simulate", seed=seed, keep=keep, account=account
             )
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        # an exception of a host callback arrives as either; ValueError from a compiled program
+        # exceptions of host callbacks arrive as either, from compiled programs as ValueError
         if isinstance(error, TaciturnError) or "callback" not in str(error):
             raise
         raise InputError(
@@ -339,6 +333,7 @@ def run_proposal(
         release(finished)
     states, messages = np.asarray(finished.trace.models), np.asarray(finished.trace.messages)
     relaxation, gradient = grid.relaxation, proposal.question == "gradient"
+    # squared distance of the zones' copies from the averages, by round
     apart, size = np.zeros(len(states)), np.linalg.norm(states, axis=1)
     for zone, part in enumerate(grid.parts):
         difference = messages[:, zone, part.columns] - states[:, part.columns]
@@ -357,8 +352,8 @@ def run_proposal(
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep JAX from logging the traceback of a step that fails: the error itself is reported."""
+def _silent_callbacks() -> Iterator[None]:
+    """Keep JAX from logging the traceback of a failed callback, whose error is raised."""
     log = logging.getLogger("jax._src.callback")
     before = log.disabled
     log.disabled = True

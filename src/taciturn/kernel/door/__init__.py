@@ -1,7 +1,6 @@
-"""The door: what holds the records answers questions, once each, under noise."""
+"""The door: the process with the records answers every question once, with noise."""
 
 from taciturn.kernel.door.affine import AFFINE, CLEAN, TAINTED, has_no_effects, marks_out
-from taciturn.kernel.door.agents import at, over_agents
 from taciturn.kernel.door.choice import choose
 from taciturn.kernel.door.door import (
     Chance,
@@ -10,12 +9,21 @@ from taciturn.kernel.door.door import (
     Private,
     Raw,
     Record,
+    Turn,
     apart,
+    at,
     of_agent,
+    over_agents,
     samples,
     two_to,
 )
-from taciturn.kernel.door.observed import observed_ledger, tested
+from taciturn.kernel.door.ledgers import (
+    check_certificate,
+    check_ledger,
+    observed_ledger,
+    planned_ledger,
+    tested,
+)
 from taciturn.kernel.door.opening import (
     check_arithmetic,
     check_blocks,
@@ -25,9 +33,7 @@ from taciturn.kernel.door.opening import (
     opened,
 )
 from taciturn.kernel.door.pipe import answer_all, read_message, write_message
-from taciturn.kernel.door.planned import check_certificate, check_ledger, planned_ledger
 from taciturn.kernel.door.supply import Agenda, Supply
-from taciturn.kernel.door.turn import Turn
 
 __all__ = [
     "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Private", "Raw",

@@ -1,10 +1,10 @@
 """Whether what a function returns is affine in one of its arguments, decided by tracing it.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
-Between an answer and what is affine in it stand only operations that are known to be affine (sums,
-public multiples, reshaping). Rounding, signs, comparisons, narrowing to a shorter type and whatever
-else is not on the list are refused: their derivative may vanish where they are anything but affine.
-Operations with effects, on references or on the host, are refused wherever they stand.
+Affine values follow from the answer by operations on a list of affine ones (sums, public multiples,
+reshaping). Rounding, signs, comparisons, conversion to a shorter type and all other operations are
+refused: a test by derivatives would miss them. Operations with effects, on references or on the
+host, are refused anywhere.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
 
 
 def has_no_effects(function: Callable[..., PyTree], arguments: tuple[PyTree, ...]) -> bool:
-    """Return whether values reach the outputs of a function by JAX's own operations alone.
+    """Return whether a function uses operations of JAX only, without effects or references.
 
-    What is written to a reference, or handed to the host, can be read again elsewhere.
+    Values written to a reference, or passed to the host, could be read elsewhere.
     """
     jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
     return foreign_operation(jaxpr) is None and not jaxpr.effects and not _has_references(jaxpr)
@@ -91,15 +91,15 @@ def _through(equation: Any, marks: list[Mark]) -> list[Mark]:
 
 def _keeps_affine(equation: Any, name: str, marks: list[Mark]) -> bool:
     if name in _SUMS or name in _SHAPES:
-        # operands other than the first of a reshaping are places, which must not move
+        # further operands of a reshaping are positions, which must be public
         return name in _SUMS or AFFINE not in marks[1:]
     if name in _PRODUCTS:
         return marks.count(AFFINE) == 1
     if name == "div":
         return marks == [AFFINE, CLEAN]
-    if name == "select_n":  # what is public chooses between affine values
+    if name == "select_n":  # the selector must be public
         return marks[0] == CLEAN
-    if name == "convert_element_type":  # every value of the old type is one of the new
+    if name == "convert_element_type":  # only to a type that holds all values of the old one
         old, new = equation.invars[0].aval.dtype, equation.params["new_dtype"]
         floating = jnp.issubdtype(old, jnp.floating) and jnp.issubdtype(new, jnp.floating)
         return floating and jnp.promote_types(old, new) == new

@@ -24,12 +24,11 @@ def choose(
 ) -> tuple[int, ...]:
     """Return every agent's pick by the exponential mechanism on its errors.
 
-    `candidates`: the question, the model, the records that no model was trained on, as each model
-    takes them, and the origin of those that it was trained on, with which they are compared.
+    `candidates`: the question, the model, the held-out records as features of that model, and the
+    origin of the records it was trained on, which is checked to be disjoint.
 
-    **Guarantee.** A record is in the errors of one agent. What that agent says is private by
-    `taciturn.kernel.privacy.mu_of_choice`, whoever reads it; the others' picks do not depend on the
-    record.
+    **Guarantee.** A record is in the errors of one agent, whose pick has the mu of
+    `taciturn.kernel.privacy.mu_of_choice`; the other picks do not depend on the record.
     """
     check_arithmetic()
     costs = []
@@ -54,7 +53,7 @@ def errors_of(
 ) -> tuple[Fraction, ...]:
     """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
 
-    **Guarantee.** A sum with a term in [0, 1] for each record, or person, that depends on it alone
+    **Guarantee.** A sum over records, or persons, of terms in [0, 1] that depend on one each
     (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
     """
     check_shards(shards)

@@ -21,23 +21,67 @@ from jaxtyping import Float, Int, Int64, UInt64
 from typing_extensions import override
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.door.agents import at, over_agents
-from taciturn.kernel.door.turn import Turn
 from taciturn.kernel.privacy import Mechanism, NoNoise
 from taciturn.kernel.questions import Drawn, OnLattice, Oracle
 from taciturn.kernel.records import Shard
 from taciturn.typing import Array, PyTree
 
-# branches of a switch: above this many, compiling them costs more than copying one shard a hop
+# above so many branches of a switch, compiling them costs more than copying one shard a hop
 _MOST_BRANCHES = 64
-# the rounds of turns that were asked, in programs that are being traced, by their identity
+# the round numbers of turns that were asked, in programs that are being traced, by identity
 _ASKED: MutableMapping[int, Any] = WeakValueDictionary()
 
 
-class Private(NamedTuple):
-    """All agents' shards, agents on the first axis, and the public numbers of their records.
+class Turn(NamedTuple):
+    """The public context of one question: a slice of the plan.
 
-    As a tuple of shards where one agent is asked at a time (`apart`).
+    - `round`, `local`: The round, and the question within it.
+    - `participation`: How often the agent took part before; `round` if all do in every round.
+    - `question`: The number of the oracle; -1 for none.
+    - `agent`: The agent that answers.
+    - `scale`, `exponent`: Scale of the noise; the step of the lattice is 2^exponent.
+    - `values`: The method's schedules at this turn.
+    """
+
+    round: Int[Array, "*q"]
+    local: Int[Array, "*q"]
+    participation: Int[Array, "*q"]
+    question: Int[Array, "*q"]
+    agent: Int[Array, "*q"]
+    scale: Float[Array, "*q"]
+    exponent: Int[Array, "*q"]
+    values: dict[str, Float[Array, "*q"]]
+
+
+def at(tree: PyTree, index: int | slice | Array | None) -> PyTree:
+    """Return a tree at an index, or a slice, of the first axis; None adds an axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def over_agents(function: Callable[..., Any], agents: int, *axes: Any) -> Callable[..., Any]:
+    """Return a function mapped over agents; of one agent without the gathers of a mapping.
+
+    `axes`: for every argument 0, or a tree of 0 and None where parts are the same for all agents.
+    """
+    if agents > 1:
+        return jax.vmap(function, in_axes=axes)
+
+    def of_one(*given: Any) -> Any:
+        alone = jax.tree.map(
+            lambda axis, part: part if axis is None else at(part, 0),
+            axes,
+            given,
+            is_leaf=lambda axis: axis is None,
+        )
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], function(*alone))
+
+    return of_one
+
+
+class Private(NamedTuple):
+    """All agents' shards, and the public numbers of their records.
+
+    Agents are on the first axis, or in a tuple where one is asked at a time (`apart`).
     """
 
     shard: Shard | tuple[Shard, ...]
@@ -51,10 +95,10 @@ class Private(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """The random numbers of some answers, as they come from a stream; None for what has none.
+    """The random numbers of some answers from a stream; None where there are none.
 
-    `steps` is their noise and `scale` that of the sampler, both in steps of the lattice; `words`
-    are, for each oracle, those that its batches are drawn from.
+    `steps` is the noise and `scale` the scale of the sampler, both in steps of the lattice; `words`
+    are those of the batches, for each oracle.
     """
 
     steps: Int64[Array, "*s_shape"] | None
@@ -76,7 +120,7 @@ class Record(NamedTuple):
     `kind` is the number of the question, `scale` that at which the noise was drawn, 2^`exponent`
     the step of the lattice, `rate` the sampling rate, and `batch` the size of the batch if it is
     fixed, else 0; these two are None where no oracle samples. `drawn` is the size of the noise
-    (`Mechanism.size`), for its test: it tells of the answer, and no run returns it.
+    (`Mechanism.size`), for its test: it reveals something of the answer, and no run returns it.
     """
 
     kind: Int[Array, "*s"]
@@ -102,8 +146,8 @@ class Door(eqx.Module):
     def realised(self, turns: Turn, raw: Raw) -> Chance | None:
         """Return noise and batches of some rounds, leaves `(B, S, E, ...)`; here none.
 
-        `turns` has leaves `(B, E, S)`, `raw` such as a supply gives. They depend on neither records
-        nor queries.
+        `turns` has leaves `(B, E, S)`; `raw` comes from a supply. The result depends on neither
+        records nor queries.
         """
         del turns, raw
         return None
@@ -121,10 +165,9 @@ def samples(oracles: tuple[Oracle, ...]) -> bool:
 
 
 def apart(door: Door) -> Door:
-    """Return the door with a shard of its own for every agent, where one is asked at a time.
+    """Return the door with shards in a tuple, for networks that ask one agent at a time.
 
-    A shard that is selected by its index would be copied at every hop, which costs more than a
-    gradient.
+    A shard selected by a traced index is copied at every hop, which costs more than a gradient.
     """
 
     def split(part: Any) -> Any:
@@ -150,7 +193,7 @@ def of_agent(door: Door, agent: int) -> Door:
 def of_asked(
     private: Private, agents: Int[Array, " S"], answer: Callable[..., Array], *given: PyTree
 ) -> Array:
-    """Return `answer(shard, records, *given)` of the agents that are asked: of all, or of one."""
+    """Return `answer(shard, records, *given)` of the agents that are asked: all, or one."""
     shard, records = private
     if not isinstance(shard, tuple) and len(agents) == len(records):
         axes = [0] * (2 + len(given))
@@ -175,9 +218,9 @@ def chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
 
 
 def ask_once(turn: Turn) -> None:
-    """Raise `PrivacyError` where a program that is traced asks a second time in one turn.
+    """Raise `PrivacyError` if a traced program asks a second time in one turn.
 
-    Both answers would have the noise of that turn, and one of the records could be left out.
+    Both answers would have the same noise, and one of the records could be dropped.
     """
     asked = turn.round
     if not isinstance(asked, jax.core.Tracer):
@@ -191,7 +234,7 @@ def ask_once(turn: Turn) -> None:
 
 
 def now_of(turn: Turn, chance: PyTree) -> PyTree:
-    """Return what was realised for a question of the round, leaves `(S, ...)`."""
+    """Return the noise or batches of one question of the round, leaves `(S, ...)`."""
     return jax.tree.map(
         lambda leaf: leaf[:, 0] if leaf.shape[1] == 1 else leaf[:, turn.local[0]], chance
     )
@@ -234,11 +277,10 @@ class Live(Door):
 
     **Guarantee.** Every answer is `oracle.answer(...)`: the exact answer on a batch of
     `oracle.sampling`, with its noise where `oracle.noise` puts it, on the lattice of the turn, and
-    only then in the precision of the run. Noise and batch come from a stream, drawn afresh for
-    every answer (`taciturn.kernel.door.supply`). Every answer leaves one record, which the run
-    compares with the plan: the scale in it is the one that the noise was drawn at, and the size of
-    that noise is tested (`taciturn.kernel.privacy.drawn`). A program asks once in a turn
-    (`ask_once`).
+    only then in the precision of the run. Noise and batch are drawn from a stream for every answer
+    (`taciturn.kernel.door.supply`). Every answer leaves one record, which the run compares with the
+    plan: it has the scale at which the noise was drawn, and the size of that noise, which is tested
+    (`taciturn.kernel.privacy.drawn`). A program asks once in a turn (`ask_once`).
     """
 
     oracles: tuple[Oracle, ...]

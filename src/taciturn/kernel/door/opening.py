@@ -1,4 +1,4 @@
-"""Records behind a door: checked, on their grid, on a machine that adds whole numbers exactly."""
+"""Checks before records are opened: facts, part, norm, and the arithmetic of the machine."""
 
 from __future__ import annotations
 
@@ -35,22 +35,18 @@ from taciturn.typing import HostArray
 
 
 def check_arithmetic() -> None:
-    """Raise `PrivacyError` unless this machine computes as bounds and exact sums take it to.
+    """Raise `PrivacyError` unless this machine computes as bounds and exact sums assume.
 
-    Matrix products of double precision are exact where they can be, and NaN and infinity are seen:
-    a coefficient that is neither counts as 0 (`clip_coefficient`), unless a compiler was allowed to
-    assume that there is none.
+    Tested before every run, since JAX's settings can change: sums of 500 products of 18 by 26
+    digits, which stay below 2^53 and are exact in every order under IEEE 754
+    (`taciturn.kernel.records.grid`), but not where a machine multiplies in fewer digits; and that
+    NaN and infinity are recognised, which `clip_coefficient` needs and fast-math flags break.
 
-    Products of 18 by 26 digits, 500 of them in a sum, stay below 2^53: every order of adding them
-    gives the same whole number (`taciturn.kernel.records.grid`), on a machine that keeps IEEE 754.
-    One that multiplies in fewer digits does not, and no certificate holds on it. Looked at before
-    every run: JAX's settings can change between two.
-
-    **Guarantee.** The bound |partial sum| <= 2^p 2^q n <= 2^53 holds of every subset of the terms,
-    so of every partial sum in every tree of additions: of vector lanes, cores, devices or
-    processes. So answers do not depend on how a run is divided. Sums of messages over agents come
-    after the noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others
-    differ between orders in their last digits, which is post-processing.
+    **Guarantee.** |partial sum| <= 2^p 2^q n <= 2^53 holds for every subset of the terms, so for
+    every partial sum in every tree of additions: of vector lanes, cores, devices or processes. So
+    answers do not depend on how a run is divided. Sums of messages over agents come after the
+    noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others differ
+    between orders in their last digits, which is post-processing.
     """
     draw = np.random.default_rng(0)
 
@@ -75,7 +71,7 @@ def check_arithmetic() -> None:
         known = (np.isnan(special), np.isfinite(special), special * 1e10, 1 / special)
     if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(seen, known, strict=True)):
         raise PrivacyError(
-            f"this machine ({jax.default_backend()}) takes for numbers what is none: no "
+            f"this machine ({jax.default_backend()}) does not recognise NaN or infinity: no "
             "certificate holds for what it computes; leave out XLA_FLAGS for fast arithmetic"
         )
 
@@ -117,16 +113,16 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
     trained_on: Origin | None = None,
     agent: int | None = None,
 ) -> Private:
-    """Return records as a door for these questions and this noise takes them, once checked.
+    """Return records, checked, in the form that a door for these questions and this noise needs.
 
     Raises as `check_facts`, `check_part`, `check_shards`, `check_targets` and `check_blocks`.
 
     - `spec`, `terms`, `precision`: Those of the plan.
     - `loss`: That of the method; None if it has none.
-    - `part`: The part of the records that the certificate says is asked.
-    - `trained_on`: Of held-out records, the origin of those that the model was trained on.
-    - `agent`: The one whose records these are, alone; they have as many places as the longest
-      agent's, so that its sums are those of a run on one machine. None: those of all.
+    - `part`: The part of the records that the certificate states.
+    - `trained_on`: For held-out records, the origin of those that the model was trained on.
+    - `agent`: The only agent whose records these are, padded to the length of the longest, so that
+      its sums are those of a run on one machine. None: all agents.
     """
     mine = spec
     if agent is not None:
@@ -140,11 +136,11 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
 
 
 def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
-    """Return records that were checked as a door for these questions and this noise takes them.
+    """Return checked records in the form that a door for these questions and this noise needs.
 
-    **Guarantee.** Rows on a grid are kept in single precision only where that holds all of their
-    digits, and every question widens what it reads of them. Rows that stay in a processor's cache
-    are kept wide, which is quicker.
+    **Guarantee.** Rows on a grid are stored in single precision only if that holds all of their
+    digits and every question widens the rows it reads. Rows that fit the cache are stored wide,
+    which is faster.
     """
     if isinstance(mechanism, NoNoise):
         return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
@@ -167,17 +163,17 @@ def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) 
 
 
 def check_shards(shards: Shards) -> None:
-    """Raise `PrivacyError` unless the records are what the sensitivity bounds take them for.
+    """Raise `PrivacyError` unless the records are as the sensitivity bounds assume.
 
-    Every row, masked or not, has norm at most R (and is a number), every mask is 0 or 1, and there
-    is one block of rows per public count, with no more records than that.
+    Every row, masked or not, is finite and of norm at most R, every mask is 0 or 1, and there is
+    one block of rows per public count, with no more records than that.
     """
     check_norms(shards.stacked, shards.record_norm)
     mask = on_host(shards.stacked.mask)
     if not np.all((mask == 0) | (mask == 1)):
         raise PrivacyError("a mask is neither 0 nor 1, so a record would be weighted; pack again")
     if not np.all(np.isfinite(on_host(shards.stacked.targets))):
-        raise PrivacyError("a target is not finite, so an answer would tell of it; pack again")
+        raise PrivacyError("a target is not finite, so an answer would reveal it; pack again")
     blocks = len(shards.stacked.mask)
     if blocks != len(shards.counts):
         raise PrivacyError(
@@ -191,7 +187,7 @@ def check_shards(shards: Shards) -> None:
 def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> None:
     """Raise `InputError` unless the public facts about the shards are those of the plan.
 
-    `PrivacyError` for shards that `pack` did not make: whose record each row is, nobody knows.
+    `PrivacyError` for shards without an origin, which `pack` did not make.
     """
     origin, adjacency = shards.origin, terms.adjacency
     if origin is None:
@@ -220,7 +216,7 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
     planned = (spec.dealt, spec.counts, spec.record_norm, columns)
     for (name, has), needs in zip(of_shards.items(), planned, strict=True):
         if has != needs:
-            # a count that was not declared is nobody's business
+            # an undeclared count may be private, so it is not quoted
             values = "" if name == "record counts" else f" ({has}, not {needs})"
             raise InputError(
                 f"the shards have other {name} than the plan{values}; pack them as it says, or "
@@ -229,10 +225,10 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
 
 
 def check_part(part: Side, origin: Origin | None, trained_on: Origin | None) -> None:
-    """Raise `PrivacyError` unless records are of the part that the certificate says is asked.
+    """Raise `PrivacyError` unless records are of the part that the certificate states.
 
-    **Guarantee.** What is asked of held-out records costs as much as the dearer of the two parts
-    (`taciturn.kernel.privacy.compose`): so they are compared with those of the training.
+    **Guarantee.** Disjoint parts together cost the larger of the two
+    (`taciturn.kernel.privacy.compose`), so held-out records are compared with those trained on.
     """
     if part == "held out":
         check_origins(trained_on, origin)
@@ -243,10 +239,10 @@ def check_part(part: Side, origin: Origin | None, trained_on: Origin | None) -> 
 
 
 def check_blocks(oracles: tuple[Oracle, ...], origin: Origin | None) -> None:
-    """Raise `PrivacyError` if targets are asked step by step that have no block for each step.
+    """Raise `PrivacyError` if a question asks targets by step that have no block for each step.
 
-    **Guarantee.** `taciturn.kernel.questions.bounds.targets` counts those of one block. `pack` puts
-    the rows of a person side by side, so that all of them would stand in a single one.
+    **Guarantee.** `taciturn.kernel.questions.bounds.targets` counts a unit's targets in one block.
+    `pack` puts the rows of a person side by side, so that all of them would be in a single block.
     """
     steps = {one.steps for one in oracles if isinstance(one, Targets) and (one.steps or 1) > 1}
     if steps and (origin is None or steps != {origin.steps}):
@@ -257,18 +253,17 @@ def check_blocks(oracles: tuple[Oracle, ...], origin: Origin | None) -> None:
 
 
 def check_targets(loss: Loss | None, shards: Shards) -> None:
-    """Raise `InputError` if a record's target is not one that the loss has.
+    """Raise `InputError` if a record's target is outside the domain of the loss.
 
-    A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would learn from half of
-    the records, and nothing else would tell.
+    A margin loss, for instance, has the targets -1 and 1: with 0 and 1 it would silently learn from
+    half of the records.
 
-    **Guarantee.** Privacy does not rest on this check: the questions hold their bounds whatever the
-    targets are (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it
-    is made behind the charge, which stays, and it is constant on neighbouring data sets: which
-    targets there are is declared public, and declared labels are mapped to those of the loss
-    wherever this library packs them. Only targets that were packed by hand can fail it. A loss of
-    somebody's own is not asked: it would see all records at once, and might remember them in what
-    is traced later, or say what they are.
+    **Guarantee.** Privacy does not rest on this check: bounds hold for all targets
+    (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it comes after
+    the charge, which stays, and it is constant on neighbouring data sets: possible targets are
+    declared public, and declared labels are mapped to those of the loss wherever this library packs
+    them. Only targets that were packed by hand can fail. A custom loss is not called: it would see
+    all records at once, and could remember or reveal them.
     """
     if loss is not None and not own_parts(loss):
         real = on_host(shards.stacked.mask) > 0

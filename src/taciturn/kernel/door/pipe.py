@@ -1,8 +1,8 @@
-"""The door behind a pipe: queries come in, noised answers go out, as numbers and never as code.
+"""The door behind a pipe: queries come in and noised answers go out, as numbers, never as code.
 
-    size of the head (8 bytes, little endian) | head: JSON | arrays: bytes, as the head names them
+    size of the head (8 bytes, little endian) | head: JSON | arrays: bytes, as listed in the head
 
-The process that opens the records answers; whatever it is asked by can hold none of them.
+The process that opens the records answers; the process of the method holds none of them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ import jax
 import numpy as np
 
 from taciturn.errors import InputError
-from taciturn.kernel.door.agents import at
-from taciturn.kernel.door.door import Live, Record
+from taciturn.kernel.door.door import Live, Record, Turn, at
 from taciturn.kernel.door.supply import Supply
-from taciturn.kernel.door.turn import Turn
 from taciturn.kernel.questions import QUERIES
 from taciturn.typing import Array, PyTree
 
 _KINDS = ("bool", "float32", "float64", "int32", "int64")
-# bytes of a head, which as objects takes some fifty times as much, and of all arrays of a message
+# the most bytes of a head, which takes some fifty times as much as objects, and of all arrays
 MOST_HEAD, _MOST_BYTES = 2**20, 2**31
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Message(NamedTuple):
-    """What a message is, and its values."""
+    """The kind of a message, and its values."""
 
     kind: str
     values: Any
@@ -103,12 +101,12 @@ def answer_all(
 ) -> Record:
     """Answer every question of a run in its order, and return the records, leaves `(T, E, S)`.
 
-    `asked` gives the queries of the S agents that are asked next, and `answered` takes the answers.
+    `asked` returns the next queries, of S agents, and `answered` receives the answers.
 
-    **Guarantee.** What is asked, under which noise, is read off the agenda and not off what comes
-    in: a query is numbers, whatever its author meant by it. Every question has its one answer.
+    **Guarantee.** Questions and noise are those of the agenda; only the numbers of a query are
+    received. Every question is answered once.
     """
-    # on the host, where a slice costs no compiled program
+    # on the host, where slices need no compiled program
     turns: Any = jax.tree.map(np.asarray, supply.agenda.turns)
     rounds, places, _ = turns.question.shape
     records, length = [], supply.length()

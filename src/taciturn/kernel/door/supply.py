@@ -1,7 +1,7 @@
 """The random numbers of a run: exact noise and batches, drawn from a stream on the host.
 
-They depend on the plan and the stream only, so that they can be drawn while the program compiles,
-and for the next rounds while these are computed. Nothing here sees a record, or is written down.
+They depend on the plan and the stream only, so that they can be drawn while the program compiles
+and while earlier rounds run. No code here reads a record, or writes a random number to a file.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ import jax
 import numpy as np
 
 from taciturn.errors import PrivacyError
-from taciturn.kernel.door.door import Raw
-from taciturn.kernel.door.turn import Turn
+from taciturn.kernel.door.door import Raw, Turn
 from taciturn.kernel.noise import Label, Stream
 from taciturn.kernel.noise.stream import Use
 from taciturn.kernel.privacy import Mechanism, NoNoise
 from taciturn.kernel.questions import Oracle
 from taciturn.typing import HostArray
 
-# bytes that are drawn at once, at most; one block is computed on while the next one is drawn
+# the most bytes of a block; one block is used while the next one is drawn
 _BLOCK = 2**26
 _WORKERS = 2
-# two ways of adding up the size of one noise differ by no more, relative
+# the most relative difference of two ways of adding up the size of the same noise
 _SAME = 1e-9
 
 
 class Agenda(NamedTuple):
-    """All that is asked in a run, turns with leaves `(T, E, S)`, of models of this `shape`."""
+    """All questions of a run: turns with leaves `(T, E, S)`, and the `shape` of models."""
 
     turns: Turn
     oracles: tuple[Oracle, ...]
@@ -61,13 +60,12 @@ class Agenda(NamedTuple):
 class Supply:
     """The draws of a run, a block of rounds at a time.
 
-    **Guarantee.** Every question of every agent has words of its own (`Label`: round, agent, place
-    in the round), and all of its numbers are drawn. What is not asked is not drawn: zeros. The
-    stream serves this supply and no other, and a round is drawn once.
+    **Guarantee.** Every question of every agent has separate words (`Label`: round, agent, place in
+    the round), and all of its numbers are drawn; turns without a question have zeros. The stream
+    serves this supply only, and a round is drawn once.
 
-    `rows`: the padded number of records of an agent. `slot`: the participant whose draws these are,
-    or a range of them; None for those of all. Raises `PrivacyError` if the stream has served
-    another run.
+    `rows`: the padded number of records of an agent. `slot`: the slot, or range of slots, to draw
+    for; None for all. Raises `PrivacyError` if the stream has served another run.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class Supply:
         )
 
     def length(self) -> int:
-        """Return how many rounds a block has; it divides their number if a similar one does."""
+        """Return the number of rounds of a block, preferring a divisor of all rounds."""
         rounds = len(self._turns.question)
         leaves = jax.tree.leaves(self.shapes(1))
         size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
@@ -106,7 +104,7 @@ class Supply:
         return raw
 
     def block(self, first: int, last: int) -> Any:
-        """Return the draws of the rounds from `first` to `last`, the latter not included.
+        """Return the draws of the rounds from `first` up to, not including, `last`.
 
         Raises `PrivacyError` if one of them was drawn before: two answers would share their noise.
         """
@@ -116,9 +114,9 @@ class Supply:
         """Raise `PrivacyError` unless each answer had the noise that was drawn for it.
 
         `sizes`: the `Mechanism.size` of the noise of every answer of the rounds from `first` on, as
-        the door saw it, of the S agents that were asked or of all A, `(B, E, S)` or `(B, E, A)`.
-        Whoever carries noise from here to the door could give one answer that of another, and the
-        difference of two answers with the same noise is exact.
+        recorded by the door, of the S agents that were asked or of all A, `(B, E, S)` or
+        `(B, E, A)`. Code between supply and door could use the noise of one answer for another, and
+        the difference of two answers with the same noise is exact.
         """
         used, rounds = np.asarray(sizes, np.float64), slice(first, first + len(sizes))
         agent, mine = self._turns.agent[rounds], self._turns.question[rounds] >= 0
@@ -134,7 +132,7 @@ class Supply:
     def repeated(self, runs: int) -> Any:
         """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`.
 
-        An answer's numbers of all runs are drawn as those of one answer that has as many.
+        The numbers of an answer in all runs are drawn together, as those of one longer answer.
         """
         raw = self._drawn(0, len(self._turns.question), (runs,))
         steps, words = jax.tree.map(lambda leaf: np.moveaxis(leaf, 3, 0), (raw.steps, raw.words))
@@ -155,7 +153,7 @@ class Supply:
         if not jax.tree.leaves(raw):
             return raw
         tasks = self._tasks(raw, first, last)
-        if len(tasks) == 1:  # as for a hop of a relay: threads would cost more than the numbers
+        if len(tasks) == 1:  # as for a hop of a relay, where threads would cost more than the draw
             tasks[0]()
             return raw
         with ThreadPoolExecutor(_WORKERS) as pool:
@@ -164,11 +162,12 @@ class Supply:
         return raw
 
     def _tasks(self, raw: Raw, first: int, last: int) -> list[Callable[[], None]]:
-        """Return what fills a block, in pieces for the workers."""
+        """Return the tasks that fill a block, for the workers."""
         question = self._turns.question[first:last]
-        # round, slot, question within it; agents side by side, whose words are drawn together
+        # (round, slot, local): consecutive agents, whose words are drawn together, are adjacent
         places = np.argwhere(question >= 0)[:, [0, 2, 1]]
         scales = self._scales(first, last)[places[:, 0], places[:, 2], places[:, 1]]
+        # the sampler takes one scale: answers of equal scale are drawn together
         order = np.argsort(scales, kind="stable")
         starts = np.flatnonzero(np.diff(scales[order])) + 1
         tasks: list[Callable[[], None]] = []
@@ -208,7 +207,7 @@ class Supply:
 
 
 def _check_agents(agents: HostArray) -> None:
-    """Raise `PrivacyError` if a round names an agent twice, who would draw one noise for both."""
+    """Raise `PrivacyError` if a round asks an agent twice at a place, with one noise for both."""
     some = np.sort(agents.reshape(-1, agents.shape[-1]), axis=-1)
     if np.any(some[:, 1:] == some[:, :-1]):
         raise PrivacyError(

@@ -2,10 +2,9 @@ r"""A choice among a few things by the exponential mechanism, drawn exactly.
 
     P(c) = exp(-r u_c) / sum_j exp(-r u_j),   u_c the cost of c, r >= 0 a rate.
 
-It is the law of the c with the least u_c - G_c / r, where the G_c are independent Gumbel numbers.
-None is drawn here: floating-point noise could tell the costs apart. One uniform number falls into
-one of the intervals that the probabilities cut (0, 1) into, and as many of its digits are drawn as
-decide in which (`taciturn.kernel.noise.gaussian`).
+The probabilities divide (0, 1) into intervals; one uniform number falls into one of them, and as
+many of its digits are drawn as decide which (`taciturn.kernel.noise.gaussian`). (Gumbel noise has
+the same law, but in floating point it could tell the costs apart.)
 
 Source: McSherry and Talwar 2007.
 """
@@ -23,12 +22,12 @@ from taciturn.kernel.noise.stream import Label, Stream
 
 
 def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], rate: float) -> int:
-    """Return the place of the one that is chosen.
+    """Return the index that is chosen.
 
-    `costs`: u: exact numbers. `rate`: r; the exact value of the float. Raises `InputError` if there
-    is nothing to choose from, or the rate is no finite number of at least 0.
+    `costs`: u, exact numbers. `rate`: r, the exact value of the float. Raises `InputError` if there
+    are no costs, or the rate is no finite number of at least 0.
 
-    **Guarantee.** Every place is chosen with exactly the probability of this module, given uniform
+    **Guarantee.** Every index is chosen with exactly the probability of this module, given uniform
     words.
     """
     if not costs:
@@ -38,7 +37,7 @@ def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], 
     uniform = Uniform(next(further), 64, further)
 
     def share(last: int) -> Number:
-        """Return the probability that one of the places up to `last` is chosen."""
+        """Return the probability that an index up to `last` is chosen."""
         exponents = [(cost - least) * exact for cost in costs]
         weights = [mp.exp(-mp.mpf(e.numerator) / e.denominator) for e in exponents]
         return mp.fsum(weights[: last + 1]) / mp.fsum(weights)

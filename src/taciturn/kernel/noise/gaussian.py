@@ -20,14 +20,13 @@ one draw in 2^44 is rejected at s = 2^24.
 **Exactness.** U has 95 binary digits at first and V, the number that decides acceptance, 32.
 Double precision decides a draw where a bound on its own error shows that no further digit could
 change it; any other draw, one in 2^20 at s = 2^24, is decided with as many more digits and as high
-a precision as it takes (`taciturn.kernel.noise.gaussian`). So the law is exact but for the words,
-which come from a cipher (`Stream`), and one assumption on numerical software: `scipy.special.ndtri`
-is within 2^-47 (1 + |z|) of the truth, thirty times what tests measure, and mpmath's
-`erfc` has the precision that it is asked for.
+a precision as it takes. So the law is exact, up to the words, which come from a cipher (`Stream`),
+and two assumptions on numerical software: `scipy.special.ndtri` is within 2^-47 (1 + |z|) of the
+truth, thirty times what tests measure, and mpmath's `erfc` has its working precision.
 
-**Time.** More digits take a hundred times as long, so whoever times a draw knows whether it was
-undecided. That must not tell how large the noise is: undecided are draws next to a half-integer,
-from one in 2^21 at x = 0 to one in 2^18 at |x| = 8 s, and one in 2^47 because it lies farther out.
+**Time.** More digits take a hundred times as long, so an observer of running times learns whether
+a draw was undecided. That says little about the size of the noise: undecided are draws next to a
+half-integer, from one in 2^21 at x = 0 to one in 2^18 at |x| = 8 s, and one in 2^47 in the tail.
 
 Source of the law and its use: Canonne, Kamath and Steinke 2020.
 """
@@ -53,22 +52,22 @@ from taciturn.typing import HostArray
 # a number of mpmath, which has no types
 Number: TypeAlias = Any
 
-# The precision is a setting of the whole context, and the constants that mpmath keeps are written
-# without a lock: one context of our own, for one thread at a time. Who has many numbers to decide
-# takes the lock for all of them, since to wait for it costs more than a number does.
+# The precision is a setting of the whole context, and mpmath caches constants without a lock: so
+# there is a separate context here, for one thread at a time. A caller with many numbers to decide
+# holds the lock for all of them, since waiting for it costs more than a number does.
 mp = MPContext()
 LOCK = threading.RLock()
 
-# working precision beyond the digits drawn so far, and how much of it is relied on
+# working precision beyond the digits drawn so far, and the part of it that is trusted
 _GUARD = 64
 _MARGIN = 32
 
 
 @dataclass
 class Uniform:
-    """A uniform number of which `bits` binary digits are known: it lies in [number, number + 1].
+    """A uniform number in 2^-bits [number, number + 1]: `bits` of its binary digits are known.
 
-    Both ends are multiplied by 2^-bits. `more` yields further words of 64 independent digits.
+    `more` yields further words of 64 independent digits.
     """
 
     number: int
@@ -80,10 +79,9 @@ class Uniform:
         self.number, self.bits = (self.number << 64) | next(self.more), self.bits + 64
 
     def below(self, value: Callable[[], Number]) -> bool:
-        """Return whether the number is below `value()`, which is computed with growing precision.
+        """Return whether the number is below `value()`, drawing digits until they decide.
 
-        Digits are drawn until they decide. The value must be continuous in its rounding: its
-        relative error is below 2^-(precision - 32).
+        The relative error of the value must be below 2^-(precision - 32).
         """
         while True:
             with LOCK, mp.workprec(self.bits + _GUARD):
@@ -99,7 +97,7 @@ class Uniform:
     def level(self, guess: int, survival: Callable[[int], Number]) -> int:
         """Return the n >= 0 with survival(n + 1) <= U < survival(n), searched from a guess.
 
-        The function falls to 0; that it is above U at 0 is not looked at.
+        The function falls to 0; survival(0) > U is assumed.
         """
         size = max(0, guess)
         while self.below(partial(survival, size + 1)):
@@ -130,8 +128,8 @@ def discrete_gaussian(
 ) -> Int64[HostArray, "n count"]:
     """Return `count` independent draws for every label, a row a label.
 
-    `scale`: s, in units of the lattice; from 1 to 2^40. It is taken as the exact value of the
-    float. Raises `InputError` if the scale is out of range.
+    `scale`: s, in units of the lattice, from 1 to 2^40; the exact value of the float. Raises
+    `InputError` if the scale is out of range.
 
     **Guarantee.** Every draw has exactly the law above (see the module), given uniform words.
     """
@@ -141,7 +139,7 @@ def discrete_gaussian(
 def drawn_by_label(
     fill: Callable[..., None], stream: Stream, labels: Sequence[Label], count: int, scale: float
 ) -> Int64[HostArray, "n count"]:
-    """Return what `fill(drawn, stream, labels, scale)` writes for some labels at a time."""
+    """Return the draws that `fill(drawn, stream, labels, scale)` writes, some labels at a time."""
     scale = checks.positive("scale", scale)
     if not 1 <= scale <= _MOST:
         raise InputError(f"the scale is {scale:g} steps of the lattice; it must be 1 to 2^40")
@@ -175,7 +173,7 @@ def _fill(
 def _quick(
     words: UInt64[HostArray, "n c 2"], scale: float, *, out: Int64[HostArray, "n c"]
 ) -> Bool[HostArray, "n c"]:
-    """Write what double precision makes of the words into `out`; return where it cannot decide.
+    """Write the draws of the words, in double precision, into `out`; return which are undecided.
 
     Of a pair of words the first is k, the first 63 digits of U, and a sign, its last bit; the other
     is V and 32 further digits of U. Those make U = (K + e) / 2^96 with e in (0, 1). The sum of
@@ -207,7 +205,7 @@ def _doubtful(size: Real, scale: float) -> Real:
 
 
 def _exact(first: int, second: int, scale: float, further: Iterator[int]) -> int:
-    """Return the draw that these words begin, with as many further ones as it takes."""
+    """Return the draw that starts with these words, using as many further ones as it takes."""
     while True:
         decision, digits = divmod(second, 2**32)
         tail = Uniform((first >> 1 << 32) + digits, 96, further)

@@ -58,7 +58,7 @@ def _fill(
 def _quick(
     words: UInt64[HostArray, "n c"], digits: UInt32[HostArray, "n c"], scale: float
 ) -> tuple[Int64[HostArray, "n c"], Bool[HostArray, "n c"]]:
-    """Return what double precision makes of U = (K + e) / 2^96, and where it cannot decide.
+    """Return floor(-t ln U), U = (K + e) / 2^96, in double precision, and which are undecided.
 
     K is made of the words, its first 64 digits, and the others. The sum of floats that stands for
     K + 1/2 is within 1/2 + K 2^-52 of K + e, so that ln U is known to within 1 / (2 K) + 2^-51 with

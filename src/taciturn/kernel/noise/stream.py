@@ -26,12 +26,12 @@ _WORD, _BLOCK = 8, 64  # bytes
 _KEY = 32  # bytes
 # fields of the nonce, in bytes: round, group of agents, question within the round
 _WIDTHS = (4, 4, 4)
-# agents that share a nonce, at most; blocks under one nonce, at most
+# the most agents that share a nonce, and the most blocks under one nonce
 _GROUP, _BLOCKS = 2**16, 2**32
 
 
 class Use(IntEnum):
-    """What the words of an answer are for; every use has a stream to itself."""
+    """The use of an answer's words; every use has a separate stream."""
 
     NOISE = 0
     DIGITS = 1
@@ -48,23 +48,21 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The random words of a run: for every answer and use a ChaCha20 stream of its own.
+    """The random words of a run: a separate ChaCha20 stream for every answer and use.
 
     **Guarantee.** ChaCha20 (RFC 8439) under keys of 256 bits, each derived by HKDF-Expand from the
-    key of the stream, what the words are for and how many an answer has. Under one of them the
-    nonce of 96 bits spells round, group of agents and place in the round, and every agent of the
-    group has as many consecutive blocks of 64 bytes as hold its words, so that no two answers share
-    a block; a group has so many agents that its blocks are fewer than 2^32. Whoever does not know
-    the key cannot tell the words from independent uniform ones, under the usual assumptions on
-    cipher and hash; every statement about noise drawn from them is computational in this sense. The
-    key comes from the operating system (`Stream.fresh`), is shown by no `repr` and written to no
-    file. A stream serves one run (`claim`), and is neither copied nor pickled: a second run with
-    its words would repeat the noise of the first. That of a reproduction (`Stream.seeded`) has the
-    same law and hides nothing: everybody can compute it.
+    key of the stream, the use, and the number of words of an answer. Under one of them the nonce of
+    96 bits encodes round, group of agents and place in the round, and every agent of the group has
+    as many consecutive blocks of 64 bytes as hold its words, so that no two answers share a block;
+    a group is so small that its blocks are fewer than 2^32. Without the key the words cannot be
+    told from independent uniform ones, under the usual assumptions on cipher and hash; every
+    statement about noise drawn from them is computational in this sense. The key comes from the
+    operating system (`Stream.fresh`), is shown by no `repr` and written to no file. A stream serves
+    one run (`claim`), and is neither copied nor pickled: a second run with its words would repeat
+    the noise of the first. The stream of a reproduction (`Stream.seeded`) has the same law and
+    hides nothing, since everybody can compute it.
 
-    `key`: 32 bytes. `dataclasses.replace` does not have it.
-
-    `secret`: the key.
+    `key`: 32 bytes, kept as `secret`; `dataclasses.replace` does not copy it.
     """
 
     key: InitVar[bytes]
@@ -79,10 +77,7 @@ class Stream:
         object.__setattr__(self, "secret", key)
 
     def claim(self) -> None:
-        """Take the stream for one run.
-
-        Raises `PrivacyError` if it was taken before.
-        """
+        """Reserve the stream for one run; raise `PrivacyError` if it is taken."""
         if not self._free.acquire(blocking=False):
             raise PrivacyError(
                 "this stream has served a run, and a second one would have the same noise, which "
@@ -102,20 +97,17 @@ class Stream:
 
     @classmethod
     def seeded(cls, seed: int) -> Stream:
-        """Return the stream of a reproduction, which follows from a public number.
-
-        Raises `InputError` unless that is a whole number: the words follow from how it is spelt.
-        """
+        """Return the stream of a reproduction, which follows from a public whole number."""
         seed = checks.at_least("seed", seed, -(2**63))
         return cls(hashlib.sha256(f"taciturn reproduction {seed}".encode()).digest())
 
     def words(
         self, labels: Sequence[Label], use: Use, count: int, *, skip: int = 0
     ) -> UInt64[HostArray, "n count"]:
-        """Return words `skip` to `skip + count` of every label's, a row a label.
+        """Return words `skip` to `skip + count` of every label, a row a label.
 
-        Each word is uniform on 0..2^64 - 1, all of them independent. Words of one label in calls
-        with another `skip + count` are others.
+        All words are independent and uniform on 0..2^64 - 1. The key depends on `skip + count`, so
+        calls with another total return other words.
         """
         if os.getpid() != self._process:
             raise PrivacyError(
@@ -143,7 +135,7 @@ class Stream:
             yield int(self.words([label], Use.DIGITS, 1, skip=place)[0, 0])
 
     def _key(self, use: Use, count: int) -> bytes:
-        """Return the key of words for a use, so many for an answer."""
+        """Return the key for a use and a number of words per answer."""
         if (use, count) not in self._keys:
             purpose = b"taciturn words %d %d" % (use, count)
             self._keys[use, count] = HKDFExpand(SHA256(), _KEY, purpose).derive(self.secret)
@@ -151,7 +143,7 @@ class Stream:
 
 
 def _neighbours(labels: Sequence[Label], together: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of labels that differ in consecutive agents of one group alone."""
+    """Yield ranges of labels that differ only in the agent, consecutive within one group."""
     start = 0
     for place in range(1, len(labels) + 1):
         last = labels[place - 1]
@@ -163,7 +155,7 @@ def _neighbours(labels: Sequence[Label], together: int) -> Iterator[tuple[int, i
 
 
 def _nonce(label: Label) -> bytes:
-    """Return the 96 bits of a nonce; two labels never share them."""
+    """Return the 96 bits of a nonce, unique for each label."""
     if not all(0 <= n < 256**width for n, width in zip(label, _WIDTHS, strict=True)):
         raise InputError(
             f"round {label.round}, agent {label.agent}, question {label.local} is out of range; a "

@@ -1,4 +1,4 @@
-"""Privacy: what is protected, how far it can move an answer, the noise, and what it all costs."""
+"""Privacy: neighbours and sensitivities, noise and its accounting, composition, certificates."""
 
 from taciturn.kernel.privacy.accounting import (
     LEAST_RATE,
@@ -13,12 +13,18 @@ from taciturn.kernel.privacy.accounting import (
     account,
     sampled,
 )
-from taciturn.kernel.privacy.certificate import Certificate
+from taciturn.kernel.privacy.certificate import REAL_NUMBERS, SCOPE, Certificate, alone_among
 from taciturn.kernel.privacy.composition import Composition, compose
 from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
 from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of
-from taciturn.kernel.privacy.ledger import NO_QUESTION, Inside, Ledger, folded
-from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
+from taciturn.kernel.privacy.ledger import (
+    NO_QUESTION,
+    ChoiceLeg,
+    Inside,
+    Ledger,
+    Leg,
+    folded,
+)
 from taciturn.kernel.privacy.mechanisms import (
     LEAST_SCALE,
     Gaussian,
@@ -33,7 +39,6 @@ from taciturn.kernel.privacy.mechanisms import (
     mu_of_choice,
 )
 from taciturn.kernel.privacy.objective import objective_deltas
-from taciturn.kernel.privacy.statement import REAL_NUMBERS, SCOPE, alone_among
 from taciturn.kernel.privacy.terms import (
     MOST_EPSILON,
     Adjacency,

@@ -1,4 +1,4 @@
-"""Accounting: what answers cost together; and the least noise multiplier that fits a budget."""
+"""Accounting: the total cost of answers given in sequence by one agent."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class LaplaceAnswer(_NoisedAnswer):
     """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm."""
 
 
-# below this the accountant's grid would have to resolve losses finer than rounding
+# below this rate the accountant's grid would have to resolve losses finer than rounding
 LEAST_RATE = 1e-9
-# what a Poisson batch that overflows costs is set aside up to here
+# up to here the delta set aside covers batches that overflow
 # (`taciturn.kernel.questions.sampling.poisson_draw`)
 MOST_EPSILON_OF_POISSON = 50.0
 
@@ -48,11 +48,9 @@ MOST_EPSILON_OF_POISSON = 50.0
 class Sampled:
     """A noised answer on a Poisson batch: every record takes part independently with `rate`.
 
-    The batch must have been drawn by the oracle itself and stay hidden, and the answer must be a
-    sum over the batch divided by a public number. Under replace-one the sensitivity behind the
-    multiplier must be twice the norm bound of one record's term (the accountant relies on it).
-    Raises `InputError` if the rate is not in [1e-9, 1], or the event inside is not one noised
-    answer.
+    The batch must be drawn by the oracle and stay hidden, and the answer must be a sum over the
+    batch divided by a public number. Under replace-one the sensitivity in the multiplier must be
+    twice the norm bound of one record's term.
     """
 
     event: GaussianAnswer | LaplaceAnswer
@@ -74,10 +72,8 @@ class PerturbedAnswer:
 
     `multiplier`: standard deviation of the noise / how far one unit can move the gradient.
     `jacobian`: log(1 + beta / lam), beta the smoothness of one record's term, lam the strong
-    convexity of everything else. `output_ratio`: the minimiser is computed to a residual only and
-    released with a little noise on top, of multiplier `multiplier / output_ratio`, which covers the
-    residual: one more Gaussian answer. Raises `InputError` if the multiplier is not positive and
-    finite, or another number is negative or not finite.
+    convexity of everything else. `output_ratio`: the minimiser is computed up to a residual, which
+    noise on the output of multiplier `multiplier / output_ratio` covers: one more Gaussian answer.
     """
 
     multiplier: float
@@ -94,10 +90,8 @@ class PerturbedAnswer:
 class FixedSize:
     """A Gaussian answer on a batch of `batch` of `records` records, drawn without replacement.
 
-    Every batch of that size must be equally likely, drawn afresh by the oracle and kept hidden. The
-    multiplier is the standard deviation over the replace-one sensitivity on one batch. Raises
-    `InputError` if the batch is empty or larger than the data, or the event is not a Gaussian
-    answer.
+    Every batch of that size must be equally likely, drawn for each answer by the oracle and kept
+    hidden. The multiplier is the standard deviation over the replace-one sensitivity on one batch.
     """
 
     event: GaussianAnswer
@@ -118,17 +112,14 @@ class FixedSize:
 
 @dataclass(frozen=True)
 class Exact:
-    """An answer without noise: nothing finite can be promised."""
+    """An answer without noise, of infinite epsilon."""
 
 
 Event: TypeAlias = GaussianAnswer | LaplaceAnswer | PerturbedAnswer | Sampled | FixedSize | Exact
 
 
 def sampled(event: Event, rate: float, size: int = 0) -> Event:
-    """Return the event on a batch: itself at rate 1 and where nothing hides it.
-
-    The batch is Poisson, or of a fixed size if one is given: `size` out of `size / rate` records.
-    """
+    """Return the event on a Poisson batch, or on a fixed `size` out of `size / rate` records."""
     if isinstance(event, Exact) or rate == 1:
         return event
     if isinstance(event, Sampled | FixedSize | PerturbedAnswer):
@@ -153,18 +144,16 @@ class Spending:
 
 
 def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Relation) -> Spending:
-    """Return what answers given in sequence by one agent cost together.
+    """Return the total cost of answers given in sequence by one agent.
 
     Plain Gaussian answers: mu = sqrt(sum count/multiplier^2), then the exact Gaussian curve.
     An exact answer: epsilon is infinite. Anything else: an upper bound by privacy-loss
     distributions, and for Laplace answers never more than sum count/multiplier (basic composition).
     No answers: epsilon is 0.
 
-    `events`: pairs (event, how often). Equal events are merged first. `delta`: above 0 and below 1.
-    `relation`: the neighbouring relation that the multipliers were computed for.
-
-    Raises `InputError` if delta or a count is out of range, something is not an event, or sampling
-    is combined with a relation for which no sound accountant is known.
+    `events`: pairs (event, how often). `relation`: the neighbouring relation that the multipliers
+    were computed for. Raises `InputError` if sampling is combined with a relation for which no
+    sound accountant is known.
 
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
@@ -192,7 +181,7 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
 
 def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:
-    """Return how often each different event took place; sampling at rate 1 is dropped."""
+    """Return the count of each different event; sampling at rate 1 is dropped."""
     counts: Counter[Event] = Counter()
     for event, count in events:
         if not isinstance(event, Event):

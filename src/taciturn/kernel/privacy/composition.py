@@ -1,7 +1,7 @@
-"""Composition: what several answers, runs and choices on the same records cost together.
+"""Composition: the total cost of several answers, runs and choices on the same records.
 
-A run is a tuple of legs, each the answers of a plan about a named part of the records. Nothing else
-is composed anywhere: a training, the private score of its model, a choice among trainings.
+A run is a tuple of legs, each the answers of a plan about a named part of the records: a training,
+the private score of its model, a choice among trainings. No other code composes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 from jaxtyping import Float
 
 from taciturn.errors import InputError, PrivacyError
-from taciturn.kernel.privacy import gaussian, mechanisms, statement
+from taciturn.kernel.privacy import certificate, gaussian, mechanisms
 from taciturn.kernel.privacy.accounting import MOST_EPSILON_OF_POISSON, Event, account
 from taciturn.kernel.privacy.certificate import Certificate
 from taciturn.kernel.privacy.drawn import pays_for_tests
-from taciturn.kernel.privacy.ledger import NO_QUESTION, Ledger
-from taciturn.kernel.privacy.legs import ChoiceLeg, Leg
+from taciturn.kernel.privacy.ledger import NO_QUESTION, ChoiceLeg, Ledger, Leg
 from taciturn.kernel.privacy.terms import (
     BoundedChange,
     Messages,
@@ -36,19 +35,19 @@ from taciturn.kernel.privacy.terms import (
 from taciturn.typing import HostArray
 
 _A = 0.01  # false positives of the attacker
-# what bounds and curves are derived for
+# the relations and laws for which bounds and curves are derived
 _RELATIONS = (BoundedChange, ReplaceOne, TargetChange, ZeroOut)
 _LAWS = (mechanisms.Gaussian, mechanisms.Laplace, mechanisms.NoNoise)
 
 
 @dataclass(frozen=True)
 class Composition:
-    """Legs that compose, one for each part of the records; made by `compose` alone.
+    """Legs that compose, one for each part of the records; created by `compose` only.
 
     - `legs`: In the order in which their parts are first named.
     - `terms`: Neighbours, delta and observer of the whole.
-    - `agents`: A, how many agents have the records.
-    - `joined`: Whether several runs are on one part: the delta of all pays for the tests of each.
+    - `agents`: A, the number of agents.
+    - `joined`: Whether several runs are on one part: the common delta pays for the tests of each.
     """
 
     legs: tuple[Leg | ChoiceLeg, ...]
@@ -58,19 +57,19 @@ class Composition:
 
     @property
     def asked(self) -> tuple[Leg, ...]:
-        """The legs but for choices."""
+        """The legs without choices."""
         return tuple(leg for leg in self.legs if isinstance(leg, Leg))
 
     def certificate(self) -> Certificate:
-        """Return what the legs cost together, and what that takes on trust.
+        """Return the certificate of the legs together.
 
-        For every agent the larger of its legs' epsilon and mu; overall those of the dearest agent,
-        or of a person at several agents. mu is None where a leg has none.
+        An agent's epsilon and mu are the largest of its legs'; overall they are those of the agent
+        with the largest, or of a person at several agents. mu is None where a leg has none.
         """
         asked, delta = self.asked, self.terms.delta
         each, totals = zip(*(_cost_of(leg, self.terms) for leg in self.legs), strict=True)
         largest = [self._dearest(costs) for costs in zip(*each, strict=True)]
-        if asked[0].dealt:  # whoever has a record
+        if asked[0].dealt:  # a record may be at any agent
             largest = [np.full(self.agents, np.max(costs)) for costs in largest]
         epsilons, mus = (tuple(costs.tolist()) for costs in largest)
         epsilon, mu, rate = np.max(totals, axis=0).tolist()
@@ -86,19 +85,19 @@ class Composition:
             mu=None if math.isnan(mu) else mu,
             adjacency=self.terms.adjacency,
             observer=self.terms.observer.name,
-            trust=statement.trust_of(asked, self.terms, self.agents),
+            trust=certificate.trust_of(asked, self.terms, self.agents),
             per_agent_epsilon=epsilons,
             per_agent_mu=None if math.isnan(mu) else mus,
             attacker_tpr=rate,
-            arithmetic=statement.arithmetic_of(self.legs),
+            arithmetic=certificate.arithmetic_of(self.legs),
             legs=self.legs,
             dealt=asked[0].dealt,
-            conditions=statement.conditions_of(self.legs, self.terms.adjacency.unit),
-            conditional=bool(statement.claims_of(asked)),
+            conditions=certificate.conditions_of(self.legs, self.terms.adjacency.unit),
+            conditional=bool(certificate.claims_of(asked)),
         )
 
     def mus(self, observer: Observer) -> Float[HostArray, " A"]:
-        """Return the mu of each agent's records for some observer; of a person at several, theirs.
+        """Return the mu of each agent's records for an observer, or of persons at several agents.
 
         Raises `PrivacyError` if a leg has none.
         """
@@ -119,41 +118,40 @@ class Composition:
 
 
 def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
-    r"""Return legs as one composition: those on one part in sequence, those on others beside it.
+    r"""Return the composition of legs: in sequence on one part, in parallel on disjoint parts.
 
     No number is computed before `Composition.certificate`, which raises `InputError` for Poisson
-    batches beyond epsilon 50; the budget of the terms is not used.
+    batches beyond epsilon 50; the epsilon of the terms is not used.
 
-    Raises `InputError` if no leg asks all agents, the terms have no accountant for these answers,
-    or legs on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about
-    other neighbours, records or agents, or for a weaker observer; a choice is about records that
-    answer elsewhere; or a unit is in several parts.
+    Raises `InputError` if no leg asks all agents, there is no accountant for these answers, or legs
+    on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about other
+    neighbours, records or agents, or for a weaker observer; a choice is about records that answer
+    elsewhere; or a unit is in several parts.
 
     **Guarantee.** *Agents.* One agent's answers compose in sequence. Agents hold disjoint data, so
     a neighbouring data set differs at one agent i only. Given everything sent before, the other
     agents' answers have the same law on both data sets, so their log-likelihood ratios cancel and
-    what the observer sees is as private as agent i's own answers: overall epsilon is the largest
-    of the agents' (parallel composition), and so is mu. A sum of answers is a function of the
-    messages, so the messages value holds for it as well; sums of Laplace or of sampled answers
+    all that the observer sees is as private as the answers of agent i: overall epsilon and mu are
+    the largest of the agents' (parallel composition). A sum of answers is a function of the
+    messages, so the value for messages holds for it as well; sums of Laplace or of sampled answers
     are certified at that value. A person at several agents is in the answers of all of them
     (`Ledger.mu_across`). Where records are `dealt` by a secret draw, neighbours are files and a
-    record may be at any agent: the dearest agent's curve holds, whoever has the record
+    record may be at any agent: the largest curve of an agent holds for all records
     (`taciturn.kernel.records.Draw`), and is the only one that is stated.
 
-    *One part.* Answers of several runs on the same records are answers of one run in which they
-    are given in sequence, whatever the later ones were asked in the light of: Gaussian ones compose
-    exactly (`Ledger.mu_per_agent`). Where answers differ in how many numbers they
-    have, the most is taken, which makes neither a movement nor a correction of the arithmetic
-    smaller.
+    *One part.* Answers of several runs on the same records are answers of one run in sequence,
+    also if later runs are chosen by earlier answers: Gaussian ones compose exactly
+    (`Ledger.mu_per_agent`). Where answers differ in their number of entries, the largest is taken,
+    which makes neither a movement nor a correction of the arithmetic smaller.
 
-    *Disjoint parts.* Each leg promises (epsilon, delta), and so do all together; their mu is the
+    *Disjoint parts.* If each leg is (epsilon, delta)-private, so are all together; their mu is the
     largest, and not the root of the sum of squares. For two parts, T asked before E (more follow by
-    induction): let part(j) in {T, E} be where record j is, by a secret draw that sees no record.
-    Its law does not depend on the order of the file, so neighbouring data sets can be compared draw
-    by draw (`taciturn.kernel.records.Draw`): they then have the same parts but for what record r
-    says, and a bound that holds for every draw holds for the mixture. Write M(D_T) for the law of
-    all that the first leg lets an observer see, and N_m(D_E) for that of the second, which may
-    depend on what was seen, m: the model is a function of it. The observer sees (m, n) with the law
+    induction): a secret draw, independent of the records, assigns each record to T or E. Its law
+    does not depend on the order of the file, so neighbouring data sets can be compared draw by draw
+    (`taciturn.kernel.records.Draw`): they then have the same parts up to the content of one record
+    r, and a bound that holds for every draw holds for the mixture. Write M(D_T) for the law of
+    everything that an observer sees of the first leg, m, and N_m(D_E) for that of the second, n,
+    which may depend on m: the model is a function of it. The observer sees (m, n) with the law
     M(dm | D_T) N_m(dn | D_E).
 
     *r is in T.* Then D_E = D'_E. Given m, the law of n is the same on both data sets, so (m, n) is
@@ -167,15 +165,16 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
 
     where every N_m is (eps, delta)-private: the figures of the second leg hold at every query.
     The same holds for the trade-off function of a test, and so for mu: given m, which carries
-    nothing about r, the test is one of N_m, and a mean of errors over m at a level a in the mean
-    is no better than G_mu(a), which is convex. Persons the same, with r a person at one agent: all
-    rows of a person are in one part (`taciturn.kernel.records.hold_out`). A person at several
-    agents is refused, since each of them divides its own; so are agents, who are in all parts.
+    no information about r, the test is one of N_m, and a mean of errors over m at a level a in the
+    mean is no better than G_mu(a), which is convex. The same proof holds with r a person at one
+    agent: all rows of a person are in one part (`taciturn.kernel.records.hold_out`). A person at
+    several agents is refused, since these divide independently; so are agents, who are in all
+    parts.
 
-    Adaptive choice of the second leg's question is therefore harmless, as long as the first
-    reads no record of E: not for its centre, nor for any of several candidates.
+    The second leg's question may therefore be chosen adaptively, as long as the first leg reads no
+    record of E, neither for a centre nor for any of several candidates.
 
-    *A choice* is one answer of every agent about a part that answers nothing else, with the mu of
+    *A choice* is one answer of every agent about a part with no other answers, of mu
     `mu_of_choice` for every observer.
     """
     parts: dict[str, list[Leg | ChoiceLeg]] = {}
@@ -201,7 +200,7 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
 
 
 def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
-    """Return the legs on one part as one, the rounds of each after those of the one before."""
+    """Return the legs on one part as one leg, with their rounds in sequence."""
     if len(legs) == 1:
         return legs[0]
     asked = [leg for leg in legs if isinstance(leg, Leg)]
@@ -220,11 +219,11 @@ def _in_sequence(legs: Sequence[Leg | ChoiceLeg]) -> Leg | ChoiceLeg:
             "finite epsilon"
         )
     if len({ledger.on_lattice for ledger in ledgers}) > 1:
-        raise PrivacyError("some of these runs stood on a lattice and some did not; plan them anew")
+        raise PrivacyError("some of these runs are on a lattice and some are not; plan them again")
     width = max(ledger.kind.shape[2] for ledger in ledgers)
 
     def stacked(parts: Iterable[HostArray], empty: int = 0) -> HostArray:
-        """Return arrays of shape (A, T, E) as one, with places added up to the largest E."""
+        """Return arrays of shape (A, T, E) in sequence, padded to the largest E."""
         added = [(part, ((0, 0), (0, 0), (0, width - part.shape[2]))) for part in parts]
         return np.concatenate([np.pad(*one, constant_values=empty) for one in added], axis=1)
 
@@ -257,7 +256,7 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
             f"the bounds of the {leg.part} part hold for other neighbours than those of the whole; "
             "plan all parts on the same terms"
         )
-    # who sees a sum in one leg and all messages in an earlier one sees all messages
+    # an observer of all messages in an earlier leg also sees the messages behind a later sum
     if leg.observer not in {first.observer, Messages()} & {terms.observer, Messages()}:
         raise PrivacyError(
             f"the {leg.part} part was certified for a weaker observer; plan it again"
@@ -267,8 +266,8 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
         raise PrivacyError(f"a leg is not about different ones of {agents} agents, in their order")
     if leg.dealt and adjacency.unit == "agent":
         raise InputError(
-            "records without owners are dealt to the agents at random, so no agent's records are "
-            "somebody's; protect records or persons, or give each record its owner"
+            "records without owners are dealt to the agents at random, so an agent's records have "
+            "no common owner; protect records or persons, or give each record its owner"
         )
     if ledger.sampled and adjacency.unit != "record":
         raise InputError(
@@ -281,17 +280,17 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
         )
 
 
-# epsilon and mu of each agent; and of all together epsilon, mu and the rate of the best attacker
+# epsilon and mu of each agent; and overall epsilon, mu and the true-positive rate of an attacker
 Cost: TypeAlias = tuple[tuple[HostArray, HostArray], tuple[float, float, float]]
 
 
 def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
-    """Return what a leg costs; mu is NaN where the law is not exactly Gaussian.
+    """Return the cost of a leg; mu is NaN where the law is not exactly Gaussian.
 
-    Gaussian noise: exact mu per agent as the observer sees it (`Ledger.mu_per_agent`), then the
-    Gaussian curve. Laplace noise, sampled answers, noise inside an objective: `account` per
-    different list of answers, whatever the observer. The attacker's rate is Phi(Phi^-1(a) + mu) for
-    mu, otherwise the smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a).
+    Gaussian noise: exact mu per agent for the observer (`Ledger.mu_per_agent`), then the Gaussian
+    curve. Laplace noise, sampled answers, noise inside an objective: `account` for each different
+    list of answers, for every observer. The attacker's rate is Phi(Phi^-1(a) + mu) for mu,
+    otherwise the smaller of exp(epsilon) a + delta and 1 - exp(-epsilon) (1 - delta - a).
     """
     delta, adjacency = terms.delta, terms.adjacency
     if isinstance(leg, ChoiceLeg):
@@ -318,21 +317,21 @@ def _cost_of(leg: Leg | ChoiceLeg, terms: Terms) -> Cost:
             "batches of a fixed size"
         )
     missed = math.exp(-epsilon) * (1 - delta - _A)
-    # the two lines cross below rate 1; past exponent 5 the first is above 1 already
+    # the two lines cross below rate 1; beyond epsilon 5 the first is above 1
     caught = math.exp(min(epsilon, 5.0)) * _A + delta
     rate = min(1.0, caught, 1 - missed)
     return (epsilons, np.full(len(lists), np.nan)), (epsilon, math.nan, rate)
 
 
 def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray:
-    """Return the mu of each agent of a leg; of a choice one, which is that of all."""
+    """Return the mu of each agent of a leg; of a choice the one of all agents."""
     if isinstance(leg, ChoiceLeg):
         return np.array([mechanisms.mu_of_choice(leg.rate, terms.adjacency.relation)])
     return leg.ledger.mu_per_agent(observer)
 
 
 def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
-    """Return what Gaussian answers cost, with so many values on a lattice of such a least scale."""
+    """Return the cost of Gaussian answers of so many values, at least `finest` lattice steps."""
     mu = float(np.max(mus, initial=0.0))
     rate_of = functools.partial(gaussian.true_positive_rate, mu)
     lattice: Any = {"values": values, "scale": finest}
@@ -341,7 +340,7 @@ def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = 
     return (epsilons, mus), (float(np.max(epsilons, initial=0.0)), mu, rate)
 
 
-# a check of a plan computes what its planning did
+# cached, since the check of a plan repeats the accounting of its planning
 @functools.lru_cache(maxsize=1024)
 def _account(events: tuple[tuple[Event, int], ...], delta: float, relation: Relation) -> float:
     return account(events, delta=delta, relation=relation).epsilon

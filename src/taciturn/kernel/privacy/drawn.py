@@ -1,7 +1,6 @@
-r"""The test that the noise of a run must pass before anything is released, and what it costs.
+r"""The test that the noise of a run must pass before anything is released, and its cost.
 
-**The test.** All noise of a run is looked at together. With z the noise over the scale that the
-ledger has,
+**The test.** All noise of a run is tested together. With z the noise over its scale in the ledger,
 
     Gaussian:  sum_i z_i^2 ~ chi-square with n degrees of freedom,
     Laplace:   sum_i |z_i| ~ Gamma(n, 1),
@@ -16,21 +15,20 @@ either of two neighbouring data sets D, D'. If M is (epsilon, delta)-private, th
     P(M'(D) in S) <= P(M(D) in S) + f <= e^epsilon P(M(D') in S) + delta + f
                   <= e^epsilon P(M'(D') in S) + delta + (1 + e^epsilon) f,
 
-and M' is (epsilon, delta + (1 + e^epsilon) f)-private. Nothing here depends on how often a test is
-made, by whom, or on what was observed before: f is the probability that honest noise is refused
+and M' is (epsilon, delta + (1 + e^epsilon) f)-private. This does not depend on how many tests there
+are, who makes them, or what was observed before: f is the probability that honest noise is refused
 anywhere. An attacker's true-positive rate at the level a becomes that of M at a + f, plus f.
 
-**Who pays.** Every number that an agent gives in a plan brings at most `PER_VALUE` / 2 to f, so
-that the values that a ledger counts, which add up over joined runs and in accounts, bound f for all
-of them. A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and a plan's own f
-is at most what this pays for at the epsilon of its certificate: with n the most values of an agent
+**The budget of f.** Every number in an agent's answers adds at most `PER_VALUE` / 2 to f, so that
+the values that a ledger counts, which add up over joined runs and in accounts, bound f for all of
+them. A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and f of a plan is at
+most what this pays for at the epsilon of its certificate: with n the most values of an agent
 
     f = min(n PER_VALUE / 2, SHARE delta / (1 + e^epsilon)).
 
-The level is spread evenly over the values of all agents, so that it is the same whether one process
-looks at all of them or every site at its own, at whatever time: a look at m new values takes its
-part of f. (The other half of `PER_VALUE` is for Poisson batches that overflow, with probability
-1e-40 an answer.)
+The level is spread evenly over the values of all agents, so that one process may test all of them,
+or every site its own at any time: a test of m new values takes its share of f. (The other half of
+`PER_VALUE` is for Poisson batches that overflow, with probability 1e-40 per answer.)
 
 **Discreteness.** Noise is drawn from a discrete law of scale s in steps, s >= 2^24. For the
 discrete Gaussian X and a normal g, comparing sums with integrals gives
@@ -62,21 +60,21 @@ from taciturn.kernel.privacy.ledger import Ledger
 from taciturn.kernel.privacy.mechanisms import LEAST_SCALE, SHARE, Laplace, Law, NoNoise, law_of
 from taciturn.typing import HostArray
 
-# what a number in an answer may add to the probability that honest noise is refused, twice over
+# twice the amount that one number of an answer may add to the probability of a false refusal
 PER_VALUE = 2.0**-100
 SLACK = 1e-5
-# of fewer numbers no test at such levels sees even that there is no noise at all: the scale that
-# was used is compared alone
+# with fewer numbers a test at such levels does not even detect missing noise; the scale at which
+# the noise was drawn is still compared
 LEAST_NUMBERS = 16
 _MOST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was seen of some noise; it tells of the answers, and stays behind the door.
+    """The test statistic of some noise. It reveals something of the answers: no run returns it.
 
     `total`: the sum of squares (Laplace: of absolute values) of the noise over its scale in the
-    ledger. `count`: how many numbers it is.
+    ledger. `count`: the number of terms.
     """
 
     total: float = 0.0
@@ -88,20 +86,16 @@ class Drawn:
 
 @dataclass(frozen=True)
 class NoiseTest:
-    """The two-sided test of all noise of a run.
-
-    `law`: that of the noise. `per_value`: the probability with which honest noise may be refused,
-    for every number in it.
-    """
+    """The two-sided test of all noise of a run; `per_value` is its level for each number."""
 
     law: Law
     per_value: float
 
     def check(self, drawn: Drawn, *, new: int | None = None) -> None:
-        """Raise `PrivacyError` if noise does not have its law; nothing of `drawn` is said.
+        """Raise `PrivacyError` if noise does not have its law; the error reveals nothing else.
 
-        `new`: how many of the numbers no earlier look has seen; None for all of them. Looks at
-        fewer than `LEAST_NUMBERS` numbers see nothing.
+        `new`: how many of the numbers no earlier test has seen; None for all. Fewer than
+        `LEAST_NUMBERS` numbers are not tested.
         """
         if drawn.count < LEAST_NUMBERS:
             return
@@ -115,7 +109,7 @@ class NoiseTest:
             )
 
     def tails(self, drawn: Drawn) -> tuple[float, float]:
-        """Return the probabilities, at most, of a sum as small and of one as large."""
+        """Return upper bounds on the probabilities of a sum as small, and of one as large."""
         half = 0.5 if self.law == "gaussian" else 1.0
         slack = SLACK * (drawn.total + drawn.count)
         shape = half * drawn.count
@@ -125,12 +119,10 @@ class NoiseTest:
 
 
 def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | None:
-    """Return the test of a run with this ledger; None where it has no noise.
+    """Return the test of a run with this ledger and certificate; None if it has no noise.
 
-    `epsilon`, `delta`: of its certificate.
-
-    **Guarantee.** The level over all looks at all agents is at most f (see the module). Raises
-    `PrivacyError` where a lattice is coarser than the module's inequalities take it to be.
+    **Guarantee.** The level over all tests of all agents is at most f (see the module). Raises
+    `PrivacyError` for a lattice coarser than the module's inequalities assume.
     """
     if isinstance(ledger.mechanism, NoNoise) or not np.any(ledger.asked & (ledger.scale > 0)):
         return None
@@ -146,19 +138,15 @@ def noise_test(ledger: Ledger, *, epsilon: float, delta: float) -> NoiseTest | N
 
 
 def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:
-    """Return whether the delta set aside pays for the tests of all runs that a ledger joins.
-
-    `epsilon`, `delta`: of the certificate of all of them together.
-    """
+    """Return whether the delta set aside pays for the tests of all runs that a ledger joins."""
     level = ledger.most_values() * PER_VALUE / 2
     return level * (1 + math.exp(min(epsilon, _MOST_EXPONENT))) <= SHARE * delta
 
 
 def drawn_noise(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
-    """Return what the noise of some answers amounts to, in units of the planned scale.
+    """Return the statistic of the noise of the answers in a ledger, in units of its scales.
 
-    `ledger`: of these answers. `sizes`: the `Mechanism.size` of the noise of each; what was not
-    asked is passed over.
+    `sizes`: the `Mechanism.size` of the noise of each answer; ignored where there was none.
     """
     some = ledger.asked & (ledger.scale > 0)
     scale = np.where(some, ledger.scale, 1.0)
@@ -168,5 +156,5 @@ def drawn_noise(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
 
 
 def _numbers(ledger: Ledger) -> int:
-    """Return how many numbers the noise of one answer has."""
+    """Return the number of entries of the noise of one answer."""
     return ledger.values * (1 if ledger.inside is None else 2)

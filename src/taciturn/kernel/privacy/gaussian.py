@@ -1,8 +1,8 @@
 """The exact trade-off of Gaussian noise: mu, epsilon and delta, without overflow.
 
 An answer of Euclidean sensitivity Delta with noise of standard deviation sigma in every
-coordinate is exactly as private as telling N(0, 1) from N(mu, 1), mu = Delta/sigma
-(Dong, Roth and Su 2022); answers in sequence add up as mu^2.
+coordinate is as private as the test of N(0, 1) against N(mu, 1), mu = Delta/sigma
+(Dong, Roth and Su 2022); for answers in sequence mu^2 adds up.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from taciturn.errors import InputError
 from taciturn.typing import HostArray
 
 Real = TypeVar("Real", float, HostArray)
-# what numpy computes from an array without axes is a scalar
+# numpy returns scalars for arrays without axes
 Values: TypeAlias = HostArray | np.float64
 
-# each step halves a bracket; 100 of them go from any bracket met here to neighbouring floats
+# enough to bisect any bracket that occurs down to neighbouring floats
 _HALVINGS = 100
-# of a logarithm of a normal tail, as it is computed here: four units in the last place and more
+# relative error of a computed logarithm of a normal tail: more than four units in the last place
 _WRONG = 1e-15
 
 
@@ -81,7 +81,7 @@ def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
 
 
 def _delta(epsilon: Values, mu: Values) -> HostArray:
-    """Return the curve, rounded up by more than its terms are wrong in double precision.
+    """Return the curve, rounded up by more than the error of its terms in double precision.
 
     They cancel where mu is tiny: the difference of their logarithms may be 1e-9 of these.
     """

@@ -1,4 +1,7 @@
-"""The ledger: one entry for every answer that an agent gives.
+"""The ledger, with one entry for every answer that an agent gives, and legs.
+
+A leg is the ledger of one part of the records, with all that a verifier needs to compute its cost;
+`taciturn.kernel.privacy.compose` computes what legs cost together.
 
 A method asks every agent the same question in every round, so a hundred thousand agents and two
 hundred rounds hold a hundred thousand different numbers and not twenty million. An array of shape
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,14 +22,14 @@ from jaxtyping import Float, Int, Num
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy.accounting import Event, GaussianAnswer, PerturbedAnswer, sampled
 from taciturn.kernel.privacy.mechanisms import Gaussian, Mechanism, NoNoise, lattice_width
-from taciturn.kernel.privacy.terms import Observer, Sum
+from taciturn.kernel.privacy.terms import Adjacency, Observer, Sum
 from taciturn.typing import HostArray
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
-    """Return the values with length 1 along every axis on which all entries are equal."""
+    """Return the values with length 1 along every axis along which they are constant."""
     values = thin(values)
     for axis in range(values.ndim):
         if values.shape[axis] > 1:
@@ -35,23 +39,19 @@ def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtyp
 
 
 def thin(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
-    """Return the different entries that a view repeats: length 1 where the stride is 0."""
+    """Return the entries that a view repeats: length 1 along axes of stride 0."""
     return values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
 
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """The parameters of the law of noise inside an objective.
-
-    `jacobian`, `output_ratio`: `(A,)` each, for every agent's answers: see
-    `taciturn.kernel.privacy.PerturbedAnswer`.
-    """
+    """The parameters of noise inside an objective, for each agent: see `PerturbedAnswer`."""
 
     jacobian: Float[HostArray, " A"]
     output_ratio: Float[HostArray, " A"]
 
     def event(self, multiplier: float, agent: int) -> PerturbedAnswer:
-        """Return one agent's answer at that multiplier, for the accountant."""
+        """Return one agent's answer at a multiplier, for the accountant."""
         return PerturbedAnswer(
             multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
         )
@@ -68,24 +68,21 @@ _AGENTS_AT_ONCE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """What every agent answered, question by question, on host arrays of shape (A, T, E).
+    """The answers of every agent, on host arrays of shape (A, T, E).
 
-    Raises `InputError` if the shapes differ or are not three-dimensional, or kinds are not whole
-    numbers; `PrivacyError` if at a question the sensitivity, scale or step is NaN or negative,
-    scale or step is infinite, or the rate is not in (0, 1].
+    Raises `InputError` for wrong shapes or types; `PrivacyError` if at a question the sensitivity,
+    scale or step is NaN or negative, scale or step is infinite, or the rate is not in (0, 1].
 
-    - `kind`: Which question was asked; -1 where there was none (the other entries are ignored
-      there).
-    - `sensitivity`: How far one unit can move the answer, in the mechanism's norm; infinity if not
-      bounded.
-    - `scale`: Absolute noise of the answer, in the same units; all 0 for `NoNoise`.
-    - `mechanism`: Where the noise came from.
-    - `rate`: The Poisson rate at which records took part in the answer, in (0, 1].
-    - `inside`: Given if the noise stood inside the objective; None if it was added to the answers.
-    - `batch`: The size of the batch if it was fixed and drawn without replacement; 0 if nothing was
-      sampled or the batch was Poisson.
-    - `step`: The step of the lattice that answer and noise stood on; 0 for real numbers.
-    - `values`: How many numbers an answer has.
+    - `kind`: The number of the question; -1 where there was none, and other entries are ignored.
+    - `sensitivity`: How far one unit can move the answer, in the mechanism's norm; infinity if
+      unbounded.
+    - `scale`: Scale of the noise, in the same units; 0 for `NoNoise`.
+    - `mechanism`: The law of the noise.
+    - `rate`: The rate at which each record took part in the answer, in (0, 1].
+    - `inside`: The parameters of noise inside an objective; None for added noise.
+    - `batch`: The size of a batch of fixed size, drawn without replacement; else 0.
+    - `step`: The step of the lattice of answer and noise; 0 for real numbers.
+    - `values`: The number of entries of an answer.
     """
 
     kind: Int[HostArray, "A T E"]
@@ -105,17 +102,17 @@ class Ledger:
                 f"kind is {kind.dtype} of shape {kind.shape}; it must be whole numbers of shape "
                 "(agents, rounds, questions)"
             )
-        object.__setattr__(self, "kind", _kept(kind))
+        object.__setattr__(self, "kind", _read_only(kind))
         for name in _NUMBERS:
             value = np.asarray(getattr(self, name), dtype=np.float64)
             value = np.broadcast_to(value, kind.shape) if value.ndim == 0 else value
             if value.shape != kind.shape:
                 raise InputError(f"{name} has shape {value.shape}; it must be {kind.shape}")
-            object.__setattr__(self, name, _kept(value))
+            object.__setattr__(self, name, _read_only(value))
         self._check_entries()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all that a certificate follows from is equal; at once if it is one."""
+        """Return whether all that a certificate follows from is equal."""
         if not isinstance(other, Ledger) or self is other:
             return self is other
         one, its = ([b.kind, *(getattr(b, name) for name in _NUMBERS)] for b in (self, other))
@@ -161,30 +158,30 @@ class Ledger:
 
     @property
     def asked(self) -> HostArray:
-        """Where there was a question, shape (A, T, E), bool."""
+        """Where there was a question, `(A, T, E)`."""
         return np.broadcast_to(self._asked, self.kind.shape)
 
     @property
     def _thin(self) -> tuple[HostArray, ...]:
-        """The different entries of what an answer has, in the order of `_NUMBERS`."""
+        """The arrays of `_NUMBERS`, with length 1 along axes on which they are constant."""
         return tuple(thin(getattr(self, name)) for name in _NUMBERS)
 
     @property
     def _asked(self) -> HostArray:
-        """Where there was a question; length 1 along an axis on which nothing changes."""
+        """Where there was a question, with length 1 along axes on which it is constant."""
         return np.asarray(thin(self.kind) > NO_QUESTION)
 
     @property
     def on_lattice(self) -> bool:
-        """Whether answers and noise stood on a lattice."""
+        """Whether answers and noise were on a lattice."""
         return bool(np.any(self._asked & (thin(self.step) > 0)))
 
     @property
     def moves(self) -> Float[HostArray, "A T E"]:
         """How far one unit moves the answer on its lattice, at most.
 
-        The sensitivity, and 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice; twice
-        that on Poisson batches (`privacy.mechanisms`). Nothing moves where no unit has a part.
+        The sensitivity, plus 2 h sqrt(d) (2 h d in the 1-norm) for rounding to the lattice, and
+        twice that on Poisson batches (`privacy.mechanisms`); 0 where the sensitivity is 0.
         """
         sensitivity, _, _, _, steps = self._thin
         width = lattice_width(self.values, self.mechanism.norm)
@@ -193,24 +190,24 @@ class Ledger:
         return np.broadcast_to(moves, self.kind.shape)
 
     def finest(self) -> float:
-        """Return the least scale of an answer in steps of its lattice; infinity if none has one."""
+        """Return the least scale in steps of the lattice; infinity without a lattice."""
         asked, scale, step = np.broadcast_arrays(self._asked, thin(self.scale), thin(self.step))
         some = asked & (step > 0)
         return float(np.min(scale[some] / step[some], initial=np.inf))
 
     def most_values(self) -> int:
-        """Return how many numbers on a lattice an agent gives in all, at most."""
+        """Return the largest number of entries on a lattice that an agent answers in all."""
         answers = np.sum(self.asked & (self.step > 0), axis=(1, 2))
         return self.values * int(np.max(answers, initial=0))
 
     @property
     def sampled(self) -> bool:
-        """Whether any answer was computed on a sampled batch."""
+        """Whether any answer is on a sampled batch."""
         return bool(np.any(self._asked & (thin(self.rate) < 1)))
 
     @property
     def poisson(self) -> bool:
-        """Whether any answer was computed on a Poisson batch."""
+        """Whether any answer is on a Poisson batch."""
         return bool(np.any(self._asked & self._poisson))
 
     @property
@@ -240,21 +237,20 @@ class Ledger:
         return np.broadcast_to(ratios, self.kind.shape)
 
     def mu_per_agent(self, observer: Observer) -> Float[HostArray, " A"]:
-        """Return every agent's total mu as `observer` sees it.
+        """Return every agent's total mu for an observer.
 
         Under `Messages`, mu_i = sqrt(sum_te (Delta_ite/sigma_ite)^2). Under `Sum` with k colluders,
         mu_i = sqrt(sum_te Delta_ite^2 / S_ite), S_ite = sigma_ite^2 + the variances of the other
-        agents at that slot, without the k largest of those. Agents who are not asked at a slot add
-        no noise there. Raises `PrivacyError` if the noise is not Gaussian, stood inside the
-        objective, or an answer is sampled: the total is then not a mu (use `events`).
+        agents at that slot, without the k largest of those. Agents that are not asked at a slot add
+        no noise there. Raises `PrivacyError` unless `has_mu`; use `events_by_agent` then.
 
         **Guarantee.** The log-likelihood ratio of all answers, at the worst pair, is a sum of
-        independent normal variables, also when each question depends on earlier answers; nothing is
-        lost, so this is exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3). For the
-        sum, an observer who subtracts the noise of k colluders faces independent normal noise whose
-        variance is that of the honest rest; which agents collude is unknown, so the k noisiest
-        others are taken. The sum must weight every agent's answer equally, and every question
-        must be a function of what the observer knows already.
+        independent normal variables, even if each question depends on earlier answers. So this is
+        exact and not only a bound (Dong, Roth and Su 2022, corollary 3.3). For the sum, an observer
+        who subtracts the noise of k colluders faces independent normal noise of the variance of the
+        honest agents; which agents collude is unknown, so the k noisiest others are taken. The sum
+        must weight every agent's answer equally, and every question must be a function of what the
+        observer knows already.
         """
         if not self.has_mu:
             raise PrivacyError("these answers have no mu; account for their events instead")
@@ -270,16 +266,15 @@ class Ledger:
         return np.asarray(_root_of_squares(self.ratios()))
 
     def mu_across(self, observer: Observer, agents: int) -> float:
-        r"""Return the mu of a unit that the answers of up to `agents` agents depend on.
+        r"""Return the mu of a unit with a part in the answers of up to `agents` agents.
 
         Under `Messages`, :math:`\sqrt{\sum_i \mu_i^2}` over the agents with the largest mu_i. Under
         `Sum`, with the largest Delta of a slot and S^2 the variance of all agents at it without the
-        k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`. Raises
-        `PrivacyError` if the total is no mu, as for `mu_per_agent`.
+        k largest, :math:`\sqrt{\sum_{te} (\sum_i \Delta_{ite})^2 / S_{te}^2}`.
 
-        **Guarantee.** Agents noise independently, so Gaussian answers of several compose like those
-        of one. In a sum their changes add up, by the triangle inequality. Any k agents may collude,
-        those with the unit included, but not all: then nothing is left to hide.
+        **Guarantee.** Agents draw noise independently, so Gaussian answers of several compose like
+        those of one. In a sum their changes add up, by the triangle inequality. Any k agents may
+        collude, those with the unit included, but not all: then nothing is left to hide.
         """
         most, each = min(agents, self.kind.shape[0]), self.mu_per_agent(observer)
         if not isinstance(observer, Sum):
@@ -294,9 +289,9 @@ class Ledger:
             return float(np.sqrt(np.sum(np.square(ratios))))
 
     def _check_one_lattice(self) -> None:
-        """Raise `PrivacyError` unless the answers that are added up stand on one lattice.
+        """Raise `PrivacyError` unless the answers of a sum are on one lattice.
 
-        What a sum says beyond the coarser of two is said of the agent with the finer one alone.
+        Digits of a sum below the coarser of two steps come from the agent with the finer one alone.
         """
         step, asked = np.broadcast_arrays(thin(self.step), self._asked)
         most = np.max(np.where(asked, step, 0.0), axis=0)
@@ -307,27 +302,27 @@ class Ledger:
             )
 
     def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
-        """Return every agent's answers for the accountant, equal multipliers and rates merged.
+        """Return every agent's answers for the accountant, equal ones merged, as (event, count).
 
-        Answers that no record can move are left out; answers without noise become `Exact`, and
-        those on a batch `Sampled`. Agents whose answers are alike share one tuple.
+        Answers of sensitivity 0 are left out. Agents with equal answers share one tuple.
         """
         answers, inside = (self.ratios(), self.rate, self.batch), self.inside
         known: dict[Any, tuple[tuple[Event, int], ...]] = {}
         keys = []
         for agent in range(len(self.kind)):
             given = np.stack([part[agent].ravel() for part in answers])
-            keys.append(given.tobytes() if inside is None else agent)  # an event may be somebody's
+            # the parameters of noise inside an objective differ between agents
+            keys.append(given.tobytes() if inside is None else agent)
             if keys[-1] not in known:
                 known[keys[-1]] = tuple(self._counted(given, agent).items())
         return tuple(known[key] for key in keys)
 
     def _counted(self, answers: HostArray, agent: int) -> Counter[Event]:
-        """Return how often an agent gave each answer: movement over noise, rate, fixed size."""
+        """Return how often an agent gave each answer, from its ratios, rates and batch sizes."""
         total: Counter[Event] = Counter()
         values, counts = np.unique(answers[:, answers[0] > 0], axis=1, return_counts=True)
         for (value, rate, size), count in zip(values.T.tolist(), counts.tolist(), strict=True):
-            # 1/infinity is 0, an answer without noise; a ratio that underflows is kept finite
+            # 1/infinity is 0, an answer without noise; a tiny ratio gives a finite multiplier
             event = self.mechanism.event(min(1 / value, sys.float_info.max))
             if self.inside is not None and isinstance(event, GaussianAnswer):
                 event = self.inside.event(event.multiplier, agent)
@@ -335,12 +330,11 @@ class Ledger:
         return total
 
     def same_as(self, observed: Ledger) -> None:
-        """Check an observed ledger against this planned one; return nothing if they agree.
+        """Raise `PrivacyError` unless an observed ledger agrees with this planned one.
 
-        Kinds must be equal; where there was a question, scales and rates must agree to a relative
-        1e-6, scales be no smaller, fixed sizes of batches and steps of the lattice exactly. Raises
-        `PrivacyError` if the mechanism or shape differs, or at the first agent, round and question
-        (counted from 0) where the two disagree.
+        Mechanism, shape, kinds, sizes of batches and steps of the lattice must be equal; rates
+        agree to a relative 1e-6, and so do scales, which may not be smaller. The error names the
+        first agent, round and question (from 0) where the two differ.
         """
         law, other = (
             f"{type(b.mechanism).__name__} noise of shape {b.kind.shape}" for b in (self, observed)
@@ -388,7 +382,7 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
 
     With v the (k+1)-th largest variance of a slot, R the sum of all smaller ones and s^2 the
     agent's, it is R + max(s^2, v): for an agent among the k+1 largest, R and s^2; for any other, v
-    is the largest honest one and s^2 is part of R. Nothing is subtracted.
+    is the largest honest one and s^2 is part of R. No subtraction can cancel.
     """
     agents = variance.shape[0]
     if colluders >= agents - 1:
@@ -399,7 +393,7 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
 
 
 def _root_of_squares(ratios: HostArray) -> HostArray:
-    # some agents at a time: an axis that repeats its entries is written out here
+    # some agents at a time, since axes of stride 0 are copied out here
     several = range(0, max(len(ratios), 1), _AGENTS_AT_ONCE)
     parts = (np.ascontiguousarray(ratios[start : start + _AGENTS_AT_ONCE]) for start in several)
     with np.errstate(over="ignore"):
@@ -407,6 +401,56 @@ def _root_of_squares(ratios: HostArray) -> HostArray:
         return np.asarray(np.sqrt(np.concatenate(sums)))
 
 
-def _kept(values: HostArray) -> HostArray:
-    """Return a view that nobody can write to, of a copy of the different entries."""
+def _read_only(values: HostArray) -> HostArray:
+    """Return a read-only view of a folded copy."""
     return np.broadcast_to(folded(values).copy(), values.shape)
+
+
+@dataclass(frozen=True)
+class Leg:
+    """The answers of some agents about one part of their records.
+
+    Raises `PrivacyError` unless ledger, agents and records are of as many agents.
+
+    - `part`: The name of the part: "training" or "held out".
+    - `agents`: The agents by their numbers in the run, in the order of the ledger; None for all.
+    - `records`: How many records each of them has in this part; of persons their places.
+    - `ledger`: Their answers.
+    - `questions`: Facts of each question (`taciturn.kernel.questions.Oracle.stated`), by number.
+    - `observer`: The observer of the accounting: of all messages, or of a sum.
+    - `adjacency`: The neighbours for which the sensitivities of the ledger hold.
+    - `dealt`: Whether the records were dealt to the agents by a secret draw.
+    - `trust`: What hides the messages that the observer does not see; None for `observer.trust`.
+    - `exact`: Whether the bounds hold for the answers that a machine computes.
+    """
+
+    part: str
+    agents: tuple[int, ...] | None
+    records: tuple[int, ...]
+    ledger: Ledger
+    questions: tuple[Mapping[str, Any], ...]
+    observer: Observer
+    adjacency: Adjacency
+    dealt: bool = False
+    trust: str | None = None
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        named = self.records if self.agents is None else self.agents
+        if not len(self.ledger.kind) == len(self.records) == len(named):
+            raise PrivacyError(
+                f"a leg has answers of {len(self.ledger.kind)} agents, the records of "
+                f"{len(self.records)} and {len(named)} names; give those of the same agents"
+            )
+
+
+@dataclass(frozen=True)
+class ChoiceLeg:
+    """One choice of every agent among candidates, about a part of its records.
+
+    `rate`: of the exponential mechanism on costs that are sums of terms in [0, 1]
+    (`taciturn.kernel.noise.exponential_choice`).
+    """
+
+    part: str
+    rate: float

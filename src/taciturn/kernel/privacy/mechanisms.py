@@ -1,4 +1,4 @@
-r"""Noise on a lattice: its law, and what it costs beyond the curve of real numbers.
+r"""Noise on a lattice: its law, and its cost beyond the privacy curve of real-valued noise.
 
 An answer is rounded to whole numbers of a step h, and its noise is a whole number of steps, of the
 discrete Gaussian law of scale s = sigma / h, or the discrete Laplace law of scale t = b / h. Under
@@ -90,15 +90,11 @@ class Mechanism(eqx.Module):
 
     @abc.abstractmethod
     def size(self, noise: Answer) -> Float[Array, ""]:
-        """Return what the test of the noise adds up: squares, or absolute values; nothing is 0."""
+        """Return the statistic of the noise test: a sum of squares, or of absolute values."""
 
     @abc.abstractmethod
     def event(self, multiplier: float) -> Event:
-        """Return the accountant's name for one answer; multiplier = scale / sensitivity.
-
-        A multiplier of 0 is an answer without noise, `Exact`. Raises `InputError` if the multiplier
-        is negative, NaN or infinite.
-        """
+        """Return the event of one answer of multiplier scale / sensitivity; `Exact` for 0."""
 
 
 @final
@@ -164,15 +160,15 @@ class NoNoise(Mechanism):
         return Exact()
 
 
-# of delta: what the test of the noise costs at most (`taciturn.kernel.privacy.drawn`)
+# the share of delta that pays for the test of the noise (`taciturn.kernel.privacy.drawn`)
 SHARE = 1e-10
-# beyond epsilon: e^(epsilon - tau) = e^-100
+# tau - epsilon, so that e^(epsilon - tau) = e^-100
 _TAIL = 100.0
-# the correction is refused beyond this, where it would be no correction
+# the largest eta1 or eta2 that is accepted
 _MOST = 1.0
 
 
-# scale over step, at least: what the test of the noise counts on (`taciturn.kernel.privacy.drawn`)
+# least scale over step, which the test of the noise assumes (`taciturn.kernel.privacy.drawn`)
 LEAST_SCALE = 2.0**24
 
 
@@ -189,15 +185,13 @@ def lattice_rate(
     scale: float,
     refused: float = 0.0,
 ) -> float:
-    """Return an attacker's true-positive rate under discrete Gaussian noise, at most.
+    """Return an upper bound on an attacker's true-positive rate under discrete Gaussian noise.
 
-    `refused` is the probability that the noise is refused by its test
-    (`taciturn.kernel.privacy.drawn`).
+    `rate_of`: that under rounded noise. `refused`: the probability that noise is refused by its
+    test (`taciturn.kernel.privacy.drawn`). 1 where the lattice is too coarse.
 
-    1 where the lattice is too coarse for the correction to be below 1. With `rate_of` that of
-    rounded noise: an event of probability a under D' has at most
-    e^eta2 a + e^-100 under rounded noise, and one of probability b under D then at most e^eta1 b
-    (`lattice_epsilon`, tau = 100).
+    An event of probability a under D' has at most e^eta2 a + e^-100 under rounded noise, and one of
+    probability b under D then at most e^eta1 b (`lattice_epsilon`, tau = 100).
     """
     if values == 0:
         return rate_of(false_positives)
@@ -227,12 +221,11 @@ def lattice_epsilon(
 ) -> Epsilons:
     """Return an epsilon that holds, at `delta`, for answers under discrete noise.
 
-    Infinity where the lattice is too coarse for the correction to be below 1, or delta is below
-    e^-98.
+    Infinity where the lattice is too coarse for the correction, or delta is below e^-98.
 
-    `epsilon_of`: the epsilon at a delta of the same answers under rounded noise; or those of
-    several agents. `values`: n: how many numbers the agent that differs gives in all, at most.
-    `scale`: s or t: the least noise scale of any of them, in steps of the lattice.
+    `epsilon_of`: the epsilon at a delta of the same answers under rounded noise, of one or several
+    agents. `values`: n, the most numbers that an agent gives in all. `scale`: s or t, their least
+    noise scale, in steps of the lattice.
 
     **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
     the noise costs at most (`taciturn.kernel.privacy.drawn`): at e = `epsilon_of(d)` with d =
@@ -255,9 +248,9 @@ def lattice_epsilon(
 
 
 def delta_left(delta: float, once: float) -> float:
-    """Return the delta that is left for rounded noise, after the test and the lattice are paid.
+    """Return the delta that remains for rounded noise after the costs of test and lattice.
 
-    `once`: eta1. Nothing is left where that is above 1.
+    `once`: eta1; 0 is returned if it is above 1.
     """
     if once > _MOST:
         return 0.0
@@ -286,10 +279,7 @@ def eta2(values: int, scale: float, law: Law, epsilon: float) -> float:
 
 
 def mu_of_choice(rate: float, relation: Relation) -> float:
-    """Return the mu of one choice at that rate among costs that are sums of terms in [0, 1].
-
-    Raises `InputError` if the rate is no finite number of at least 0.
-    """
+    """Return the mu of a choice at that rate, costs being sums over records of terms in [0, 1]."""
     width = 1.0 if isinstance(relation, ZeroOut) else 2.0
     half = width * checks.not_negative("rate", rate) / 2
     return 2 * float(ndtri(expit(half))) * (1 + 1e-12)  # for rounding

@@ -1,7 +1,7 @@
-"""Accountants for answers whose law is not a mu: loss distributions, and Renyi for fixed sizes.
+"""Accountants for answers without a mu: privacy-loss distributions, and Renyi for fixed sizes.
 
-The arithmetic is `dp_accounting`'s; which pair of distributions is the worst one, the grid and
-the allowance for rounding are decided here.
+The arithmetic is that of `dp_accounting`; the worst pair of distributions, the grid and the
+allowance for rounding are derived here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FINEST_DEFAULT = 1e-4
 _STEP_PER_SPREAD = 0.01
 _POINTS_OF_ONE = 1e5
 _POINTS_OF_ALL = 2e6
-# beyond this the convolutions take minutes; the bound is then given up, not loosened
+# beyond this the convolutions take minutes, and no bound is computed
 _MOST_ANSWERS = 10**8
 # rounding of the Fourier transforms, per composed answer: the worst error measured against the
 # closed form over 100 to 100,000 answers was 2.3e-17 of probability per answer
@@ -48,15 +48,15 @@ _LARGEST_EXPONENT = 700.0
 def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon at `delta` for noised answers given in sequence.
 
-    `counts` says how often each event took place (none of them `Exact`). Infinite, to be safe,
-    where floating-point numbers cannot resolve it: if delta is below 1e-16 for every answer, or if
-    one answer alone may have a privacy loss above 700. Raises `InputError` if no sound dominating
-    pair is implemented for an event under this relation.
+    `counts`: how often each event occurred (none of them `Exact`). Infinite where floating-point
+    numbers cannot resolve it: if delta is below 1e-16 per answer, or one answer alone may have a
+    privacy loss above 700. Raises `InputError` if no sound dominating pair is implemented for an
+    event under this relation.
 
     **Guarantee.** Each event is replaced by a pair of one-dimensional distributions that dominates
     it (its hockey-stick divergence is at least as large at every epsilon), the pairs compose, and
-    discretisation rounds privacy up ("connect the dots", Doroshenko et al. 2022). What the
-    convolutions may lose to rounding is subtracted from delta first. The pairs, with multiplier s:
+    discretisation rounds the loss up ("connect the dots", Doroshenko et al. 2022). The rounding
+    errors of the convolutions are subtracted from delta first. The pairs, with multiplier s:
 
     - Gaussian: N(0, s^2) and N(1, s^2). All plain Gaussian answers are first merged exactly.
     - Laplace: Lap(0, s) and Lap(1, s). A vector answer that moves by d, |d|_1 = D, is dominated by
@@ -102,9 +102,9 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
 
 
 def _grid(counts: Mapping[Event, int]) -> float:
-    """Return a step fine against the losses' spread, yet coarse enough to fit in memory.
+    """Return a step that is fine against the spread of losses, yet coarse enough for memory.
 
-    The choice decides how tight the bound is, never whether it holds.
+    It affects the tightness of the bound, not its validity.
     """
     answers = sum(counts.values())
     total = math.sqrt(math.fsum(n * _spread(event) ** 2 for event, n in counts.items()))
@@ -114,7 +114,7 @@ def _grid(counts: Mapping[Event, int]) -> float:
 
 
 def _spread(event: Event) -> float:
-    """Return roughly the standard deviation of one event's privacy loss."""
+    """Return the approximate standard deviation of one event's privacy loss."""
     match event:
         case GaussianAnswer(multiplier) | LaplaceAnswer(multiplier):
             return 1 / multiplier
@@ -130,7 +130,7 @@ def _spread(event: Event) -> float:
 
 
 def _largest_loss(event: Event) -> float:
-    """Return roughly the largest privacy loss that is not cut off as improbable."""
+    """Return the approximate largest privacy loss that is not truncated as improbable."""
     match event:
         case GaussianAnswer(multiplier):
             return 0.5 / multiplier**2 + 10 / multiplier
@@ -159,7 +159,7 @@ def _distribution(event: Event, count: int, relation: Relation, step: float) -> 
         case Sampled(LaplaceAnswer(multiplier), rate), ZeroOut():
             one = distributions.from_laplace_mechanism(multiplier, sampling_prob=rate, **options)
         case Sampled(GaussianAnswer(multiplier), rate), ReplaceOne():
-            # dp_accounting wants sigma / (norm of one record's term); ours is sigma / (2 norms)
+            # dp_accounting expects sigma / (norm of one record's term); ours is half of that
             one = distributions.from_gaussian_mechanism(
                 2 * multiplier,
                 neighboring_relation=NeighboringRelation.REPLACE_ONE,
@@ -178,7 +178,7 @@ def _distribution(event: Event, count: int, relation: Relation, step: float) -> 
 
 
 def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Distribution:
-    """Return the distribution of the curve `objective_deltas`; the same in both directions."""
+    """Return the distribution of the curve `objective_deltas`, equal in both directions."""
     reach = math.ceil(_largest_loss(event) / step)
     deltas = objective_deltas(
         step,
@@ -193,9 +193,6 @@ def _perturbed(event: PerturbedAnswer, relation: Relation, step: float) -> _Dist
 
 def fixed_size_epsilon(counts: Mapping[Event, int], delta: float, relation: Relation) -> float:
     """Return an upper bound on epsilon for answers on fixed-size batches and on all records.
-
-    Raises `InputError` if the relation is not replace_one, or an event is neither `FixedSize` nor a
-    plain Gaussian answer.
 
     **Guarantee.** For a Gaussian answer of replace-one multiplier s on a batch of b out of n
     records without replacement, the Renyi divergence of every order is bounded by Wang, Balle and

@@ -10,11 +10,11 @@ from scipy.special import erfc
 
 from taciturn.typing import HostArray
 
-# the angle between two records is covered by this many intervals; more is sharper, never unsafe
+# intervals of the angle between two records, and of the length of the noise in their plane; the
+# bound holds for any number and is tighter with more
 _ANGLES = 16
-# and the length of the noise in their plane by this many
 _RADII = 48
-# integrals are sums over steps of at most this part of the loss
+# integrals are upper sums over steps of at most this part of the loss
 _FINEST = 1 / 2000
 
 

@@ -1,4 +1,4 @@
-"""The terms of a guarantee: neighbours, how far they move an answer, who observes, the budget."""
+"""The terms of a guarantee: neighbouring relation, observer and budget; and sensitivity bounds."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from taciturn.typing import HostArray
 
 Norm: TypeAlias = Literal["l1", "l2"]
 Unit: TypeAlias = Literal["record", "agent", "person"]
-# what of one agent, or of one person, changes together
+# the records that change together, by unit
 _WHOLE = {"agent": "records of one agent", "person": "rows of one person"}
 
 
 @dataclass(frozen=True)
 class Relation(abc.ABC):
-    """Which pairs of data sets are neighbours; certificates call it by its `name`."""
+    """Which pairs of data sets are neighbours; `name` is used in certificates."""
 
     name: ClassVar[str]
 
     @abc.abstractmethod
     def describe(self, unit: Unit) -> str:
-        """Return plain sentences: what neighbouring data sets differ in."""
+        """Return the sentences of a certificate about neighbouring data sets."""
 
 
 @final
@@ -79,8 +79,8 @@ class ZeroOut(Relation):
 class BoundedChange(Relation):
     """One record moves by at most `beta` in Euclidean norm (in the units of the record).
 
-    All of the record may move, its features included. Where only the target is private, the
-    relation is `TargetChange`. `record` says in a few words what a record is, for the certificate.
+    All of the record may move, features included (`TargetChange` is for private targets). `record`
+    names a record in the certificate.
     """
 
     name: ClassVar[str] = "bounded_change"
@@ -103,8 +103,8 @@ class BoundedChange(Relation):
 class TargetChange(Relation):
     """The target of one record moves by at most `beta` (in its units); features are public.
 
-    What the features say of a person is not protected under this relation. `target` says in a few
-    words what the target is, for the certificate.
+    Features are not protected under this relation. `target` describes the target in the
+    certificate.
     """
 
     name: ClassVar[str] = "target_change"
@@ -126,26 +126,21 @@ class TargetChange(Relation):
 
 @dataclass(frozen=True)
 class Adjacency:
-    r"""A relation together with the unit it speaks of.
+    r"""A relation and its unit: what neighbouring data sets differ in.
 
-    Raises `InputError` if the relation is no `Relation`, the unit is none of "record", "agent" and
-    "person", or K and M are not given for a person, and for a person only, as whole numbers of at
-    least 1.
-
-    **Guarantee.** With places of a public number, data sets that differ in one person differ in at
-    most K places of one agent, or of each of M: a place is replaced, filled or emptied. Which of
-    them changes does not matter where answers do not depend on the order of records. So a change
-    of an answer is one of K records together (`changed`). If a person is at several agents, all of
-    their answers change: under `Messages` their noises are independent and
-    :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the changes add up, :math:`\sum_i \Delta_i / S`
-    (`Ledger.mu_across`).
+    **Guarantee.** The number of places is public, so data sets that differ in one person differ in
+    at most K places of one agent, or of each of M: a place is replaced, filled or emptied. Answers
+    do not depend on the order of records, so an answer changes by at most what K records change
+    together (`changed`). If a person is at several agents, all of their answers change: under
+    `Messages` their noises are independent and :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the
+    changes add up, :math:`\sum_i \Delta_i / S` (`Ledger.mu_across`).
 
     - `relation`: Which data sets are neighbours.
-    - `unit`: What they differ in: a record, all records of an agent, or all rows of a person.
-    - `rows_per_person`: K, for the unit person: how many places a person has at an agent, a public
-      number. Places without a row are masked; of more rows the agent takes K, by a rule that looks
-      at the rows of that person alone (`taciturn.kernel.records.Persons`).
-    - `agents_per_person`: M, for the unit person: at how many agents a person has rows, at most.
+    - `unit`: A record, all records of an agent, or all rows of a person.
+    - `rows_per_person`: K, for the unit person only: the public number of places that a person has
+      at an agent. Places without a row are masked; of more rows the agent takes K, by a rule on the
+      rows of that person alone (`taciturn.kernel.records.Persons`).
+    - `agents_per_person`: M, for the unit person only: the most agents with rows of one person.
     """
 
     relation: Relation
@@ -176,7 +171,7 @@ class Adjacency:
             object.__setattr__(self, name, checks.at_least(name, getattr(self, name), 1))
 
     def describe(self) -> str:
-        """Return plain sentences: what neighbouring data sets differ in."""
+        """Return the sentences of a certificate about neighbouring data sets."""
         text = self.relation.describe(self.unit)
         if self.unit != "person":
             return text
@@ -198,9 +193,9 @@ class Adjacency:
 @final
 @dataclass(frozen=True)
 class Messages:
-    """Every link may be read: each answer is protected by its own noise alone.
+    """Every link may be read, and each answer is protected by its own noise alone.
 
-    `trust` says in words what the guarantee takes on trust.
+    `trust` states what the guarantee takes on trust.
     """
 
     name: ClassVar[str] = "messages"
@@ -212,8 +207,7 @@ class Messages:
 class Sum:
     """Secure aggregation: only the sum over all agents leaves the protocol.
 
-    `colluders` agents tell the observer their own noise; 1 covers a curious participant, who knows
-    its own. Raises `InputError` if `colluders` is not a whole number of 0 or more.
+    `colluders` agents may reveal their noise to the observer; 1 covers a curious participant.
     """
 
     name: ClassVar[str] = "sum"
@@ -225,7 +219,7 @@ class Sum:
 
     @property
     def trust(self) -> str:
-        """What the guarantee takes on trust, in words."""
+        """What the guarantee takes on trust."""
         return (
             "secure aggregation: only the sum over all agents leaves the protocol; every agent "
             f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
@@ -245,12 +239,9 @@ MOST_EPSILON = 1e6
 class Terms:
     """A total budget, a neighbouring relation and an observer.
 
-    `epsilon`, `delta`: the budget of the whole run. `epsilon` may be infinite: the run is then
-    without noise, and its certificate says "no privacy". `adjacency`: which data sets are
-    neighbours. `observer`: what is observed. Both default to what protects most: one record is
-    replaced by any other, and every message is read. Raises `InputError` if epsilon is not above 0
-    or so large that it protects nothing, delta is not between 0 and 1, or adjacency or observer is
-    something else, for example its name.
+    `epsilon`, `delta`: the budget of the whole run; an infinite `epsilon` means no noise, and a
+    certificate of no privacy. `adjacency` and `observer` default to the strongest protection of a
+    record: it is replaced by any other, and every message is read.
     """
 
     epsilon: float
@@ -278,13 +269,10 @@ class Terms:
 class SensitivityBound:
     """A bound Delta on the change of every answer between neighbouring data sets.
 
-    Raises `InputError` if a value is NaN or negative, the shape is not (A, T, E), or the norm is
-    unknown.
-
     - `value`: Shape (A, T, E), float64, in the units of the answer; infinity means "not bounded".
-    - `norm`: The norm the change is measured in.
-    - `adjacency`: The relation and unit it holds for.
-    - `derivation`: Why it holds, in words and formulas.
+    - `norm`: The norm of the change.
+    - `adjacency`: The relation and unit for which it holds.
+    - `derivation`: Its derivation in words and formulas.
     """
 
     value: Float[HostArray, "A T E"]

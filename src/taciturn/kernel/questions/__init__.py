@@ -1,7 +1,8 @@
-"""Questions: an exact value on a shard, and the bound on how far it can move.
+"""Questions: an exact value on a shard, and its sensitivity bound.
 
-`KINDS` is the closed list of the library's questions; the bound of each follows from its facts
-(`bound_of`). A question of any other class is its author's, and certificates say so.
+`KINDS` is the closed list of the library's questions, whose bounds follow from their facts
+(`bound_of`). The bound of a question of any other class is a claim of its author, and certificates
+say so.
 """
 
 from collections.abc import Mapping
@@ -73,7 +74,7 @@ KINDS: tuple[type[Question], ...] = (
     Gradient, RowMean, Recentred, CentredGradient, ProjectedStep, ProximalStep, PerturbedStep,
     Statistics, Tally, ClippedErrors, TargetGradient, Targets, Residual,
 )  # fmt: skip
-# what a question is asked with
+# the forms of queries
 QUERIES: Mapping[str, Any] = MappingProxyType(
     {one.__name__: one for one in (Point, Centre, Pair, Step, AtStep, Around)}
 )

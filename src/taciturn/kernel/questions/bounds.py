@@ -1,12 +1,11 @@
-r"""How far one unit moves an answer: the bound of every kind of question, from its facts alone.
+r"""The sensitivity bound of every kind of question, from its facts alone.
 
-The facts are what a certificate states of a question (docs/reference/certificate.md), so the noise
-is scaled by what the certificate says. Each kind has a function here, whose docstring derives it.
+The facts are those that a certificate states of a question (docs/reference/certificate.md), so the
+noise is scaled by the facts in the certificate. The function of each kind derives its bound.
 Throughout, agent i has m_i records, a public number, of which k_i change together
 (`Adjacency.changed`): 1 for the unit record, m_i for the unit agent, at most K for a person.
 
-What a question enforces itself, as the cut of a coefficient, and what rounding may do to its
-answer, stands with the question.
+Bounds that a question enforces, and its rounding, are derived with the question.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray
 
 Facts: TypeAlias = Mapping[str, Any]
-# Delta of every agent, and why
+# Delta of every agent, and its derivation
 Derived: TypeAlias = tuple[Float[HostArray, "A"], str]
 
 
@@ -46,12 +45,12 @@ def bound_of(
 ) -> SensitivityBound:
     """Return how far one unit moves an answer of a question with these facts, `(A, 1, 1)`.
 
-    The facts are those of docs/reference/certificate.md. Of the public facts `spec` only the counts
-    and the number of entries of the model matter. Raises `InputError` for a kind without a rule.
+    Of the public facts `spec` only the counts and the number of entries of the model matter. Raises
+    `InputError` for a kind without a rule.
 
     **Guarantee.** The bound holds at every query and on every batch: queries follow from earlier
-    answers. That of an answer about all records is derived by the function of its kind. From it
-    follow, where the facts or the sampling say so:
+    answers. The function of a kind derives it for an answer about all records. From it follow, as
+    the facts and the sampling require:
 
     *Batches.* A sum over a batch is divided by its expected size, q m_i or b, a public number (the
     size of a Poisson batch is private, and never used), so on any one batch the answer moves by
@@ -61,7 +60,7 @@ def bound_of(
     *Minimisers* (`curvature` kappa). See `taciturn.kernel.questions.ProximalStep`: the minimiser of
     a kappa-strongly convex function moves by at most 1 / kappa of what its gradient moves by.
 
-    *Rounding* (`widened` w). What is computed moves by at most 1 + w of that.
+    *Rounding* (`widened` w). The computed answer moves by at most 1 + w of that.
     """
     derive = _KINDS.get(facts["kind"])
     if derive is None:
@@ -160,7 +159,7 @@ def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
 
 
 def _share(spec: Spec, adjacency: Adjacency) -> Derived:
-    """Return which part of a mean one unit is, k_i / m_i; and that in words and formulas."""
+    """Return the share of one unit in a mean, k_i / m_i, and its derivation."""
     share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
     rows = adjacency.rows_per_person
     person = f" * {rows}/m_i (the {rows} places of a person together)"

@@ -1,12 +1,12 @@
-"""The gradient on rows around a centre, and the mean of the rows that a centre is learned from.
+"""The gradient on rows around a centre, and the mean of the rows, from which a centre is learned.
 
-A linear model learns slowly where all rows point the same way. With a centre c and n = |x - c|,
-the rows
+A linear model learns slowly if all rows have nearly the same direction. With a centre c and
+n = |x - c|, the rows
 
     x~ = ((x - c) / n, kappa)                                 kappa in the last column
 
-spread over the sphere, and have norm sqrt(1 + kappa^2) for *every* c. So c may follow from noised
-answers, here from one noised mean of the rows, and the bound on a record's gradient stays.
+are spread over the sphere, and have norm sqrt(1 + kappa^2) for *every* c. So c may be computed from
+noised answers, here one noised mean of the rows, and the bound on a record's gradient is unchanged.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from taciturn.kernel.records import Shard, Spec
 from taciturn.kernel.records.grid import cut
 from taciturn.typing import Array, PyTree
 
-# binary digits of a centre, so that its products with rows are exact in so many columns: `margins`
-# keeps 53 - p - log2(D) / 2 digits below the power of two above it, 19 at least for p <= 26
+# binary digits of a centre, and the most columns in which its products with rows are exact then:
+# `margins` keeps 53 - p - log2(D) / 2 digits below the power of two above it, 19 or more (p <= 26)
 _DIGITS, _MOST_COLUMNS = 18, 2**16
 # records nearer to the centre than this share of the record norm are pulled towards it
 NEAREST = 2.0**-6
@@ -55,9 +55,9 @@ class Around(NamedTuple):
 
 
 class RowMean(Question):
-    """The mean of an agent's rows, in the first column of an answer of the model's shape.
+    """The mean of an agent's rows, whatever the query, in the shape of the model.
 
-    The query is ignored. Of several columns (`outputs`; None for a vector) the others are 0.
+    Of several columns (`outputs`; None for a vector) it is the first, and the others are 0.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed: a `mean` with C = 1
     (`taciturn.kernel.questions.bounds.mean`). The sum is exact (`taciturn.kernel.questions.sums`).
@@ -80,9 +80,9 @@ class RowMean(Question):
 
 
 def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
-    """Return a centre of norm at most R with few digits, 0 in its last entry, in double precision.
+    """Return a centre scaled to norm at most R, truncated to few digits, with last entry 0.
 
-    A mean of rows is within R, so that limiting a noised one brings it nearer.
+    The true mean of rows is within R, so scaling a noised one brings it nearer.
     """
     wide = jnp.nan_to_num(centre.astype(jnp.float64), nan=0.0, posinf=0.0, neginf=0.0)
     largest = jnp.maximum(jnp.max(jnp.abs(wide)), 1e-300)
@@ -92,9 +92,9 @@ def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array,
     return cut(inside, record_norm, _DIGITS).at[-1].set(0)
 
 
-# binary digits below the power of two above R: sums of squares of so many are exact in 2^16 columns
+# binary digits of packed rows, whose sums of squares are then exact in 2^16 columns
 _DIGITS_OF_ROWS = 24
-# of the rows around the centre: what single precision holds
+# binary digits of the rows around the centre, which single precision holds
 _DIGITS_AROUND = 23
 _SHRINK = 1 - 2.0**-48
 
@@ -108,20 +108,16 @@ class Recentred(Question):
         x~_j = ((x_j - c) / n_j, kappa),        |x~_j| <= sqrt(1 + kappa^2).
 
     **Guarantee.** x~_j is a function of one record and of the public c, so two data sets that
-    differ in one record still do around every c, and a record that is absent has the row 0. The
-    norm of x~_j is bounded whatever record and centre are, so the bound of the inner question,
-    derived from that norm, holds for all of them.
+    differ in one record still do around every c, and an absent record has the row 0. The norm of
+    x~_j is bounded for every record and centre, so the bound of the inner question, derived from
+    that norm, holds.
 
-    **Rounding.** Rows are cut to 24 binary digits and centres to 18, so that differences and their
-    squares are exact, and rows are shrunk by 1 - 2^-48 for two roundings; a row has the same bits
-    in every slot of every batch (docs/explanation/rounding.md).
+    **Rounding.** Rows are truncated to 24 binary digits and centres to 18, so that differences and
+    their squares are exact, and rows are shrunk by 1 - 2^-48 for two roundings; a row has the same
+    bits in every slot of every batch (docs/explanation/rounding.md).
 
-    Attributes
-    ----------
-    inner
-        The question; its noise must be added to the answer, and it must not be about targets alone.
-    record_norm, constant
-        R, the norm of packed rows, and kappa.
+    - `inner`: The question; its noise must be added to the answer, and it may not protect targets.
+    - `record_norm`, `constant`: R, the norm of packed rows, and kappa.
     """
 
     inner: Oracle
@@ -137,7 +133,7 @@ class Recentred(Question):
                 f"{type(self.inner).__name__} assumes rows of norm {assumed:g}, and around a "
                 f"centre they have the norm {self.row_norm:g}; build it for those"
             )
-        if self.inner.protects_targets:  # which a run around a centre would round
+        if self.inner.protects_targets:  # such targets would be rounded
             raise InputError("no target is protected around a centre; ask it of packed rows")
         if not self.inner.noise.adds:
             raise InputError(
@@ -152,12 +148,12 @@ class Recentred(Question):
 
     @property
     def holds_for_any_loss(self) -> bool:  # type: ignore[override]
-        """Whether the bound rests on no property of the loss: as for the inner question."""
+        """As for the inner question."""
         return isinstance(self.inner, Question) and self.inner.holds_for_any_loss
 
     @property
     def exact_on_machine(self) -> bool:  # type: ignore[override]
-        """Whether the inner question's bound holds for what is computed."""
+        """As for the inner question."""
         return self.inner.holds_on_machine()
 
     @property
@@ -217,7 +213,7 @@ class Recentred(Question):
 
 
 def is_plain(gradient: Gradient) -> bool:
-    """Return whether a gradient is asked of all records, at one point."""
+    """Return whether a gradient is one of all records, at one point."""
     return type(gradient.sampling) is AllRecords and gradient.spread is None
 
 
@@ -236,12 +232,11 @@ class CentredGradient(Recentred):
     that an answer costs one more product with the rows than that of `Gradient`.
 
     **Guarantee.** One record's term has norm at most |x_j - c| |a_j| and kappa |b_j| in its last
-    entry, at most C sqrt(1 + kappa^2) in all: for every w and c, every record and target, since n_j
-    is not below |x_j - c|. So the bound is that of a `mean` with R = sqrt(1 + kappa^2). A centre
-    that is not finite counts as 0 in that entry, one beyond R is scaled down: rules that see the
-    query.
+    entry, at most C sqrt(1 + kappa^2) in all, for every w, c, record and target, since n_j is at
+    least |x_j - c|. So the bound is that of a `mean` with R = sqrt(1 + kappa^2). Entries of a
+    centre that are not finite count as 0, and a centre beyond R is scaled down: rules on the query.
 
-    **Rounding.** Less than 2^-9 of the bound, which has that on top, up to 2^34 records and in up
+    **Rounding.** Less than 2^-9 of the bound, which is widened by it, up to 2^34 records and in up
     to 2^16 columns; more are refused (docs/explanation/rounding.md).
     """
 

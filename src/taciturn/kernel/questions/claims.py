@@ -1,4 +1,4 @@
-"""What is written in this library and what is not: whose word a bound rests on, and whose loss."""
+"""Detection of custom code: bounds that are claims of their authors, and custom losses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OURS = __name__.partition(".")[0]
 
 
 def from_library(kind: type) -> bool:
-    """Return whether a class is one of this library's own.
+    """Return whether a class is this library's, and unmodified.
 
-    It must be what its module of `taciturn` has under its name, and all that it defines must have
-    been written in this library: a subclass of a class of the library, one that was put in its
-    place, and one of which a method was replaced, as in a notebook, are somebody else's.
+    It must be found under its name in its module of `taciturn`, and all of its attributes must be
+    defined in this library: a subclass, a replacement, and a class with a replaced method, as in a
+    notebook, are custom.
 
     Examples
     --------
@@ -46,9 +46,9 @@ def from_library(kind: type) -> bool:
 
 
 def _written_here(value: Any) -> bool:
-    """Return whether an attribute of a class is no function, or one of a module of this library.
+    """Return whether an attribute of a class is no function, or one of this library.
 
-    Of a function in wrappers all must be: one that was put around it may do anything.
+    All wrappers of a function must be known, too: another one may do anything.
     """
     if isinstance(value, type):
         return from_library(value)
@@ -58,7 +58,7 @@ def _written_here(value: Any) -> bool:
         value = value.func
     elif isinstance(value, classmethod | staticmethod):
         value = value.__func__
-    if not callable(value):  # what computes an attribute without being called is C's, as of a slot
+    if not callable(value):  # descriptors, which compute without a call, must be built in, as slots
         kind = type(value)
         return not hasattr(kind, "__get__") or kind.__module__ in ("builtins", "_collections")
     while hasattr(value, "__wrapped__"):
@@ -68,38 +68,38 @@ def _written_here(value: Any) -> bool:
     return _room(value) in _ROOMS
 
 
-# of a function that data classes generate, and of wrappers that only compile, or check types
+# packages of functions (data classes generate some), and of wrappers that compile or check types
 _ROOMS, _CHECKERS = (_OURS, "dataclasses"), ("jaxtyping", "beartype")
 _COMPILED = type(jax.jit(lambda: None))
 
 
 def _room(function: Any) -> str:
-    """Return the package in which a function was written; nothing for what is no Python."""
+    """Return the package in which a function was written; "" if it is not Python."""
     module: str = getattr(function, "__globals__", {}).get("__name__", "")
     return module.partition(".")[0]
 
 
 def check_of_library(*parts: object) -> None:
-    """Raise `InputError` unless an accountant knows the class of every part: the library's."""
+    """Raise `InputError` unless the class of every part is the library's, known to accountants."""
     for part in parts:
         if part is not None and not from_library(type(part)):
             raise InputError(
                 f"{name_of_class(type(part))} is your own class, or changed, and no accountant "
-                f"knows what it says; give a {type(part).__mro__[1].__name__} of taciturn"
+                f"knows it; give a {type(part).__mro__[1].__name__} of taciturn"
             )
 
 
 def name_of_class(kind: type) -> str:
-    """Return `module:Class`, as one would name it on the command line."""
+    """Return `module:Class`, as on the command line."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def own_parts(module: Any, *, losses: bool = True) -> tuple[type, ...]:
-    """Return the classes, of an object and of all that it holds, that are not the library's.
+    """Return the classes of an object and all of its parts that are not the library's.
 
-    What is no number, text or array counts by its class, whatever that is, and so does what an
-    object has in place of its class's. Without `losses` what stands in place of a loss is left out:
-    it is told by its place, since a class may be a loss and, elsewhere, something else besides.
+    Parts are all values but numbers, texts and arrays, and include attributes that shadow those of
+    the class. Without `losses` fields called `loss` are left out: the field decides, since a class
+    may be a loss and something else as well.
     """
     kinds = dict.fromkeys(type(part) for part in _parts(module, losses))
     return tuple(kind for kind in kinds if not from_library(kind))
@@ -121,18 +121,18 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.ndarray)
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, a text or an array, and of no class that makes others of them."""
+    """Return whether a value is a number, a text or an array, and of no custom subclass."""
     of_numpy = isinstance(value, np.generic | np.dtype) and type(value).__module__ == "numpy"
     return type(value) in _PLAIN or of_numpy or isinstance(value, jax.Array)
 
 
 def _is_plain_function(value: Any) -> bool:
-    """Whether it is a function, or a class, that was written in this library."""
+    """Return whether a value is a function or a class of this library."""
     return isinstance(value, type | FunctionType) and _written_here(value)
 
 
 def _attributes(value: Any, losses: bool) -> list[Any]:
-    """Return what an object of a data class holds: its fields, and what shadows its class."""
+    """Return the fields of a data class instance, and attributes that shadow its class."""
     if not is_dataclass(value):
         return []
     fields, kind = [field.name for field in dataclasses.fields(value)], type(value)
@@ -147,18 +147,18 @@ def _attributes(value: Any, losses: bool) -> list[Any]:
 def coefficients(
     loss: Loss, margins: Float[Array, "M *K"], targets: Array, bound: float, *, alone: bool = False
 ) -> Float[Array, "M *K"]:
-    """Return every record's coefficient loss'(z_j, y_j), cut to the norm `bound`.
+    """Return every record's coefficient loss'(z_j, y_j), clipped to the norm `bound`.
 
-    Raises `InputError` for a loss that calls the host, or anything else that is no arithmetic.
+    Raises `InputError` for a loss that calls the host, or any operation that is not arithmetic.
 
-    **Guarantee.** That of a record is a function of its own margins and target, whatever the loss:
-    one that is not the library's is written down as operations on a single record, which are looked
-    at and then mapped over records, so that it can neither see two of them together nor remember
-    one. What is not finite counts as 0, and the cut comes last (`clip_coefficient`). Where a record
-    may stand in another slot than its neighbour's, as in a gathered batch, vectorised code could
-    give it other last bits, and a loss with jumps another coefficient: `alone`, there, computes
-    them one after another, each by the same scalar code. (Those of the library are smooth:
-    `taciturn.kernel.records.grid.gathering_slack` bounds what that does.)
+    **Guarantee.** A record's coefficient is a function of its margins and target alone, for any
+    loss: a custom one is traced on a single record, its operations are checked and then mapped over
+    records, so that it can neither combine two records nor remember one. Values that are not finite
+    count as 0, and clipping comes last (`clip_coefficient`). In a gathered batch a record may be in
+    another slot than its neighbour's, where vectorised code could give other last bits, and a loss
+    with jumps another coefficient: with `alone` each is computed by the same scalar code, one after
+    another. (Losses of the library are smooth: `taciturn.kernel.records.grid.gathering_slack`
+    bounds this effect.)
     """
     if not own_parts(loss):
         return clip_coefficient(loss.coefficient(margins, targets), bound)
@@ -185,14 +185,14 @@ def coefficients(
     return clip_coefficient(found, bound)
 
 
-# parts of the names of operations that hand values elsewhere, or see all that they are mapped over
+# parts of the names of operations that pass values elsewhere, or see all that they are mapped over
 _NO_ARITHMETIC = ("callback", "custom_call", "ffi", "custom_vmap", "custom_partitioning")
 
 
 def _of_jax() -> frozenset[int]:
-    """Return the identities of JAX's own operations.
+    """Return the identities of JAX's operations.
 
-    How another one is mapped over records is its author's code, which sees all of them.
+    A custom operation has a custom rule of mapping, which sees all records.
     """
     modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] == "jax"]
     values = (value for one in modules for value in list(vars(one).values()))

@@ -26,7 +26,7 @@ class Pair(NamedTuple):
     anchor: Float[Array, "*shape"]
 
 
-# of the coefficient bound: what two coefficients lose by rounding stays below the digits of a sum
+# of the coefficient bound: the rounding of two coefficients stays below the digits of a sum
 LEAST_SPREAD = 2.0**-20
 
 
@@ -39,7 +39,7 @@ class Gradient(Question):
 
     over all records and n_i = m_i, or over a batch and n_i its expected size, q m_i or b
     (`MinibatchGradient`). With a `spread` s it is the change from an anchor a to a point x
-    (`MinibatchDifference`), of the coefficients cut to
+    (`MinibatchDifference`), with the change of a coefficient clipped to
 
         |c_j(x) - c_j(a)| <= s.
 
@@ -48,26 +48,17 @@ class Gradient(Question):
     for the gradient at its first point.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, and the bound on the coefficient
-    here, whatever the targets and the loss, as a function of the record alone (`coefficients`); a
-    difference is cut as one coefficient. Hence the bound is that of a `mean`
-    (`taciturn.kernel.questions.bounds.mean`) with C = min(lipschitz, clip), or the least of s and
-    twice that. Anchor and point are public, even where both follow from earlier answers. Sums are
-    exact (`taciturn.kernel.questions.sums`), so what is computed moves by no more; the one rounding
-    of the division is paid for with the lattice of the noise
-    (`taciturn.kernel.privacy.mechanisms`), and what gathering can do to the coefficients of a batch
-    with `widened` (`taciturn.kernel.records.grid.gathering_slack`).
+    here, for all targets and losses, as a function of the record alone (`coefficients`). Hence the
+    bound is that of a `mean` (`taciturn.kernel.questions.bounds.mean`) with C = min(lipschitz,
+    clip), or the least of s and twice that. Anchor and point are public. Sums are exact
+    (`taciturn.kernel.questions.sums`), so the computed answer moves by no more; the one rounding of
+    the division is accounted for with the lattice of the noise
+    (`taciturn.kernel.privacy.mechanisms`), and the effect of gathering on the coefficients of a
+    batch by `widened` (`taciturn.kernel.records.grid.gathering_slack`).
 
-    Attributes
-    ----------
-    clip
-        Public bound on the norm of the coefficient; infinity leaves it as it is. Kept as
-        min(lipschitz, clip).
-    sampling
-        Which records take part.
-    spread
-        s, at least 2^-20 of the bound on a coefficient; None for the gradient at one point.
-    relative_multiplier
-        The noise multiplier over that of the plan.
+    - `clip`: A public bound on the norm of the coefficient; stored as min(lipschitz, clip).
+    - `spread`: s, at least 2^-20 of the bound on a coefficient; None for the gradient at one point.
+    - `relative_multiplier`: The noise multiplier relative to that of the plan.
     """
 
     reads_over_rows: ClassVar[bool] = True
@@ -79,7 +70,7 @@ class Gradient(Question):
     relative_multiplier: float = eqx.field(static=True, default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        # read once: what is enforced is what the bound follows from, whatever a loss says later
+        # read once, so that the enforced bound is that of the sensitivity, whatever a loss returns
         self.clip = min(float(self.clip), float(self.loss.lipschitz))
         self.spread = None if self.spread is None else float(self.spread)
 
@@ -101,7 +92,7 @@ class Gradient(Question):
 
     @property
     def coefficient_bound(self) -> float:
-        """C, the bound that is enforced on a record's coefficient, or on its change."""
+        """C, the bound enforced on a record's coefficient, or on its change."""
         return self.clip if self.spread is None else min(self.spread, 2 * self.clip)
 
     @property
@@ -110,7 +101,7 @@ class Gradient(Question):
         return Assumptions(self.loss, self.clip)
 
     def exact(self, shard: Shard, count: Count, query: Point | Pair) -> Answer:
-        """Return the sum over the records divided by the expected number of them."""
+        """Return the sum over the records, divided by their expected number."""
         alone, bound = type(self.sampling) is not AllRecords, self.coefficient_bound
 
         def coefficient(rows: Shard, point: Array) -> Array:
@@ -134,13 +125,13 @@ class Gradient(Question):
         return mean
 
     def model_shape(self, shard: Shard) -> tuple[int, ...]:
-        """Return the shape of a model of these records, and so of a point."""
+        """Return the shape of a model of these records."""
         features, outputs = shard.features.shape[-1], self.loss.outputs
         return (features,) if outputs is None else (features, outputs)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return those of a mean: C, R, and what gathering adds."""
-        # the change of a coefficient that nothing bounds has digits beyond those of the spread
+        # the change of an unbounded coefficient has digits beyond those of the spread
         coefficient = self.coefficient_bound if math.isfinite(self.clip) else math.inf
         found = {"kind": "mean", "coefficient": coefficient, "row": spec.record_norm}
         slack = self.sampling.slack(spec)
@@ -152,17 +143,17 @@ def MinibatchGradient(  # noqa: N802 - a kind of question
 ) -> Gradient:
     """Return the question about the gradient on a batch.
 
-    Every record takes part independently with probability q (`rate`), afresh for every answer; or,
-    with `records`, the least number n of records that an agent has, the batch is of a fixed size
-    b = max(1, round(q n)) (`FixedSizeBatches`). The expectation over the batch is the answer of the
-    full gradient. Batches save computation, hardly noise: over many rounds amplification makes up
-    for the divisor q and little more, and the batch's variance comes on top.
+    Every record takes part independently with probability q (`rate`) in every answer; or, with
+    `records`, the least number n of records that an agent has, the batch is of a fixed size
+    b = max(1, round(q n)) (`FixedSizeBatches`). The expectation over the batch is the full
+    gradient. Batches save computation, hardly noise: over many rounds amplification compensates the
+    divisor q and little more, and the variance of the batch is added.
 
-    **Guarantee.** The door draws the batch with a separate key, independent of data and noise, and
-    it leaves no trace but the noised answer. So an answer of scale s is the event
-    `Sampled(GaussianAnswer(s / Delta_i), q)` in ledger, certificate and calibration, q right to
-    within 2^-52 (`poisson_draw`). If all records of an agent may change, sampling hides nothing,
-    and for a bounded change no accountant is known here: both are refused.
+    **Guarantee.** The batch is drawn independently of data and noise, and only the noised answer
+    depends on it. So an answer of scale s is the event `Sampled(GaussianAnswer(s / Delta_i), q)` in
+    ledger, certificate and calibration, q right to within 2^-52 (`poisson_draw`). If all records of
+    an agent may change, sampling hides nothing, and for a bounded change no accountant is known
+    here: both are refused.
     """
     return Gradient(loss, clip, batches(rate, records))
 
@@ -172,9 +163,9 @@ def MinibatchDifference(  # noqa: N802 - a kind of question
 ) -> Gradient:
     """Return the question about the change of the gradient, on a batch of `MinibatchGradient`.
 
-    While the spread does not bite, the expectation over the batch is the full-batch gradient at x
-    minus that at the anchor, which is a question of its own. Coefficients that always have one
-    sign, as those of the logistic loss, differ by at most `clip`; others by at most 2 `clip`. Less
-    clips the change, and needs less noise.
+    Unless the spread clips, the expectation over the batch is the full-batch gradient at x minus
+    that at the anchor. Coefficients of constant sign, as those of the logistic loss, differ by at
+    most `clip`, others by at most 2 `clip`; a smaller spread clips the change, and needs less
+    noise.
     """
     return Gradient(loss, clip, batches(rate, records), spread=spread)

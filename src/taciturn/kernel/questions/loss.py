@@ -1,7 +1,7 @@
 """Losses of one record as functions of its margin z = w'x.
 
-The gradient of one record's loss in the model is outer(x, coefficient), so everything that
-privacy needs to know of a loss is a bound on its coefficient.
+The gradient of one record's loss in the model is outer(x, coefficient), so privacy depends on a
+loss only through a bound on its coefficient.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ class Loss(eqx.Module):
     """A convex function l(z, y) of the margins z of one record and its target y.
 
     Shapes: margins `(*B,)` when `outputs` is None, else `(*B, K)` with K = `outputs`; B is M, the
-    number of records, or has further axes, one for every model. TargetArray broadcast against B.
-    Every method keeps the floating type of the margins and stays finite at extreme ones.
-    A parameter that `lipschitz` or `smoothness` depends on must be a static field: oracles read
-    those bounds while they are traced. A constant can be a plain attribute of the class.
+    number of records, or has further axes, one for every model. Targets broadcast against B. Every
+    method keeps the floating type of the margins and is finite at extreme ones. Parameters of
+    `lipschitz` or `smoothness` must be static fields: oracles read those bounds while tracing.
     """
 
     @property
@@ -42,7 +41,7 @@ class Loss(eqx.Module):
 
     @property
     def log_odds(self) -> bool:
-        """Whether the margins that minimise its mean are log-odds of the classes; here False."""
+        """Whether the minimising margins are log-odds of the classes; here False."""
         return False
 
     @property
@@ -78,7 +77,7 @@ class Loss(eqx.Module):
         return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: TargetArray) -> TargetArray:
-        """Return targets for which `smoothness` is a true bound: those that it is one for stay."""
+        """Return the targets, replaced where `smoothness` would not be a true bound."""
         return targets
 
     @abc.abstractmethod
@@ -128,12 +127,11 @@ def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[
     c min(1, bound / |c|_2). A coefficient that is not a number, or a vector with an infinite
     entry, becomes 0. An infinite bound leaves all others as they are.
 
-    **Guarantee.** The true norm of what is returned is at most `bound`, rounding included: the
-    bound is rounded down to the type of the coefficient, and a vector is scaled to
-    bound (1 - (K + 4) eps), which covers the error of its computed norm, at most (K/2 + 1) eps,
-    and of the quotient and the product. Hence a record of norm R moves a sum of gradients
-    x c' by at most R bound when it is zeroed and 2 R bound when it is replaced. That holds at every
-    query, one that overflows included: without it a record could turn a sum into NaN.
+    **Guarantee.** The true norm of the result is at most `bound`, rounding included: the bound is
+    rounded down to the type of the coefficient, and a vector is scaled to bound (1 - (K + 4) eps),
+    which covers the error of its computed norm, at most (K/2 + 1) eps, and of the quotient and the
+    product. Hence a record of norm R moves a sum of gradients x c' by at most R bound when it is
+    zeroed and 2 R bound when it is replaced, at every query, also one that overflows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Questions about a minimiser: an exact or a projected step, noised, or with noise inside."""
+"""Questions about a minimiser: a projected or proximal step with noise, or with noise inside."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from taciturn.kernel.questions.sums import ROUNDING
 from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array
 
-# larger queries are answered at the neutral one: rounding could exceed a record's part
+# beyond this a query is replaced: rounding could exceed the contribution of a record
 LARGEST = 1e7
 
 
 class Step(NamedTuple):
     """A question about prox_{step r}(point - (g + slope) / curvature) within the constraint.
 
-    g is the gradient of f_i at `point`, `slope` that of everything public that is minimised too, of
-    the model's shape; curvature and step are above 0, and the step need not be 1 / curvature.
+    g is the gradient of f_i at `point`, `slope` that of all public terms of the objective, of the
+    model's shape; curvature and step are positive, and the step need not be 1 / curvature.
     """
 
     point: Float[Array, "..."]
@@ -49,11 +49,11 @@ class Step(NamedTuple):
 
 @runtime_checkable
 class Minimised(Protocol):
-    """A loss, and r and C of one part of the model: what a step minimises beside the quadratic.
+    """The loss, regulariser r and constraint C of a step.
 
-    `prox` is argmin_{x in C} r(x) + |x - v|^2 / (2 step), and `closed_form` whether rounding is
-    known to move it by no more than `taciturn.problems.ConvexSet` says. `regulariser` states its
-    `strong_convexity` and `smoothness`, `constraint` whether it is the whole space (`whole`).
+    `prox` is argmin_{x in C} r(x) + |x - v|^2 / (2 step), and `closed_form` whether its rounding
+    is bounded as `taciturn.problems.ConvexSet` states. `regulariser` has `strong_convexity` and
+    `smoothness`, and `constraint` has `whole`, whether it is the whole space.
     """
 
     loss: Loss
@@ -69,10 +69,7 @@ class Minimised(Protocol):
 
 
 class _Step(Question):
-    """What is minimised in a step, and the gradient that it consists of.
-
-    `clip`: what is enforced, min(clip, lipschitz), read once.
-    """
+    """A step on a problem; `clip`, stored as min(clip, lipschitz), bounds a coefficient."""
 
     problem: Minimised
     clip: float = eqx.field(static=True)
@@ -101,19 +98,18 @@ class ProjectedStep(_Step):
 
     so that x - G_i / c is the projected step, and G_i = g + s without constraint and regulariser.
     Noise of scale sigma on G_i is noise of scale sigma / c on the point: the output perturbation
-    (3.4) of Ryu & Kim 2023, whose answer is the point itself, with sensitivity Delta_g / (rho +
-    1/eta). In units of the gradient the bound does not depend on the schedule.
+    (3.4) of Ryu & Kim 2023, of sensitivity Delta_g / (rho + 1/eta). In units of the gradient the
+    bound does not depend on the schedule.
 
     **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
     |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
     is that of `Gradient`, a `mean` (`taciturn.kernel.questions.bounds`). In the 1-norm a projection
-    may expand, but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound arises in the first
-    place.
+    may expand, but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound is derived.
 
     **Rounding.** A query with c |x| + |s| + c |P| beyond U = 2^43 c_1 / (m (d + 32)) - c_1, P =
-    prox_{step r}(x - s / c), or beyond 1e7, or that is not a number, is answered with 0: a rule
-    that sees the query and public numbers only. Within it rounding adds less than 2^-9 of the
-    bound, which has that on top (docs/explanation/rounding.md).
+    prox_{step r}(x - s / c), or beyond 1e7, or NaN, is answered with 0: a rule on the query and
+    public numbers only. Within it rounding adds less than 2^-9 of the bound, which is widened by
+    that (docs/explanation/rounding.md).
     """
 
     @property
@@ -169,13 +165,14 @@ class ProximalStep(_Step):
 
         x <- P(x - s grad f_i(x)),    P(u) = argmin_{w in C} r(w) + (rho/2)|w - v|^2 + |w - u|^2/2s.
 
-    I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the coefficient of a
-    scalar margin stays monotone; targets for which the loss is steeper are clipped to its domain),
-    P contracts by q = 1 / (1 + s rho). So after K steps, K the least number for which q^K <= tol,
+    I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the clipped
+    coefficient of a scalar margin is monotone; targets for which the loss is steeper are clipped to
+    its domain), P contracts by q = 1 / (1 + s rho). So after K steps, K the least number for which
+    q^K <= tol,
 
         |x_K - w_i(v)| <= q^K c_1 / rho,    c_1 = record_norm min(lipschitz, clip),
 
-    at every centre and on all data: there is nothing to check while running.
+    at every centre and on all data, so that no convergence test is needed.
 
     **Guarantee.** Let a record change, so that grad f_i moves by at most D_g at every point
     (`taciturn.kernel.questions.bounds.mean`), and let m be the strong convexity of r. The two runs
@@ -184,23 +181,17 @@ class ProximalStep(_Step):
 
         Delta_i = D_g / (rho + m),       e.g. 2 c_1 / (m_i (rho + m)) for replace_one,
 
-    the sensitivity of the exact minimiser: stopping early costs no privacy, whatever K is.
+    the sensitivity of the exact minimiser, for every K: stopping early costs no privacy.
 
-    **Rounding.** All of it is computed in double precision, on plain sums. A centre v is answered
-    with the start P(v) if either is longer than V (`reach`): a rule that sees the centre and public
-    numbers only. Within it rounding adds less than 2^-9 of the bound, which has that on top
+    **Rounding.** All is computed in double precision, on plain sums. A centre v is answered with
+    the start P(v) if either is longer than V (`reach`): a rule on the centre and public numbers
+    only. Within it rounding adds less than 2^-9 of the bound, which is widened by that
     (docs/explanation/rounding.md).
 
-    Attributes
-    ----------
-    problem
-        What an agent minimises: its loss, and the regulariser and constraint if agents have them.
-    clip, record_norm
-        Public bounds on the coefficient and the norm of a record.
-    rho
-        Curvature of the quadratic.
-    tol
-        Residual, relative to the largest distance c_1 / rho that the centre can have.
+    - `problem`: The agent's loss, and the regulariser and constraint if agents have them.
+    - `clip`, `record_norm`: Public bounds on the coefficient and the norm of a record.
+    - `rho`: Curvature of the quadratic.
+    - `tol`: Residual, relative to c_1 / rho, the largest distance of the minimiser from the centre.
     """
 
     holds_for_any_loss: ClassVar[bool] = False
@@ -224,7 +215,7 @@ class ProximalStep(_Step):
 
     @property
     def steps(self) -> int:
-        """K."""
+        """The number of steps K."""
         contraction = 1 / (1 + 2 / self.smoothness * self.rho)
         return max(1, math.ceil(math.log(self.tol) / math.log(contraction)))
 
@@ -235,10 +226,7 @@ class ProximalStep(_Step):
 
     @property
     def curvature(self) -> float:
-        """Rho and the strong convexity of the regulariser.
-
-        The latter is rounded down, whatever precision its weight was cast to.
-        """
+        """The sum of rho and the strong convexity of the regulariser, rounded down."""
         weight = np.float32(self.problem.regulariser.strong_convexity)
         return self.rho + max(0.0, float(np.nextafter(weight, np.float32(-np.inf))))
 
@@ -273,7 +261,7 @@ class ProximalStep(_Step):
     def reach(self, count: Any, features: int, entries: int) -> Any:
         """Return V, the norm of the largest centre that is answered; 0 or less for none."""
         term = self.record_norm * self.gradient.coefficient_bound
-        # the weight of the regulariser may be traced here; in whatever precision, it is no larger
+        # an upper bound: the weight of the regulariser may be traced, in single precision
         convexity = self.problem.regulariser.strong_convexity * (1 + 2.0**-20)
         smooth, slack = self.smoothness, 1 + convexity / self.rho
         per_size = smooth * (features + 20) + (entries + 24) * (smooth / 2 + self.rho)
@@ -305,25 +293,21 @@ class PerturbedStep(Question):
     **Guarantee.** The exact minimiser follows the curve of
     `taciturn.kernel.privacy.objective_deltas` with Delta = D_g the sensitivity of grad f_i and J =
     log(1 + s R^2 / (m_i rho)), s the smoothness of the loss (one record's term of f_i is s R^2 /
-    m_i-smooth, everything else rho-strongly convex). What is computed lies within tol c_1 / rho of
-    it, on all data; given the exact minimiser, that error is one deterministic vector or another,
-    at most 2 tol c_1 / rho apart. So the noise on top makes it a Gaussian answer of multiplier
+    m_i-smooth, everything else rho-strongly convex). The computed minimiser is within tol c_1 / rho
+    of it, on all data; given the exact minimiser, the two errors of neighbouring data sets are
+    deterministic vectors, at most 2 tol c_1 / rho apart. So with the noise on the output it is a
+    Gaussian answer of multiplier
 
         output_noise scale / (2 tol c_1) >= multiplier output_noise / (2 m_i tol),
 
     since scale = multiplier D_g and D_g >= c_1 / m_i. Both answers are accounted for; the law of
     the two is a curve, not a mu.
 
-    Attributes
-    ----------
-    step
-        The proximal step; its regulariser must be smooth and unconstrained, its loss have one
-        margin.
-    output_noise
-        Noise on the output, as a part of what the noise inside does to the output.
+    - `step`: The proximal step, with a smooth regulariser, no constraint, and a loss of one margin.
+    - `output_noise`: The noise on the output, relative to the effect of the noise inside.
     """
 
-    # nothing is known of a computed minimiser with noise inside its objective
+    # the law of the exact minimiser is not that of the computed one, rounding included
     exact_on_machine: ClassVar[bool] = False
     holds_for_any_loss: ClassVar[bool] = False
 
@@ -359,7 +343,7 @@ class PerturbedStep(Question):
         return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the gradient, beside which the noise stands, and what decides its law."""
+        """Return those of the gradient, to which noise is added, and the parameters of the law."""
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "

@@ -1,9 +1,8 @@
-"""The interface of a question to private data, and what is checked of every question.
+"""The interface of a question to private data, and the checks that every question must pass.
 
-A question is stateless and says three things: what is asked (`exact`, `answer_shape`), of which
-records (`sampling`) and where its noise stands (`noise`). Everything after the noise is
-post-processing, so these three, and the bound on an answer's change, decide the privacy of a
-method. The library's questions are a closed list, `KINDS`; any other is its author's.
+A question is stateless and states three things: the exact answer (`exact`, `answer_shape`), the
+records that take part (`sampling`) and where the noise is added (`noise`). Everything after the
+noise is post-processing, so these three and the sensitivity bound decide the privacy of a method.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ class Centre(NamedTuple):
 
 
 def check_form(query: Any, kind: type, **shapes: tuple[int, ...]) -> None:
-    """Raise `InputError` unless a query is of this kind, and its parts are numbers of these shapes.
+    """Raise `InputError` unless a query is of this kind, with float parts of these shapes.
 
-    **Guarantee.** Bounds hold at every query of its form, and a query is whatever a method makes of
-    it: a step size for each entry, or a point for each record, is another question.
+    **Guarantee.** A bound holds at every query of its form, and methods may pass anything: a step
+    size for each entry, or a point for each record, would be another question.
     """
     parts: dict[str, Any] = {}
     if type(query) is kind:
@@ -79,19 +78,15 @@ class AtStep(NamedTuple):
     step: Int[Array, ""]
 
 
-# whole numbers up to here are added to noise; see `taciturn.kernel.privacy.mechanisms`
+# the most lattice steps of an answer; see `taciturn.kernel.privacy.mechanisms`
 _MOST_STEPS = 2.0**51
 
 
 class OnLattice(NamedTuple):
-    """Noise, and the lattice that it stands on.
+    """Noise on a lattice.
 
-    Attributes
-    ----------
-    values
-        The noise, in the units of the answer: whole multiples of the step.
-    step
-        h, a power of two; None in a run without noise, whose answers are not rounded.
+    `values` are whole multiples of `step`, h, a power of two; None in a run without noise, whose
+    answers are not rounded.
     """
 
     values: Float[Array, "..."]
@@ -100,11 +95,10 @@ class OnLattice(NamedTuple):
     def added_to(self, exact: Float[Array, "..."]) -> Answer:
         """Return the answer, rounded to the lattice, plus the noise.
 
-        **Guarantee.** Where two answers differ by t, their roundings differ by at most t + 2 h per
-        entry, however the answers were divided: see `privacy.mechanisms`. Beyond 2^51 steps an
-        answer stays at the last of them. Every entry has noise of its own: `InputError` if answer
-        and noise differ in shape, since one number of noise on two entries tells the difference
-        between them exactly.
+        **Guarantee.** If two answers differ by t, their roundings differ by at most t + 2 h per
+        entry, whatever the division before (`privacy.mechanisms`). Answers are clipped to 2^51
+        steps. Every entry has separate noise: `InputError` if answer and noise differ in shape,
+        since equal noise on two entries reveals their difference exactly.
         """
         if jnp.shape(exact) != self.values.shape:
             raise InputError(
@@ -119,12 +113,11 @@ class OnLattice(NamedTuple):
 
 
 class AddedNoise(eqx.Module):
-    """The noise is added to the exact answer.
+    """Noise that is added to the exact answer.
 
-    - `relative_multiplier`: The noise multiplier of these answers over that of the plan, in ledger
-      and scales.
-    - `adds`: Whether the noised answer is the exact one plus noise: only then can the noises of
-      several agents add up in a sum.
+    - `relative_multiplier`: The noise multiplier of these answers relative to that of the plan.
+    - `adds`: Whether the noised answer is the exact one plus noise, so that the noises of several
+      agents add up in a sum.
     """
 
     adds: ClassVar[bool] = True
@@ -139,28 +132,27 @@ class AddedNoise(eqx.Module):
         return answer_shape
 
     def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
-        """Return what decides the law of the noised answer; None if it is that of the noise."""
+        """Return the parameters of the law of the noised answer; None for that of the noise."""
         del spec, adjacency
         return None
 
     def answer(
         self, exact: Exact, shard: Shard, count: Array, query: Any, noise: OnLattice
     ) -> Array:
-        """Return the noised answer; `exact` computes the answer without noise, of any shape."""
+        """Return the noised answer, given a function for the exact one."""
         return noise.added_to(exact(shard, count, query))
 
 
 class ObjectiveNoise(eqx.Module):
-    """A noised linear term b'w in what is minimised, and a little noise on the minimiser.
+    """Noise as a linear term b'w in the objective, and a little noise on the minimiser.
 
-    The exact proximal step at the centre v - b / rho is released with N(0, (output_noise scale /
-    rho)^2 I) on top, which covers its residual, all of it in double precision. `tol` is that
-    residual, relative to c_1 / rho, and `smoothness` s R^2, that of one record's loss. Methods are
-    those of `AddedNoise`.
+    The proximal step at the centre v - b / rho is released with N(0, (output_noise scale / rho)^2
+    I) added, which covers its residual; all in double precision. `tol` is that residual, relative
+    to c_1 / rho, and `smoothness` s R^2, that of one record's loss.
 
-    **Guarantee.** See `taciturn.kernel.questions.PerturbedStep`, which derives the law: a curve,
-    decided by J = log(1 + s R^2 / (m_i rho)) and the ratio 2 m_i tol / output_noise. It is known
-    for the unit record only.
+    **Guarantee.** `taciturn.kernel.questions.PerturbedStep` derives the law: a curve with the
+    parameters J = log(1 + s R^2 / (m_i rho)) and 2 m_i tol / output_noise. It is known for the unit
+    record only.
     """
 
     adds: ClassVar[bool] = False
@@ -191,7 +183,7 @@ class ObjectiveNoise(eqx.Module):
         self, exact: Exact, shard: Shard, count: Array, query: Centre, noise: OnLattice
     ) -> Array:
         """Return the exact step at v - b / rho, plus the noise on the output."""
-        # in single precision rounding would exceed the residual that the output noise covers
+        # in single precision, rounding would exceed the residual that the output noise covers
         shard, count, query, wide = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, jnp.float64), (shard, count, query, noise.values)
         )
@@ -206,20 +198,14 @@ PLACEMENTS = (AddedNoise, ObjectiveNoise)
 
 
 class Assumptions(NamedTuple):
-    """What a question assumes; None where it assumes nothing.
+    """The assumptions of a question; None where there is none.
 
-    Attributes
-    ----------
-    loss
-        The loss of the question: the method must minimise the same one.
-    coefficient_bound
-        Of a question about the mean of record gradients: the bound that it enforces on a record's
-        coefficient, min(lipschitz, clip). Record gradients and smoothness in the public facts must
-        follow from it and from the loss.
-    record_norm
-        The bound on a record's norm that the question uses.
-    rho
-        Of a proximal step: its curvature, which is the method's ADMM parameter.
+    - `loss`: The loss, which the method must minimise.
+    - `coefficient_bound`: Of a mean of record gradients, the bound enforced on a record's
+      coefficient, min(lipschitz, clip), from which gradient bound and smoothness in the public
+      facts must follow.
+    - `record_norm`: The bound on a record's norm.
+    - `rho`: Of a proximal step, its curvature: the method's ADMM parameter.
     """
 
     loss: Loss | None = None
@@ -231,18 +217,14 @@ class Assumptions(NamedTuple):
 class Oracle(eqx.Module):
     """A question to one agent's records.
 
-    One of your own defines `exact`, `bound` and `exact_on_machine`. By default it is asked of all
-    records, its answer has the model's shape, and noise is added to the answer. Its bound is its
-    author's claim (`claims`): certificates name it.
+    A custom question defines `exact`, `bound` and `exact_on_machine`. By default it is asked of all
+    records, its answer has the model's shape, and noise is added to the answer. Its bound is a
+    claim of its author (`claims`), whom certificates name.
 
-    Attributes
-    ----------
-    sums_records
-        Whether answers are sums over records: their rows are then cut to the digits at which
-        `margins` and `record_sum` (`taciturn.kernel.questions.sums`) are exact.
-    protects_targets
-        Whether the answer moves with targets alone, and features are public: it is then bounded
-        under `TargetChange`, and targets are kept in double precision.
+    - `sums_records`: Whether answers are sums over records, whose rows are then truncated to the
+      digits at which `margins` and `record_sum` (`taciturn.kernel.questions.sums`) are exact.
+    - `protects_targets`: Whether the answer depends on private targets and public features, so that
+      it is bounded under `TargetChange` and targets are stored in double precision.
     """
 
     sums_records: ClassVar[bool] = True
@@ -255,8 +237,8 @@ class Oracle(eqx.Module):
     def exact(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return the answer without noise; on batches it must be a sum over the records.
 
-        The shard holds one agent's padded records, or those of a batch; only a door may pass one.
-        `count` is the agent's public number of records m_i, `query` the algorithm's, public.
+        The shard holds one agent's padded records, or a batch of them. `count` is the agent's
+        public number of records m_i, and `query` is public.
         """
 
     @abstractmethod
@@ -271,10 +253,10 @@ class Oracle(eqx.Module):
     @property
     @abstractmethod
     def exact_on_machine(self) -> bool:
-        """Whether `bound` holds for the answers that are computed, rounding included.
+        """Whether `bound` holds for the computed answers, rounding included.
 
-        Every class of your own states it, for the class or as a property: it is not inherited.
-        Where it does not hold, a run needs a seed and is a reproduction.
+        Every custom class states it; it is not inherited. Where it does not hold, a run needs a
+        seed and is a reproduction.
         """
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -283,12 +265,12 @@ class Oracle(eqx.Module):
 
     @property
     def assumptions(self) -> Assumptions:
-        """What the algorithm and the public facts must agree with; here nothing."""
+        """What the method and the public facts must agree with; here nothing."""
         return Assumptions()
 
     @property
     def relative_multiplier(self) -> float:
-        """The noise multiplier of these answers over that of the plan's others."""
+        """The noise multiplier of these answers relative to that of the plan."""
         return 1.0
 
     @property
@@ -298,36 +280,36 @@ class Oracle(eqx.Module):
 
     @property
     def noise(self) -> NoisePlacement:
-        """Where the noise stands; here it is added to the exact answer."""
+        """Where the noise is added; here to the exact answer."""
         return AddedNoise(self.relative_multiplier)
 
     def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
-        """Return what noise is added to: here the whole answer."""
+        """Return the part of the answer that noise is added to: here all of it."""
         return self.exact(shard, count, query)
 
     def public_part(self, shard: Shard, query: Any) -> Answer | None:
-        """Return the rest of the answer, which no record that is protected has a part in.
+        """Return the rest of the answer, a function of public features; here None.
 
-        It is added after the noise, so that a query cannot drown the noise in it. None, as here,
-        for nothing. Only where features are public is there such a part: a plan refuses it under
-        any relation but `TargetChange`, and it is computed on records without their targets.
+        It is added after the noise, so that no query can make it large enough for the noise to be
+        lost in rounding. A plan refuses it under any relation but `TargetChange`, and it is
+        computed on records without their targets.
         """
         del shard, query
         return None
 
     @final
     def claims(self) -> tuple[str, ...]:
-        """Return the names, `module:Class`, of classes on whose authors' word the bound rests.
+        """Return the names, `module:Class`, of custom classes on which the bound rests.
 
-        **Guarantee.** Every class, of the question and of all that it holds, that is not the
-        library's, but for a loss whose question enforces all that the bound needs of it.
+        **Guarantee.** These are all classes of the question and its parts that are not the
+        library's, except a loss of which the question enforces all that the bound needs.
         """
         ours = isinstance(self, Question) and _is_ours(type(self)) and self.holds_for_any_loss
         return tuple(map(name_of_class, own_parts(self, losses=not ours)))
 
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:
-        """Return what a certificate states of the question: its facts, or whose claim it is."""
+        """Return what a certificate states of the question: its facts, or the authors' claim."""
         claims = Oracle.claims(self)
         if claims or not isinstance(self, Question):
             return {"kind": "claimed", "by": list(claims)}
@@ -335,16 +317,16 @@ class Oracle(eqx.Module):
 
     @final
     def holds_on_machine(self) -> bool:
-        """Return `exact_on_machine`, if the library states it or the class that is asked."""
+        """Return `exact_on_machine` as stated by the library or by the class itself."""
         stated = _is_ours(type(self)) or "exact_on_machine" in vars(type(self))
         return stated and self.exact_on_machine
 
     @final
     def takes_narrow_rows(self) -> bool:
-        """Return whether rows may be kept in single precision, where that holds all their digits.
+        """Return whether rows may be stored in single precision, where that holds all their digits.
 
-        For sums of the library over rows that are widened (`over_rows`, gathered batches), about a
-        vector: with several outputs products take longer than reading.
+        This is so for sums of the library over widened rows (`over_rows`, gathered batches), for
+        models that are vectors: with several outputs products take longer than reading.
         """
         loss = self.assumptions.loss
         widens = isinstance(self, Question) and _is_ours(type(self)) and self.reads_over_rows
@@ -365,7 +347,7 @@ class Oracle(eqx.Module):
             return self.sampling.answer(self.private_part, shard, drawn, count, query)
 
         noised = self.noise.answer(private, shard, count, query, noise)
-        # what is protected there are the targets
+        # targets are protected, so the public part must not see them
         public = dataclasses.replace(shard, targets=jnp.zeros_like(shard.targets))
         known = self.public_part(public, query)
         return noised if known is None else noised + known
@@ -382,21 +364,21 @@ class Oracle(eqx.Module):
     ) -> None:
         r"""Raise `InputError` unless the question suits method, public facts and accountant.
 
-        The loss is what the method minimises, rho the curvature of the proximal steps that it asks
-        for; None where it does not say.
+        `loss` is what the method minimises, `rho` the curvature of its proximal steps; None if it
+        does not state them.
 
-        **Guarantee.** `bound` is a number of this question, whatever the public facts say. But
-        schedules follow from the public facts: with others the run would optimise something else.
-        A model with more columns than the loss has margins would be worse: the coefficient of a
-        record would reach the rows of others.
+        **Guarantee.** `bound` is a property of this question, whatever the public facts are. But
+        schedules follow from the public facts, so with wrong ones the run would optimise something
+        else. And with more columns in the model than the loss has margins, the coefficient of a
+        record would act on the rows of others.
 
-        The accountant of Poisson batches takes an answer under replace_one for a sum whose terms
-        have norm at most Delta / 2: the present record's term against the other's, both around the
-        answer of an absent one. The bound under zero_out is that of one term, :math:`\Delta_0`. If
-        Delta were below :math:`2 \Delta_0`, terms longer than Delta / 2 could occur, and their
-        tails are not covered: for terms in [0, 1], Delta = 1, and the pair (absent or 1, absent or
-        0) leaks more than the pair (absent or 1/2, absent or -1/2) that would be accounted for.
-        (Fixed sizes: any two answers at that distance are covered.)
+        The accountant of Poisson batches assumes under replace_one a sum whose terms have norm at
+        most Delta / 2: one record's term against another's, both around the answer without them.
+        The bound under zero_out is that of one term, :math:`\Delta_0`. If Delta were below
+        :math:`2 \Delta_0`, terms longer than Delta / 2 could occur, whose tails are not covered:
+        for terms in [0, 1], Delta = 1, and the pair (absent or 1, absent or 0) leaks more than the
+        pair (absent or 1/2, absent or -1/2) that would be accounted for. (With fixed sizes any two
+        answers at that distance are covered.)
         """
         _check_assumptions(type(self).__name__, self.assumptions, spec, loss, rho)
         _check_law(self, adjacency)
@@ -416,15 +398,11 @@ class Oracle(eqx.Module):
 
 
 class Question(Oracle):
-    """A question of this library: numbers, a loss, and facts from which its bound follows.
+    """A question of this library, with facts from which its bound follows.
 
-    Attributes
-    ----------
-    holds_for_any_loss
-        Whether `bound` rests on no property of the loss, because the question enforces what it
-        needs of it.
-    reads_over_rows
-        Whether rows are read through `over_rows` or in gathered batches alone.
+    - `holds_for_any_loss`: Whether `bound` rests on no property of the loss, because the question
+      enforces all that it needs.
+    - `reads_over_rows`: Whether rows are read only by `over_rows` or in gathered batches.
     """
 
     exact_on_machine: ClassVar[bool] = True
@@ -433,10 +411,10 @@ class Question(Oracle):
 
     @abstractmethod
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return the kind of this question and the public numbers that its bound follows from.
+        """Return the kind of this question and the public numbers that determine its bound.
 
-        Under the names that docs/reference/certificate.md has for them. Raises `InputError` if the
-        question cannot be asked where these public facts hold.
+        Names are those of docs/reference/certificate.md. Raises `InputError` if the question cannot
+        be asked under these public facts.
         """
 
     def bound(
@@ -447,20 +425,20 @@ class Question(Oracle):
 
 
 def _is_ours(kind: type) -> bool:
-    """Return whether a question is one of the closed list, as this library wrote it."""
-    from taciturn.kernel.questions import KINDS  # noqa: PLC0415 - the list is of what builds on this file
+    """Return whether a question is on the closed list, and unmodified."""
+    from taciturn.kernel.questions import KINDS  # noqa: PLC0415 - it lists what builds on this file
 
     return kind in KINDS and from_library(kind)
 
 
-# what decides how an answer is noised and checked: no question may define it anew
+# these decide how an answer is noised and checked: no question may override them
 _FINAL = (
     "answer", "unnoised", "check", "claims", "holds_on_machine", "stated", "takes_narrow_rows",
 )  # fmt: skip
 
 
 def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
-    """Raise unless batches and noise are drawn, and used, as they are accounted for."""
+    """Raise unless batches and noise follow the laws that are accounted for."""
     kind, wrong = type(oracle), ""
     changed = [name for name in _FINAL if getattr(kind, name) is not getattr(Oracle, name)]
     whole = kind.public_part is Oracle.public_part
@@ -470,10 +448,10 @@ def _check_law(oracle: Oracle, adjacency: privacy.Adjacency) -> None:
     ):
         if type(law) not in laws or not from_library(type(law)):
             names = ", ".join(known.__name__ for known in laws)
-            wrong = f"has {what} of its own, which no accountant knows; give one of {names}"
+            wrong = f"has custom {what}, which no accountant knows; give one of {names}"
     if changed:
         wrong = (
-            f"defines {', '.join(changed)} anew, which decide how an answer is noised and checked; "
+            f"overrides {', '.join(changed)}, which decide how an answer is noised and checked; "
             "leave them as Oracle has them"
         )
     elif not whole and not isinstance(adjacency.relation, privacy.TargetChange):

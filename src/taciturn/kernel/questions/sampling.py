@@ -1,4 +1,4 @@
-"""Batches: which records an answer is computed on, and the event it is charged as."""
+"""Batches: the records that an answer is computed on, and the event that is accounted for."""
 
 from __future__ import annotations
 
@@ -27,22 +27,14 @@ Words: TypeAlias = UInt64[Array, "W"]
 
 
 class Drawn(NamedTuple):
-    """A batch as places.
-
-    Attributes
-    ----------
-    places
-        The row of every slot; None if there is a slot for every row, in order.
-    taken
-        Which slots are in use.
-    """
+    """A batch: the row of every slot (None for a slot for each row), and which slots are used."""
 
     places: Int[Array, "K"] | None
     taken: Bool[Array, "K"]
 
 
 def gathered(shard: Shard, drawn: Drawn) -> Shard:
-    """Return the rows of a batch, those of slots not in use masked; gathered rows are widened."""
+    """Return the rows of a batch, with unused slots masked; gathered rows are widened."""
     places, taken = drawn
     if places is None:
         return dataclasses.replace(shard, mask=shard.mask * taken)
@@ -55,7 +47,7 @@ def gathered(shard: Shard, drawn: Drawn) -> Shard:
     return dataclasses.replace(shard, features=features, targets=targets, mask=mask).widened()
 
 
-# the chance that a batch does not fit, at most; see `poisson_draw`
+# the most probability that a batch does not fit its slots; see `poisson_draw`
 OVERFLOW = 1e-40
 _UNIT = 2**63
 _LONGEST = 65_536
@@ -65,25 +57,25 @@ _MOST_GATHERED = 2**14
 def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     """Return which of so many rows are in a Poisson batch: each independently with probability q.
 
-    Where that is shorter, their places are drawn, in K = `capacity(M, rate)` slots, at a cost that
-    does not grow with M; else a coin is thrown for every row.
+    If that is cheaper, the places of a batch are drawn, in K = `capacity(M, rate)` slots, at a cost
+    that does not grow with M; else a coin is thrown for every row.
 
     **Guarantee.** A coin compares a uniform 63-bit integer with q 2^63, rounded down. Places follow
-    from drawing how many records are passed over before the next one that takes part. The gap
-    follows from comparing one uniform 63-bit integer with integers T_k, T_0 = 2^63 and T_k+1 =
-    ceil((1 - q) T_k): given that the records before it were passed over, record k takes part with
-    probability (T_k - T_k+1) / T_k, which is q rounded down, by less than 2^-59. After G records
-    passed over the draw starts again, which does not change that. So every record takes part with
-    probability q to within that rounding, independently of all others.
+    from the gaps between records that take part. A gap follows from comparing one uniform 63-bit
+    integer with integers T_k, T_0 = 2^63 and T_k+1 = ceil((1 - q) T_k): given that the records
+    before it are skipped, record k takes part with probability (T_k - T_k+1) / T_k, which is q
+    rounded down, by less than 2^-59. After G skipped records the draw starts again, which does not
+    change that. So every record takes part with probability q to within that rounding,
+    independently of all others.
 
-    A batch that needs more than K slots loses its last records. Which batches do is decided by the
-    draw and the public M alone, and happens with probability p <= 1e-40. Two runs with the same
+    A batch that needs more than K slots loses its last records. This depends on the draw and the
+    public M alone, and happens with probability p <= 1e-40. Two runs with the same
     draws, one with room for every batch, differ with probability at most T p over T answers, on
     either data set; so if the one is (epsilon, delta)-private the other is (epsilon, delta + (1 +
     e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of which
     its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above is
-    below 1e-18 per answer, within what is set aside. Beyond that no certificate is
-    made (`taciturn.kernel.privacy.compose`).
+    below 1e-18 per answer, within what is set aside. Beyond that no certificate is made
+    (`taciturn.kernel.privacy.compose`).
     """
     draws = words >> jnp.uint64(1)
     if not poisson_slots(rate, rows):
@@ -106,10 +98,10 @@ def poisson_slots(rate: float, rows: int) -> int:
 
 
 def capacity(records: int, rate: float) -> int:
-    """Return a number of slots that is enough for a batch but with a chance of 1e-40.
+    """Return a number of slots that a batch exceeds with probability at most 1e-40.
 
     The least k with P(Binomial(M, q) >= k) <= exp(-M KL(k/M, q)) <= 1e-40 (Chernoff), and one slot
-    for every time that G records are passed over.
+    for each restart after G skipped records.
 
     Examples
     --------
@@ -126,7 +118,7 @@ def capacity(records: int, rate: float) -> int:
 
 
 def survival(rate: float, records: int) -> HostArray:
-    """Return T_G, ..., T_1: 2^63 times the chance that so many records are passed over."""
+    """Return T_G, ..., T_1: 2^63 times the probability that so many records are skipped."""
     stay = 1 - Fraction(rate)
     table, left = [], _UNIT
     for _ in range(_longest(rate, records)):
@@ -136,15 +128,15 @@ def survival(rate: float, records: int) -> HostArray:
 
 
 def _longest(rate: float, records: int) -> int:
-    """Return G = 3 / q, which a twentieth of the gaps exceed, at most the records or 65,536."""
+    """Return G = 3 / q, which a twentieth of the gaps exceed; at most the records or 65,536."""
     return min(math.ceil(3 / rate), records, _LONGEST)
 
 
 def gaps(draws: UInt[Array, "K"], ends: HostArray, rate: float) -> Int[Array, "K"]:
     """Return how many of T_G, ..., T_1 (`survival`) each 63-bit integer lies below.
 
-    Found from its logarithm, which is right to within one place (rounding moves it by less than
-    2^-50 / q), and one comparison on either side, so that the integers alone decide.
+    Computed from its logarithm, which is right to within one (rounding moves it by less than
+    2^-50 / q), and then one integer comparison on either side, so that the result is exact.
     """
     falling = jnp.asarray(np.array([_UNIT, *ends[::-1].tolist(), 0], dtype=np.uint64))
     share = jnp.maximum(draws, 1).astype(jnp.float64) / float(_UNIT)
@@ -183,7 +175,7 @@ def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Ar
     return chosen.astype(jnp.int32)
 
 
-# counts up to here are whole numbers in single precision
+# counts up to here are exact in single precision
 _MOST_RECORDS = 2**24
 
 
@@ -192,9 +184,9 @@ Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Sampling(eqx.Module):
-    """Which records take part in an answer: the batches, their law and their charge; here all.
+    """The records that take part in an answer, their law, and the event to account for; here all.
 
-    A plan accepts the three laws of this file and no other, since an accountant is known for these.
+    A plan accepts the three laws of this file only, for which an accountant is known.
     """
 
     @property
@@ -208,25 +200,24 @@ class Sampling(eqx.Module):
         return None
 
     def slots(self, rows: int) -> int:
-        """Return how many places a batch of so many rows gathers; 0 where rows stay in place."""
+        """Return how many rows a batch gathers; 0 where rows stay in place."""
         del rows
         return self.size or 0
 
     def words(self, rows: int) -> int:
-        """Return how many random words of 64 bits a batch of so many rows takes; 0 for none."""
+        """Return how many random words of 64 bits the draw of a batch takes."""
         return 2 * self.slots(rows)
 
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        """Return a batch of so many rows, `count` of them records; None for all of them.
+        """Return a batch of so many rows, `count` of them records; None for all.
 
-        No record is seen, so it may be drawn before the question. The words are uniform and
-        independent, and used for this batch only.
+        The words must be uniform and independent, and be used for this batch only.
         """
         del words, rows, count
         return None
 
     def expected_size(self, count: float | Array | HostArray) -> Any:
-        """Return the public number that a sum over a batch is divided by: q m_i, b, or m_i."""
+        """Return the public divisor of a sum over a batch: q m_i, b, or m_i."""
         return count if self.size is None else self.size + 0 * count
 
     def check(self, spec: Spec, adjacency: Adjacency) -> None:
@@ -242,7 +233,7 @@ class Sampling(eqx.Module):
         return np.asarray(self.expected_size(counts) / counts)
 
     def slack(self, spec: Spec) -> float:
-        """Return what gathering rows may add to the bound of a sum, over that bound."""
+        """Return what gathering rows may add to the bound of a sum, relative to it."""
         rows, outputs = max(spec.counts), spec.shape[-1] if len(spec.shape) > 1 else 1
         return gathering_slack(rows, self.slots(rows), outputs)
 
@@ -251,8 +242,8 @@ class Sampling(eqx.Module):
     ) -> Float[Array, "..."]:
         """Return `exact` on the batch, a sum over its records.
 
-        **Guarantee.** All slots are read, in use or not, so that the work does not depend on the
-        size of the batch: the accountant takes that to be hidden, and an answer can be timed.
+        **Guarantee.** All slots are read, used or not, so that the running time does not depend on
+        the size of the batch, which the accountant assumes to be hidden.
         """
         if drawn is None:
             return exact(shard, count, query)
@@ -311,8 +302,8 @@ class FixedSizeBatches(Sampling):
     `batch_size` is b, `records` the least number n of records that an agent has. If b = n, nothing
     is drawn: the answer is the mean over all m_i.
 
-    **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
-    `FixedSize(b, n)`. An agent with m_i > n records spends no more: the Renyi bound
+    **Guarantee.** `draw` depends on the number of records, and on none of them. Answers are
+    accounted for as `FixedSize(b, n)`. An agent with m_i > n records spends no more: the bound
     (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
     replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
     the draws, are the same on both data sets. Under zero_out no bound is known here: refused.
@@ -328,7 +319,7 @@ class FixedSizeBatches(Sampling):
     @property
     @override
     def rate(self) -> float:
-        """B / n."""
+        """The rate b / n."""
         return self.batch_size / self.records
 
     @property

@@ -1,4 +1,4 @@
-"""The sufficient statistics of linear regression, asked once."""
+"""Statistics that are asked once: of linear regression, and of a model's errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Statistics(Question):
     here; the answer depends on no query. The bound is that of `moments`
     (`taciturn.kernel.questions.bounds.moments`). Both sums are exact
     (`taciturn.kernel.records.grid`: rows have at most half of the digits, so that 2 p + log2 m <=
-    53); the roundings of the root of 2 and of the division are paid for with the lattice of the
-    noise.
+    53); the roundings of the root of 2 and of the division are accounted for with the lattice of
+    the noise.
 
     `target_bound` is Y; larger targets are clipped.
     """
@@ -94,13 +94,13 @@ BINS = 10
 
 
 class _Sums(Question):
-    """Sums over an agent's records, or persons, of vectors that no query makes longer.
+    """Sums over an agent's records, or persons, of vectors that are bounded at every query.
 
-    `rows_per_person`: how many places in a row a person has, where persons count once each; None
-    where records do.
+    `rows_per_person`: how many consecutive places a person has, where each person counts once; None
+    where each record does.
     """
 
-    kind: ClassVar[str]  # what a certificate calls the question
+    kind: ClassVar[str]  # the kind in certificates
 
     rows_per_person: int | None = eqx.field(static=True, default=None, kw_only=True)
 
@@ -126,10 +126,9 @@ class Tally(_Sums):
     more.
 
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
-    exact, whatever the other records are (`taciturn.kernel.questions.sums`), and what follows is
-    computed for each record by itself. So the answer is a sum of indicators of cells, whole numbers
-    that are added exactly, or of what persons share out (`shares_of_persons`); the bound is that of
-    `tally` (`taciturn.kernel.questions.bounds.sums`).
+    exact (`taciturn.kernel.questions.sums`), and cells are computed record by record. So the answer
+    is an exact sum of indicators of cells, or of shares of persons (`shares_of_persons`); the bound
+    is that of `tally` (`taciturn.kernel.questions.bounds.sums`).
     """
 
     kind: ClassVar[str] = "tally"
@@ -197,10 +196,10 @@ def cuts_of_scores(bins: int) -> Float[HostArray, "_c"]:
 
 
 def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> Float[Array, " M"]:
-    """Return what each place counts: 1 over how many rows its person has; 0 in empty places.
+    """Return the weight of each place: 1 over the number of rows of its person; 0 if empty.
 
-    The mask itself where records count. Shares are cut towards zero to so few digits that their
-    sums are exact in any order: those of a person add up to at most 1.
+    The mask itself where records count. Shares are truncated to so few digits that their sums are
+    exact in any order: those of a person add up to at most 1.
     """
     if rows_per_person is None:
         return mask
@@ -212,7 +211,7 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     rows = jnp.sum(mask.reshape(-1, rows_per_person), axis=1, keepdims=True)
     each = jnp.where(rows > 0, 1 / jnp.maximum(rows, 1), 0.0)
     shares = jnp.repeat(each.ravel(), rows_per_person) * mask
-    digits = DIGITS - 1 - whole_log2(mask.shape[0])
+    digits = DIGITS - 1 - whole_log2(mask.shape[0])  # every partial sum then has 53 digits at most
     return cut(shares, 1.0, digits).astype(mask.dtype)
 
 

@@ -1,16 +1,16 @@
-r"""Margins and sums over records that no order, kernel or neighbouring record can round otherwise.
+r"""Margins and sums over records that are exact, whatever their order and the other records.
 
-On a shard with a grid (`taciturn.kernel.records.grid`), as all data of a run with noise have,
+On a shard with a grid (`taciturn.kernel.records.grid`), as in every run with noise,
 
     margins(shard, w)_j = x_j' w~,        w~: w rounded to r digits below the power of two above it,
     record_sum(shard, c, C) = sum_j mask_j x_j c~_j',        c~: c cut to q digits,
 
 are exact: in whole units, |X|_2 |W|_2 <= 2^p 2^r sqrt(D) <= 2^53 bounds every partial sum of a
-margin (Cauchy and Schwarz), with r = 53 - p - ceil(log2(D) / 2). A query that is not finite, or
-beyond 2^500, is replaced entry by entry (0, +-2^500): a rule that sees the query only.
+margin (Cauchy and Schwarz), with r = 53 - p - ceil(log2(D) / 2). Entries of a query that are not
+finite, or beyond 2^500, are replaced by 0 or +-2^500: a rule on the query only.
 
-Rounding w means that the question is asked at a public point next to w; cutting c means that the
-coefficient is a little smaller. Neither touches a bound.
+Rounding w asks the question at a public point next to w; truncating c makes the coefficient a
+little smaller. Neither affects a bound.
 
 On a shard without a grid, in runs without noise, both are plain sums in the precision at hand.
 """
@@ -32,11 +32,11 @@ from taciturn.kernel.records import Shard
 from taciturn.kernel.records.grid import DIGITS, cut, whole_log2
 from taciturn.typing import Array, PyTree
 
-# weights beyond it are cut: a margin of a row of any norm that is allowed stays finite
+# weights are clipped to this, so that margins of rows of any norm are finite
 _LARGEST = 2.0**500
-# where rounding to a neighbour changes sides: not half way, where models often stand, as sums and
-# means of noise on a lattice, so that the last bit of a mean would decide; the golden ratio
-_APART = 0.6180339887498949
+# the fraction at which rounding goes up: not 1/2, since models are often sums and means of noise on
+# a lattice and lie half way, where the last bit of a mean would decide; here the golden ratio
+_ROUND_UP_AT = 0.6180339887498949
 
 
 def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]:
@@ -50,7 +50,7 @@ def margins(shard: Shard, weights: Float[Array, "D *K"]) -> Float[Array, "M *K"]
     usable = jnp.where(jnp.isfinite(wide), jnp.clip(wide, -_LARGEST, _LARGEST), 0.0)
     scale = power_of_two(jnp.max(jnp.abs(usable)))
     units = usable / scale * 2.0**digits
-    rounded = jnp.trunc(units + jnp.copysign(_APART, units)) * 2.0**-digits
+    rounded = jnp.trunc(units + jnp.copysign(_ROUND_UP_AT, units)) * 2.0**-digits
     return (shard.features @ rounded) * scale
 
 
@@ -65,36 +65,36 @@ def record_sum(
             raise InputError("nothing bounds a coefficient, so no sum of them is exact; clip it")
         terms = cut(terms, bound, shard.grid.weight_digits)
     if terms.ndim == 1:
-        # over one agent's rows several times quicker than the transpose under XLA on a CPU
+        # for one agent's rows several times faster than the transpose under XLA on a CPU
         return jnp.matmul(terms, shard.features)
-    # 1.6 times as quick as `features.T @ terms` under XLA on a CPU where a sweep maps over terms
+    # 1.6 times as fast as `features.T @ terms` under XLA on a CPU where a sweep maps over terms
     return jnp.matmul(terms.T, shard.features).T
 
 
-# bytes of an agent's rows that are worked on at once, and of a block of longer ones. Small: the
-# blocks of all agents are in the cache together
+# bytes of an agent's rows that are processed at once, and of a block of longer ones: small, since
+# the blocks of all agents share the cache
 _AT_ONCE, _BLOCK = 2**23, 2**19
-# how many times as much with several outputs
+# the factor of both with several outputs
 _LONGER = 8
-# bytes of narrow rows, once widened, that are worked on at once: they stay in a core's own cache.
-# Where one agent has more rows than _AT_ONCE, all agents have a block at a time, of at least _LEAST
-# rows: products with fewer are slow
+# bytes of widened narrow rows that are processed at once: they fit a core's private cache. Where
+# one agent has more rows than _AT_ONCE, all agents have a block at a time, of at least _LEAST rows:
+# products with fewer are slow
 _NARROW, _NARROW_OF_MANY, _LEAST = 2**18, 2**15, 32
 
 
 def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, outputs: int) -> PyTree:
-    """Return the sum of `term(rows, *public)` over blocks of rows; of few rows that of them all.
+    """Return the sum of `term(rows, *public)` over blocks of rows, or all rows if few.
 
-    A block stays in the processor's cache between its margins and its sum, so that many rows are
-    read from memory once and not twice. With several outputs products take longer than reading, and
-    those of short blocks longest: blocks are longer then, and only bound the memory. Narrow rows
-    are widened a block at a time; mapped over agents, as many agents at once as fill a block.
+    A block stays in the cache between its margins and its sum, so that many rows are read from
+    memory once. With several outputs products take longer than reading, so blocks are longer and
+    only limit the memory. Narrow rows are widened a block at a time; mapped over agents, as many
+    agents at once as fill a block.
 
     **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
     blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and
-    what was added before is masked: which rows these are depends on the number of rows alone.
+    rows of earlier blocks are masked: which ones depends on the number of rows alone.
 
-    `term` gives whole multiples of one unit wherever there is a grid, and may hold no traced array:
+    `term` returns whole multiples of one unit on a grid, and may close over no traced array:
     `public` is all that the sum depends on beside the rows.
     """
 
@@ -118,17 +118,17 @@ def _in_groups(
 ) -> PyTree:
     """Return `summed` of every agent, as many agents at a time as fill a block.
 
-    `mapped` says whether what is given has an axis of agents, which is then the first.
+    `mapped`: which arguments have a (first) axis of agents.
     """
     every = jax.vmap(summed, in_axes=jax.tree.map(lambda one: 0 if one else None, mapped))
     rows, columns = given[0].features.shape[-2:]
     size = min(max(1, _NARROW // (8 * rows * columns)), agents)
-    many = 8 * rows * columns > _AT_ONCE  # to cut out one agent would be to copy all its rows
+    many = 8 * rows * columns > _AT_ONCE  # a slice of one agent would copy all of its rows
     if many or size == agents or not mapped[0].features:
         return every(*given)
 
     def step(number: Array, total: PyTree) -> PyTree:
-        start = jnp.minimum(number * size, agents - size)  # some are computed twice
+        start = jnp.minimum(number * size, agents - size)  # the last group may overlap
 
         def cut_out(leaf: Array, of_agents: bool) -> Array:
             return jax.lax.dynamic_slice_in_dim(leaf, start, size) if of_agents else leaf
@@ -142,7 +142,7 @@ def _in_groups(
 
 
 def _over_blocks(shard: Shard, term: Callable[[Shard], PyTree], outputs: int) -> PyTree:
-    """Return the sum of `term` over blocks of wide rows; of few rows `term` of them all."""
+    """Return the sum of `term` over blocks of widened rows, or `term` of all rows if few."""
     rows, columns = shard.features.shape
     longer = 1 if outputs == 1 else _LONGER
     of_row = columns * (8 if shard.narrow else shard.features.dtype.itemsize)
@@ -176,17 +176,17 @@ def _over_blocks(shard: Shard, term: Callable[[Shard], PyTree], outputs: int) ->
 
 
 def _zeros_like(function: Callable[..., PyTree], *given: PyTree) -> PyTree:
-    """Return zeros in the shape of what a function returns."""
+    """Return zeros in the shape of a function's result."""
     shapes = jax.eval_shape(function, *given)
     return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
 
 
 def _not_before(first: Array, places: Array) -> Array:
-    """Return which places are not among those of earlier blocks."""
+    """Return which rows are in no earlier block."""
     return places >= first
 
 
-# what rounding may add to the bound of an answer that is not a sum, relative to it, at most
+# the most that rounding may add to the bound of an answer that is not a sum, relative to it
 ROUNDING = 2.0**-9
 
 

@@ -8,11 +8,10 @@ With the residuals r_j(z) = x_j'z - y_j of an agent's records there are these qu
 
 Sums, not means: the equations of an agent are few and each counts.
 
-**What neighbouring means here.** Features are public, and what is protected is the target: the
-relation must be `TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: every one of
-them; unit `person`: all of a person). Any other relation leaves the answers unbounded, and the plan
-refuses: under it a feature may move, and then the answer moves with the size of the query and of
-the targets, which nothing bounds.
+**Neighbours.** Features are public and targets are protected: the relation must be
+`TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: all of them; unit `person`: all
+of a person). A plan refuses any other relation: a feature could move, and the answer with the size
+of the query and the targets, which is unbounded.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from taciturn.kernel.records import Shard, Spec
 
 
 class TargetQuestion(Question):
-    """A question whose answer moves with the targets alone, the same way at every query.
+    """A question whose answer depends on private targets additively, equally at every query.
 
-    Noise is added to the part with the targets; the rest of the answer is public and added after
-    it, so that no query can drown the noise.
+    Noise is added to the part with the targets; the public rest is added afterwards, so that no
+    query can make it so large that the noise is lost in rounding.
     """
 
     sums_records: ClassVar[bool] = False
@@ -107,8 +106,7 @@ class Targets(_OfEachTarget):
     """The targets themselves, 0 in padded places; to be asked once, or once for each step.
 
     With `steps` S a shard holds S blocks of M places, one block for each step, and the query is an
-    `AtStep`; the place within a block says whose target it is, and is the same in every block.
-    Without, the query is ignored.
+    `AtStep`; a target has the same place in every block. Without, the query is ignored.
 
     **Guarantee.** One number per target: the bound is that of `targets`
     (`taciturn.kernel.questions.bounds.targets`).

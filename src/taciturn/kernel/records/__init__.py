@@ -1,4 +1,4 @@
-"""Records: rows of an enforced norm, on a grid, of owners and persons, divided among agents."""
+"""Records: rows of bounded norm on a grid, divided among agents, sides and persons."""
 
 from taciturn.kernel.records.devices import Devices, digest_of_all, spread, spread_local
 from taciturn.kernel.records.division import (
@@ -23,7 +23,6 @@ from taciturn.kernel.records.division import (
 )
 from taciturn.kernel.records.memory import device_array, in_pieces, own_array
 from taciturn.kernel.records.shards import (
-    PublicScale,
     Shard,
     Shards,
     check_norms,
@@ -37,40 +36,10 @@ from taciturn.kernel.records.shards import (
 from taciturn.kernel.records.spec import Spec
 
 __all__ = [
-    "DRAW_KEY_BYTES",
-    "Devices",
-    "Draw",
-    "Origin",
-    "Parts",
-    "Persons",
-    "PublicScale",
-    "Shard",
-    "Shards",
-    "Side",
-    "Spec",
-    "by_owner",
-    "check_at_agents",
-    "check_at_one_agent",
-    "check_held_out",
-    "check_norms",
-    "check_origins",
-    "check_sizes",
-    "device_array",
-    "digest_of_all",
-    "for_exact_sums",
-    "held_out_counts",
-    "held_out_share",
-    "hold_out",
-    "in_pieces",
-    "numbered",
-    "origin_at",
-    "origin_of",
-    "own_array",
-    "pack",
-    "padded_to",
-    "random_partition",
-    "row_norms",
-    "spread",
-    "spread_local",
-    "within_norm",
+    "DRAW_KEY_BYTES", "Devices", "Draw", "Origin", "Parts", "Persons", "Shard",
+    "Shards", "Side", "Spec", "by_owner", "check_at_agents", "check_at_one_agent", "check_held_out",
+    "check_norms", "check_origins", "check_sizes", "device_array", "digest_of_all",
+    "for_exact_sums", "held_out_counts", "held_out_share", "hold_out", "in_pieces", "numbered",
+    "origin_at", "origin_of", "own_array", "pack", "padded_to", "random_partition", "row_norms",
+    "spread", "spread_local", "within_norm",
 ]  # fmt: skip

@@ -21,9 +21,9 @@ _AXIS = "agents"
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices, each of which holds the records of as many consecutive agents, in their order.
+    """Devices, each of which holds the records of equally many consecutive agents, in order.
 
-    Those of a process stand together, as in `jax.devices()`.
+    Devices of one process are contiguous, as in `jax.devices()`.
     """
 
     devices: Sequence[jax.Device] = field(default_factory=lambda: tuple(jax.devices()))
@@ -52,12 +52,12 @@ class Devices:
 
     @cached_property
     def on_agents(self) -> NamedSharding:
-        """How arrays lie whose first axis is that of agents: each device holds its own."""
+        """The sharding of arrays whose first axis is that of agents."""
         return NamedSharding(self._mesh, PartitionSpec(_AXIS))  # type: ignore[no-untyped-call]
 
     @cached_property
     def everywhere(self) -> NamedSharding:
-        """How arrays lie of which every device holds all."""
+        """The sharding of arrays that every device holds whole."""
         return NamedSharding(self._mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     @cached_property
@@ -65,7 +65,7 @@ class Devices:
         return Mesh(np.array(self.devices), (_AXIS,))
 
     def array(self, local: HostArray, agents: int, *, axis: int = 0) -> Array:
-        """Return an array of all agents along an axis, of which this process holds a part."""
+        """Return an array of all agents along an axis, of which `local` is held here."""
         parts = PartitionSpec(*(None,) * axis, _AXIS)  # type: ignore[no-untyped-call]
         return placed(local, NamedSharding(self._mesh, parts), agents, axis)
 
@@ -83,10 +83,9 @@ class Devices:
 
 
 def spread(shards: Shards, devices: Devices) -> Shards:
-    """Return the same records with every agent's on its device; those of others are let go.
+    """Return the records with every agent's on its device; those of other processes are dropped.
 
-    Records that were spread over these devices before, as by `spread_local`, are returned as they
-    are.
+    Records that are spread over these devices already (`spread_local`) are returned unchanged.
     """
     mask = shards.stacked.mask
     if len(devices.devices) > 1 and mask.sharding.is_equivalent_to(devices.on_agents, mask.ndim):
@@ -97,11 +96,11 @@ def spread(shards: Shards, devices: Devices) -> Shards:
             "agent's would move to another process; give spread_local and the run the same devices"
         )
     local = devices.local(shards.agents)
-    return _on(devices, shards, slice(local.start, local.stop))
+    return _placed_on(devices, shards, slice(local.start, local.stop))
 
 
 def digest_of_all(shards: Shards) -> str | None:
-    """Return the SHA-256 of all agents' records; None where this process holds its own alone."""
+    """Return the SHA-256 of all agents' records; None if this process holds only some of them."""
     leaves = jax.tree.leaves(shards.stacked)
     if not all(leaf.is_fully_addressable for leaf in leaves):
         return None
@@ -112,26 +111,26 @@ def digest_of_all(shards: Shards) -> str | None:
 
 
 def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
-    """Return the records of all agents, of whom this process holds its own alone.
+    """Return shards of all agents, of which this process holds only the records of `local`.
 
     `local` are those of this process (`Devices.local`), in blocks as long as the largest of the
     `counts` m_i of all agents, which are public.
 
-    **Guarantee.** No record leaves this process here. What a run computes of records is computed
-    where they lie, agent by agent; what travels are messages, functions of noised answers. It rests
-    on the caller that all processes divide the records alike: one that two of them pack is in two
+    **Guarantee.** No record leaves this process. A run computes answers where the records are,
+    agent by agent, and exchanges messages, functions of noised answers. The caller must ensure that
+    all processes divide the records in the same way: a record packed by two of them is in two
     answers, which the counts do not show.
     """
     held = devices.local(len(counts))
     if local.counts != counts[held.start : held.stop]:
         raise InputError(
             f"this process packed the records of other agents than {held.start}..{held.stop - 1}, "
-            "which are its own; pack these"
+            "which it holds; pack these"
         )
-    return _on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
+    return _placed_on(devices, Shards(local.stacked, counts, local.record_norm, local.origin))
 
 
-def _on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
+def _placed_on(devices: Devices, shards: Shards, local: slice = slice(None)) -> Shards:
     def on(leaf: Array) -> Array:
         return devices.array(np.asarray(leaf)[local], shards.agents)
 

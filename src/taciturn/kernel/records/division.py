@@ -1,6 +1,6 @@
-"""How records come to agents and sides: by a secret draw, or by a public seed in a reproduction.
+"""Division of records among agents and sides: by a secret draw, or a public seed (reproductions).
 
-Persons with several rows have K places each, so that no count says how many rows one has.
+Persons with several rows have K places each, so that no count reveals how many rows one has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Side: TypeAlias = Literal["training", "held out"]
 DRAW_KEY_BYTES = 32
 _WORD, _TOKEN = 8, 16  # bytes
 _PURPOSES: tuple[Purpose, ...] = ("deal", "hold out", "test", "choose")
-# sets the permutations of held-out records apart from other draws under the same public seed
+# separates the permutations of held-out records from other draws under the same public seed
 _HOLD_OUT = 0x68656C64
 
 
@@ -38,12 +38,11 @@ class Draw:
     reproduction.
 
     **Guarantee.** Let x = (x_1, ..., x_n) be a file of records and x' the file with one record
-    replaced, in whatever order either is written: x'_j = x_{tau(j)} for all j but one, with an
-    unknown permutation tau. A draw is a uniform permutation sigma of the n places, independent of
-    the records; it decides which record is whose, and on which side. Write M_k(x) for the law of
-    everything an observer sees when the k-th record of the order sigma stands where it stands.
-    Because sigma o tau is uniform as well, the law of M on x' is that on x'_tau: the order of the
-    file has no influence, and the two mixtures can be compared permutation by permutation,
+    replaced, both in any order: x'_j = x_{tau(j)} for all j but one, with an unknown permutation
+    tau. A draw is a uniform permutation sigma of the n places, independent of the records, which
+    assigns records to agents and sides. Because sigma o tau is uniform as well, the law of
+    everything an observer sees is the same on x' as on x' reordered by tau: the order of the file
+    has no influence, and the two mixtures can be compared permutation by permutation,
 
         P = (1/n!) sum_sigma P_sigma,    Q = (1/n!) sum_sigma Q_sigma,
 
@@ -53,14 +52,13 @@ class Draw:
         delta_{P,Q}(epsilon) <= (1/n!) sum_sigma delta_{i(sigma)}(epsilon)
                                <= max_i delta_i(epsilon):
 
-    the privacy curve of the dearest agent holds for the file. The observer must not know sigma: who
-    sees a dealt shard, or learns which agent has a record, is not covered. The same holds for
+    the largest privacy curve of an agent holds for the file. The observer must not know sigma: one
+    who sees a dealt shard, or learns which agent has a record, is not covered. The same holds for
     persons, whose number is public, with all rows of a person in place of a record.
 
-    Permutations sort words of ChaCha20 (RFC 8439) under the key, with a nonce that spells purpose,
+    Permutations sort words of ChaCha20 (RFC 8439) under the key, with a nonce that encodes purpose,
     agent and attempt; a draw with two equal words is repeated, so that every order is equally
-    likely. A public seed makes no such promise: a run whose records it divides is stamped as a
-    reproduction.
+    likely. A public seed gives no such guarantee: the run is stamped as a reproduction.
     """
 
     key: bytes | None = field(default=None, repr=False)
@@ -81,17 +79,17 @@ class Draw:
 
     @classmethod
     def given(cls, draw: Draw | None, seed: int | None) -> Draw:
-        """Return a draw that is given, else one of a public seed, else a secret one."""
+        """Return the draw if there is one, else that of a public seed, else a secret one."""
         return draw or (cls.secret() if seed is None else cls(seed=seed))
 
     @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:
-        """Return a secret draw, or for a reproduction, whose noise has a seed, the public one."""
+        """Return a secret draw, or where the noise has a seed the public draw of `split_seed`."""
         return cls.secret() if seed is None else cls(seed=split_seed)
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody can repeat the draw."""
+        """Whether the draw has a key and no public seed."""
         return self.key is not None
 
     def permutation(self, count: int, purpose: Purpose, agent: int = 0) -> Int[HostArray, " count"]:
@@ -117,10 +115,9 @@ class Draw:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the records of shards come from, which `run` and `evaluate` compare.
+    """The provenance of the records in shards, which `run` and `evaluate` compare.
 
-    It belongs to the data custodian and is never released. Two origins are equal if they agree in
-    what is public.
+    It is never released. Two origins are equal if their public fields are.
     """
 
     rows_per_person: int | None = None  # K, the places of a person; None: records are protected
@@ -128,20 +125,20 @@ class Origin:
     # whether a public seed dealt them or held some out: then nothing is private
     reproducible: bool = False
     side: Side | None = None  # of a division for an evaluation; None where nothing is held out
-    agents_per_person: int = field(default=1, compare=False)  # the most at which one has rows
-    steps: int | None = field(default=None, compare=False)  # of whose targets each has its block
-    # a random name of the table that rows are numbered in, and the row in every place of each
-    # agent; -1 in empty places of persons
+    agents_per_person: int = field(default=1, compare=False)  # the most agents with rows of one
+    steps: int | None = field(default=None, compare=False)  # with a block of targets for each
+    # a random identifier of the table, and the row of it in every place of each agent; -1 in empty
+    # places of persons
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
-    # the persons who have a row here, in the numbers of that table; none where records are packed
+    # the numbers of the persons with a row here; none where records are packed
     persons: Int[HostArray, " P"] = field(
         default_factory=lambda: np.zeros(0, np.int64), compare=False, repr=False
     )
 
 
 class Parts(list[Int[HostArray, "_m"]]):
-    """The rows of each agent, with their origin, whose `rows` are for `pack` to fill in."""
+    """The rows of each agent, with their origin, whose `rows` are filled in by `pack`."""
 
     def __init__(self, rows: Iterable[HostArray], origin: Origin) -> None:
         super().__init__(rows)
@@ -160,7 +157,7 @@ class Parts(list[Int[HostArray, "_m"]]):
 
 
 def origin_of(parts: Sequence[HostArray]) -> Origin:
-    """Return where parts come from: a plain sequence says whose records are whose, and no more."""
+    """Return the origin of parts; of a plain sequence the default one."""
     return parts.origin if isinstance(parts, Parts) else Origin()
 
 
@@ -172,10 +169,10 @@ def random_partition(
     Parameters
     ----------
     seed
-        The public seed of a reproduction, or of data that are public; None for a secret draw. In a
-        sorted file a public seed lets one replaced record move all others (`Draw`).
+        The public seed of a reproduction, or of public data; None for a secret draw. In a sorted
+        file a public seed lets one replaced record move all others (`Draw`).
     draw
-        A draw that other divisions of the same records share, in place of the seed.
+        A draw shared with other divisions of the same records, in place of the seed.
     """
     return deal(rows, agents, Draw.given(draw, seed))
 
@@ -215,14 +212,14 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
         or (trained_on.side, held_out.side) != ("training", "held out")
     ):
         raise PrivacyError(
-            "an evaluation asks records that were held out of the training, and these shards are "
+            "an evaluation needs records that were held out of the training, and these shards are "
             "not the two sides of one division; divide the records with hold_out and pack each side"
         )
     sides = [np.concatenate([[], *origin.rows]) for origin in (trained_on, held_out)]
     if trained_on.table != held_out.table or np.any(np.intersect1d(sides[0], sides[1]) >= 0):
         raise PrivacyError(
-            "a record that was trained on would be asked about the model, or the shards come from "
-            "different tables; pack both sides of one division of one table"
+            "a record that was trained on would be evaluated, or the shards come from different "
+            "tables; pack both sides of one division of one table"
         )
     if np.intersect1d(trained_on.persons, held_out.persons).size:
         raise PrivacyError(
@@ -232,7 +229,7 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
 
 
 def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
-    """Return the number of each label in the sorted order of the different ones."""
+    """Return the rank of each label among the different ones."""
     given = list(labels)
     numbers = {label: number for number, label in enumerate(sorted(set(given)))}
     return np.array([numbers[label] for label in given], dtype=np.int64)
@@ -243,23 +240,23 @@ EMPTY = -1
 
 @dataclass(frozen=True, eq=False)
 class Persons:
-    """Whose row each row is, and how many places a person has.
+    """The person of each row, and the number of places of a person.
 
-    **Guarantee.** Data sets are neighbours if one person's rows are others, more or fewer; the
-    number of persons is public. Which rows stand in a person's places is for a secret draw to say
-    (`Draw`), under which any K of them are equally likely, whatever other persons' rows are: its
-    law is the same wherever they stand in the file. The number of places, and what divides an
-    answer, is K times a number of persons. Persons are dealt to agents and held out by a draw, too,
-    whose law is the same for every order of persons. So neighbours, compared draw by draw, differ
-    in the K places of one person at each agent that has rows of that person. In a reproduction
-    persons stand in the order of their identities, and their first rows in their places.
+    **Guarantee.** Data sets are neighbours if one person's rows are replaced by others, more or
+    fewer; the number of persons is public. A secret draw (`Draw`) selects the rows in a person's
+    places: any K of them are equally likely, whatever other persons' rows are and wherever they
+    stand in the file. The number of places, which divides an answer, is K times a number of
+    persons. Persons are dealt to agents and held out by a draw, too, whose law is the same for
+    every order of persons. So neighbours, compared draw by draw, differ in the K places of one
+    person at each agent that has rows of that person. In a reproduction persons are ordered by
+    identity, and their first rows are taken.
 
-    In several processes the draw is the same.
+    All processes of a run use the same draw.
     """
 
-    # of the person of every row, from 0, in the order of their identities
+    # the person of every row, numbered from 0 in the order of identities
     numbers: Int[HostArray, " N"]
-    rows_per_person: int  # K: so many rows of a person an agent takes at random
+    rows_per_person: int  # K, how many rows of a person an agent takes
     draw: Draw = field(default_factory=Draw.secret, repr=False)
 
     def __post_init__(self) -> None:
@@ -271,17 +268,17 @@ class Persons:
 
     @property
     def count(self) -> int:
-        """How many persons there are."""
+        """The number of persons."""
         return len(np.unique(self.numbers))
 
     @cached_property
     def ranks(self) -> Int[HostArray, " N"]:
-        """The order in which rows are taken; that of the file in a reproduction."""
+        """The order in which rows are taken: random, or in a reproduction that of the file."""
         count = len(self.numbers)
         return self.draw.permutation(count, "choose") if self.draw.is_secret else np.arange(count)
 
     def among(self, rows: Bool[HostArray, " N"]) -> Persons:
-        """Return the same for some of the rows, which are taken in the same order."""
+        """Return the persons of some of the rows, which are taken in the same order."""
         some = Persons(self.numbers[rows], self.rows_per_person, self.draw)
         some.__dict__["ranks"] = self.ranks[rows]
         return some
@@ -289,13 +286,14 @@ class Persons:
     def places(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, " S"]:
         """Return the row in each place of an agent that has these rows; -1 in empty places.
 
-        Persons stand in the order of their numbers, K places each, and rows in that of the draw.
+        Persons are in the order of their numbers, K places each, and rows in that of the draw.
 
         Examples
         --------
         >>> Persons(np.array([0, 1, 0, 0]), 2, Draw(seed=0)).places(np.arange(4)).tolist()
         [0, 2, 1, -1]
         """
+        # rank each row among those of its person in the order of the draw; the first K are taken
         standing = self.standing(rows)
         order = np.lexsort((self.ranks[rows], standing))
         sizes = np.bincount(standing)
@@ -308,19 +306,16 @@ class Persons:
         return places.ravel()
 
     def standing(self, rows: Int[HostArray, "_m"]) -> Int[HostArray, "_m"]:
-        """Return for each row of an agent which of its persons, from 0, it belongs to."""
+        """Return the person of each row of an agent, numbered from 0 among its persons."""
         place: Int[HostArray, "_m"] = np.unique(self.numbers[rows], return_inverse=True)[1]
         return place
 
     def places_of(self, rows: Int[HostArray, "_m"]) -> int:
-        """Return how many places an agent with these rows has: K for each of its persons."""
+        """Return the number of places of an agent with these rows: K for each of its persons."""
         return self.rows_per_person * len(np.unique(self.numbers[rows]))
 
     def deal(self, agents: int, draw: Draw) -> Parts:
-        """Return the rows of each agent, where persons are dealt out at random.
-
-        The draw sees the number of persons alone. Sizes differ by at most one person.
-        """
+        """Return the rows of each agent after dealing persons at random, sizes within one."""
         names, person = np.unique(self.numbers, return_inverse=True)
         groups = deal(len(names), agents, draw, of="persons")
         owner = np.empty(len(names), int)
@@ -329,17 +324,17 @@ class Persons:
         return Parts(by_owner(owner[person], agents), groups.origin)
 
     def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
-        """Return at how many agents with these rows a person has some, at most."""
+        """Return the largest number of agents that have rows of one person."""
         at = np.concatenate([np.unique(self.numbers[part]) for part in parts])
         return int(np.bincount(at).max())
 
 
 def check_at_agents(most: int, agents_per_person: int) -> None:
-    """Raise `InputError` if a person has rows at more agents than that; none is named."""
+    """Raise `InputError` if a person has rows at more agents than declared; none is named."""
     if most > agents_per_person:
         allowed = "one" if agents_per_person == 1 else str(agents_per_person)
         raise InputError(
-            f"a person has rows at {most} agents, and {allowed} may have them; say at how many "
+            f"a person has rows at {most} agents, and {allowed} may have them; declare at how many "
             "agents a person may be (agents_per_person, --agents-per-person), which takes more "
             "noise"
         )
@@ -349,7 +344,7 @@ MOST_HELD_OUT = 0.5
 
 
 def held_out_share(value: float) -> float:
-    """Return a share of rows to hold out, above 0 and at most 1/2; else raise `InputError`."""
+    """Return a share of rows to hold out if it is above 0 and at most 1/2, else raise."""
     share = checks.positive("evaluate", value)
     if share > MOST_HELD_OUT:
         raise InputError(
@@ -360,14 +355,15 @@ def held_out_share(value: float) -> float:
 
 
 def check_at_one_agent(agents_per_person: int) -> None:
-    """Raise `InputError` if a person may be at several agents, each of whom holds out its own.
+    """Raise `InputError` if a person may be at several agents, which hold out independently.
 
-    One of them could train on a person whom another asks about, so that both would be charged.
+    One agent could train on a person whom another evaluates, and both would be charged.
     """
     if agents_per_person > 1:
         raise InputError(
             "an evaluation holds out persons agent by agent, and a person at several agents could "
-            "be trained on at one and asked at another; leave --evaluate or --agents-per-person out"
+            "be trained on at one and evaluated at another; leave --evaluate or "
+            "--agents-per-person out"
         )
 
 
@@ -376,9 +372,8 @@ def held_out_counts(
 ) -> tuple[int, ...]:
     """Return how many of each agent's m_i rows are held out: m_i times the share, rounded.
 
-    An agent keeps at least one row to train on. One with few rows may hold out none; it is an error
-    if all do. Where persons are protected, m_i are their places, K for each, and whole persons are
-    held out.
+    An agent keeps at least one row to train on, and may hold out none; it is an error if all do.
+    Where persons are protected, m_i are their places, K for each, and whole persons are held out.
 
     Examples
     --------
@@ -412,14 +407,12 @@ def hold_out(
     person are on one side.
 
     `share` is that of each agent's rows (`held_out_counts`), `seed` and `draw` are as for
-    `random_partition`. Where there are `persons`, nobody may be at several agents. Whoever has the
-    rows of some agents only gives the number of the `first`.
+    `random_partition`. No person may be at several agents. `first` is the number of the first
+    agent, where parts are those of some agents only.
 
-    **Guarantee.** Counts and a secret permutation decide who is held out, never what a record says
-    or where it stands in the file: see `Draw` for the derivation, and
-    `taciturn.kernel.privacy.compose` for what both sides together cost. A rule on row numbers
-    under a public seed would let one replaced record move all others of a sorted file to other
-    sides; with such a seed the run is stamped as a reproduction.
+    **Guarantee.** Only counts and a secret permutation decide which records are held out, neither
+    their content nor their position in the file: see `Draw`, and `taciturn.kernel.privacy.compose`
+    for the cost of both sides. With a public seed the run is stamped as a reproduction.
 
     Examples
     --------
@@ -454,10 +447,7 @@ def check_held_out(
     held: Sequence[Int[HostArray, "_h"]],
     persons: Persons | None = None,
 ) -> None:
-    """Raise `PrivacyError` if a row, or a person, is trained on and held out as well.
-
-    It would be asked twice, and charged once.
-    """
+    """Raise `PrivacyError` if a row, or a person, is on both sides and so would be charged once."""
     if not len(held):
         return
     sides = [np.concatenate(list(rows)) for rows in (kept, held)]
@@ -468,5 +458,5 @@ def check_held_out(
         what = "row" if persons is None else "person"
         raise PrivacyError(
             f"{both.size} {what}s are trained on and held out as well; each {what} belongs to one "
-            "of the two, so divide them anew"
+            "of the two, so divide them again"
         )

@@ -1,4 +1,4 @@
-r"""Rows on a grid: few enough binary digits that double precision adds products without rounding.
+r"""Rows on a grid: so few binary digits that double precision adds products without rounding.
 
 Let the rows be whole multiples of U 2^-p with |x| <= R <= U, the weights whole multiples of
 V 2^-q with |c| <= C <= V, and U, V powers of two. A product of two such numbers is a whole multiple
@@ -7,13 +7,13 @@ every whole number up to 2^53, so that with
 
     p + q + ceil(log2 n) <= 53
 
-every product and every partial sum is exact, in whatever order they are formed, on however many
-cores, with or without fused multiply-add. A sum over records is then a function of the *set* of its
-terms: it moves by exactly what one record's term moves by, and no other term can be rounded
-differently because of it. That is what a sensitivity bound says; in rounded arithmetic it is wrong.
+every product and every partial sum is exact, in any order, on any number of cores, with or without
+fused multiply-add. A sum over records is then a function of the *set* of its terms: it moves by
+exactly what one record's term moves by, and no other term is rounded differently because of it.
+A sensitivity bound assumes this, and rounded arithmetic violates it.
 
-Digits are cut off towards zero, so that norms never grow: |x| <= R and |c| <= C still hold. The
-rest is utility: p is 20 for 6,000 rows and 16 for two million, 1e-6 and 2e-5 of U.
+Numbers are truncated towards zero, so that |x| <= R and |c| <= C still hold. The choice of p
+affects utility only: it is 20 for 6,000 rows and 16 for two million, 1e-6 and 2e-5 of U.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from taciturn.typing import Array, HostArray
 
 # whole numbers that double precision holds, as binary digits
 DIGITS = 53
-# rows have at most so many: those of single precision and two
+# the most digits of a row: those of single precision and two
 _MOST = 26
 # whole numbers that single precision holds, as binary digits
 _SINGLE = 24
@@ -39,7 +39,7 @@ _SINGLE = 24
 
 @dataclass(frozen=True)
 class Grid:
-    """What the exact sums of a shard rest on."""
+    """The parameters of the exact sums of a shard."""
 
     record_norm: float  # R
     digits: int  # p: rows are whole multiples of U 2^-p
@@ -52,12 +52,12 @@ class Grid:
 
     @property
     def weight_digits(self) -> int:
-        """The digits q that are left for the weights of a sum over records."""
+        """The digits q that remain for the weights of a sum over records."""
         return DIGITS - self.digits - whole_log2(self.terms)
 
     @property
     def narrow(self) -> bool:
-        """Whether single precision, too, holds every number of the grid."""
+        """Whether single precision holds every number of the grid."""
         smallest, largest = math.ldexp(self.unit, -self.digits), self.unit
         return self.digits <= _SINGLE and smallest >= 2.0**-100 and largest <= 2.0**100
 
@@ -67,7 +67,7 @@ class Grid:
 
 
 def row_digits(rows: int, slots: int = 0) -> int:
-    """Return p for sums over so many rows, of which a batch gathers at most `slots` places.
+    """Return p for sums over so many rows, of which a batch gathers at most `slots`.
 
     Half of the digits; fewer for large batches, whose weights need more (`gathering_slack`).
     """
@@ -76,21 +76,21 @@ def row_digits(rows: int, slots: int = 0) -> int:
 
 
 def gathering_slack(rows: int, slots: int, outputs: int = 1) -> float:
-    r"""Return how far gathering can move a sum over a batch, over the bound of one record's term.
+    r"""Return how far gathering can move a sum over a batch, relative to one record's bound.
 
-    A record of a gathered batch stands in another slot if a record before it is left out. Its
-    margin is the same number there (`taciturn.kernel.questions.sums`); its weight c, a smooth
-    function that vectorised code may evaluate to other last bits in another slot, can then be cut
-    to the next multiple of V 2^-q, V <= 2 C. So all K slots together move the sum by at most
+    A record of a gathered batch moves to another slot if a record before it is left out. Its margin
+    stays the same (`taciturn.kernel.questions.sums`); its weight c, a smooth function that
+    vectorised code may evaluate to other last bits in another slot, can then be truncated to the
+    next multiple of V 2^-q, V <= 2 C. So all K slots together move the sum by at most
     K sqrt(outputs) 2^(1-q) times C R, in Euclidean norm. Dividing and adding the pieces of a batch,
-    2 K 2^-53 of C R at most, is far less than what is lost in 2 C >= V.
+    2 K 2^-53 of C R at most, is far less than the slack in V <= 2 C.
     """
     grid = Grid(1.0, row_digits(rows, slots), max(slots, 1))
     return slots * math.sqrt(outputs) * 2.0 ** (1 - grid.weight_digits)
 
 
 def on_grid(features: HostArray, grid: Grid, dtype: DTypeLike = np.float64) -> HostArray:
-    """Return rows cut to the digits of the grid, in a type that holds all of them."""
+    """Return rows truncated to the digits of the grid, in a type that holds all of them."""
     quantum = math.ldexp(grid.unit, -grid.digits)
     cut_off = aligned_zeros(features.shape, dtype)
     flat, rows = cut_off.reshape(-1), np.reshape(features, -1)
@@ -100,7 +100,7 @@ def on_grid(features: HostArray, grid: Grid, dtype: DTypeLike = np.float64) -> H
 
 
 def cut(values: Array, bound: float, digits: int) -> Array:
-    """Return numbers of size at most `bound` as multiples of V 2^-digits, cut towards zero."""
+    """Return numbers of size at most `bound` truncated to multiples of V 2^-digits."""
     quantum = math.ldexp(power_above(bound), -digits)
     return jnp.trunc(values.astype(jnp.float64) / quantum) * quantum
 

@@ -1,4 +1,4 @@
-"""Large arrays on the host: worked on in pieces, and handed to JAX without a copy."""
+"""Large arrays on the host: processed in pieces, and passed to JAX without a copy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from numpy.typing import DTypeLike
 
 from taciturn.typing import Array, HostArray
 
-# rows whose temporaries, a few arrays in double precision, stay small beside the records
+# rows of a piece, whose temporaries stay small beside the records
 _ROWS = 2**13
-# of a processor's last cache, as a rule
+# bytes of a typical last-level cache
 _CACHE = 2**25
-# what XLA takes over without copying it
+# the alignment at which XLA uses an array without copying it
 _BYTES = 64
 
 
@@ -29,7 +29,7 @@ def in_pieces(rows: HostArray) -> Iterator[HostArray]:
 
 
 def some_of(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield ranges of consecutive parts with some thousand rows together; at least one part."""
+    """Yield ranges of consecutive parts, of a few thousand rows together, or of one part."""
     block = np.cumsum(sizes) // _ROWS
     starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
     for start, stop in itertools.pairwise(starts):
@@ -37,7 +37,7 @@ def some_of(sizes: Sequence[int]) -> Iterator[range]:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
-    """Return zeros that `device_array` need not copy."""
+    """Return zeros aligned so that `device_array` need not copy them."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.zeros(size + _BYTES, np.uint8)
     start = -room.ctypes.data % _BYTES
@@ -46,20 +46,20 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
 
 
 def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
-    """Return numbers as an array of JAX's own, of one type, which nobody else can write to.
+    """Return numbers as an array of JAX that shares no memory with them.
 
-    As `jnp.asarray` does, but that compiles a program for every shape.
+    As `jnp.array`, which compiles a program for every shape.
     """
-    with np.errstate(over="ignore"):  # infinite, where a shorter type does not reach so far
+    with np.errstate(over="ignore"):  # infinite where the type overflows
         own = np.array(values, dtype, order="C")
     return cast(Array, jax.device_put(own))
 
 
 def device_array(values: HostArray, like: Array | None = None) -> Array:
-    """Return an array as JAX's own, on the same memory where it can be; nothing may write to it.
+    """Return an array of JAX, on the same memory where possible, which nothing may write to.
 
-    It lies on the devices of `like`, an array of as many agents, `values` being the part of this
-    process (`on_host`).
+    It lies on the devices of `like`, an array of as many agents, of which `values` are the part of
+    this process (`on_host`).
     """
     values.flags.writeable = False
     if like is not None and len(like.sharding.device_set) > 1:
@@ -68,7 +68,7 @@ def device_array(values: HostArray, like: Array | None = None) -> Array:
 
 
 def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) -> Array:
-    """Return an array of which an axis, of that length, is divided among devices.
+    """Return an array with an axis, of that length, divided among devices.
 
     `values` are the part of this process, in order; nothing may write to them.
     """
@@ -86,13 +86,13 @@ def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) ->
 
 
 def held_here(values: Array) -> slice:
-    """Return which part of the first axis of an array this process holds: all of it, mostly."""
+    """Return the part of the first axis of an array that this process holds."""
     indices = [shard.index[0].indices(len(values)) for shard in values.addressable_shards]
     return slice(min(start for start, _, _ in indices), max(stop for _, stop, _ in indices))
 
 
 def on_host(values: Array) -> HostArray:
-    """Return the part of an array that this process holds, in order; all of it, mostly."""
+    """Return the part of an array that this process holds, in order."""
     if values.is_fully_addressable:
         return np.asarray(values)
     shards = sorted(values.addressable_shards, key=lambda shard: shard.index[0].indices(1 << 62))
@@ -101,5 +101,5 @@ def on_host(values: Array) -> HostArray:
 
 
 def stays_in_cache(entries: int) -> bool:
-    """Return whether so many numbers of double precision stay in a processor's last cache."""
+    """Return whether so many numbers of double precision fit the last-level cache."""
     return 8 * entries <= _CACHE

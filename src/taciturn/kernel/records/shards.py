@@ -1,10 +1,9 @@
-"""Private records: which agent holds which rows, packed in blocks of a common length."""
+"""Private records: the rows of each agent, packed in blocks of a common length."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -27,21 +26,8 @@ from taciturn.kernel.records.memory import (
 )
 from taciturn.typing import Array, HostArray, Precision
 
-# of the sum of squares; squares of 1e-154, which underflow, do not matter beside it
+# above this sum of squares, entries whose squares underflow (1e-154) do not matter
 _LEAST_SQUARE = 1e-200
-
-
-@dataclass(frozen=True)
-class PublicScale:
-    """Multiply every row by R / `norm`, where `norm` bounds |x|_2 by public knowledge alone.
-
-    A norm measured on the data would make every row a function of all records.
-    """
-
-    norm: float
-
-    def __post_init__(self) -> None:
-        checks.positive("the public norm", self.norm)
 
 
 class Shard(eqx.Module):
@@ -58,11 +44,11 @@ class Shard(eqx.Module):
 
     @property
     def narrow(self) -> bool:
-        """Whether rows on a grid are kept in single precision, and must be widened to be added."""
+        """Whether rows on a grid are stored in single precision, and must be widened for sums."""
         return self.grid is not None and self.features.dtype == np.float32
 
     def widened(self) -> Shard:
-        """Return the same records, narrow rows in double precision."""
+        """Return the same records with rows in double precision."""
         wide = self.features.astype(np.float64) if self.narrow else self.features
         return dataclasses.replace(self, features=wide)
 
@@ -93,11 +79,11 @@ class Shards(eqx.Module):
 
 
 def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
-    """Return all agents' records on the grid of exact sums, for batches of at most `slots` places.
+    """Return all agents' records on the grid of exact sums, for batches of at most `slots`.
 
-    With `narrow`, rows are kept in single precision where that holds all digits, on one device.
+    With `narrow`, rows are stored in single precision if that holds all digits, on one device.
 
-    **Guarantee.** Every row is cut by itself, towards zero: its norm does not grow.
+    **Guarantee.** Every row is truncated alone and towards zero, so its norm does not grow.
     """
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
@@ -116,7 +102,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     *,
     record_norm: float,
     precision: Precision,
-    enforce: Literal["clip"] | PublicScale,
+    enforce: Literal["clip"] = "clip",
     persons: Persons | None = None,
     longest: int = 0,
 ) -> Shards:
@@ -129,20 +115,19 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     parts
         Row indices of each agent. Rows that no part names are left out.
     enforce
-        `"clip"` multiplies each row by min(1, R / |x|_2); `PublicScale(b)` multiplies all rows by
-        R / b and then clips those which still exceed R.
+        How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
     persons
-        Whose row each row is, where persons are protected: an agent then has K places for each of
-        its persons, empty ones masked, and rows beyond K are left out. None for a place a row.
+        The persons of the rows, where persons are protected: an agent has K places for each of its
+        persons, empty ones masked, and rows beyond K are left out. None: one place for each row.
     longest
-        The least number of places in a block, where agents of other processes have more records.
+        The least length of a block, where agents of other processes have more records.
 
     Notes
     -----
-    **Guarantee.** Clipping and public scaling act on each row alone, so that two data sets which
-    differ in one record still do so after packing; the norm of what is stored, after rounding to
-    `precision`, is at most R (`within_norm`); and parts are disjoint, which is what composing the
-    agents in parallel rests on. With persons, see `Persons`: m_i is K times a number of persons.
+    **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
+    still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
+    (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
+    With persons, m_i is K times a number of persons (`Persons`).
 
     Examples
     --------
@@ -156,6 +141,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     """
     features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
     checks.positive("record_norm", record_norm)
+    if not (isinstance(enforce, str) and enforce == "clip"):
+        raise InputError('enforce must be "clip": every row is clipped to the norm')
     _check_parts(features, targets, parts)
     if persons is not None and persons.numbers.shape != targets.shape:
         raise InputError(
@@ -168,11 +155,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    factor = 1.0
-    if enforce != "clip":
-        scale = checks.instance("enforce", enforce, PublicScale, 'give "clip", or PublicScale(b)')
-        factor = record_norm / scale.norm
     flat = rows.reshape(-1, features.shape[1])
+    # some agents at a time, so that temporaries in double precision stay small
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
         place = np.concatenate(
@@ -180,8 +164,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         )
         for filled in in_pieces(np.flatnonzero(held != EMPTY)):
             some, where = held[filled], place[filled]
-            scaled = _finite_rows(features, some) * factor
-            flat[where] = within_norm(scaled, record_norm, precision)
+            flat[where] = within_norm(_finite_rows(features, some), record_norm, precision)
             answers.flat[where] = targets[some]
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
@@ -190,7 +173,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 
 
 def origin_at(parts: Sequence[HostArray], persons: Persons | None) -> Origin:
-    """Return the origin of the shards of these parts: also the row in every place, and whose."""
+    """Return the origin of the shards of these parts, with the row, and person, of each place."""
     if persons is None:
         return dataclasses.replace(origin_of(parts), rows=tuple(map(np.asarray, parts)))
     origin = dataclasses.replace(origin_of(parts), rows=tuple(map(persons.places, parts)))
@@ -206,7 +189,7 @@ def origin_at(parts: Sequence[HostArray], persons: Persons | None) -> Origin:
 def check_norms(shard: Shard, record_norm: float) -> None:
     """Raise `PrivacyError` unless every row of the shard, or of all agents' shards, is within R.
 
-    Masked rows are checked too: a mask is no defence for a question that forgets it.
+    Masked rows are checked too, since a question may ignore the mask.
     """
     features = on_host(shard.features)
     rows = features.reshape(-1, features.shape[-1])
@@ -276,7 +259,7 @@ def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("...d,...d->...", wide, wide)
     norms: HostArray = np.sqrt(squares)
-    # elsewhere a square that matters may be beyond the range of the type
+    # otherwise a square that matters may have overflowed or underflowed
     beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
     sizes = np.abs(wide[beyond])
     largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
@@ -304,8 +287,8 @@ def within_norm(
     spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
     outside = np.arange(len(stored))
     for _ in range(8):
-        # a norm that is no number, too; rows within it are not looked at again, so that the time
-        # does not tell whether one of many was not
+        # NaN counts as outside. Rows inside are not processed again, so that the running time does
+        # not reveal whether a single row was outside
         outside = outside[~(_upper_norms(stored[outside]) <= record_norm)]
         if not outside.size:
             return stored
@@ -337,7 +320,7 @@ def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
 
 
 def padded_to(rows: int, shards: Shards) -> Shards:
-    """Return the shards with further places that hold no record, up to so many for each agent."""
+    """Return the shards padded to so many places for each agent."""
     if shards.stacked.mask.shape[1] == rows:
         return shards
 

@@ -1,4 +1,4 @@
-"""Public facts: all that planning may know of a problem. No data is reachable from here."""
+"""Public facts: all that planning may know of a problem. No data can be reached from here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from taciturn import checks
 from taciturn.errors import InputError
 
-# a thousandth of the noise for such records is a normal number in single precision
+# a thousandth of the noise for records of this norm is a normal number in single precision
 LEAST_BOUND = 2.0**-60
 # what single precision can hold; squares of bounds between the two stay within double precision
 GREATEST_BOUND = 2.0**128
@@ -16,7 +16,7 @@ GREATEST_BOUND = 2.0**128
 
 @dataclass(frozen=True)
 class Spec:
-    """What every observer already knows.
+    """What every observer may know.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Spec:
             checks.at_least(f"the record count of agent {agent}", count, 1)
         for size in self.shape:
             checks.at_least("a dimension of the model", size, 1)
-        # bounds are products of these: of plain numbers, whatever class was given
+        # bounds are products of these, so they must be plain floats, whatever class was given
         plain = {"record_norm": checks.positive("record_norm", self.record_norm)}
         for name in ("gradient_bound", "smoothness"):
             plain[name] = checks.positive(name, getattr(self, name), allow_infinity=True)

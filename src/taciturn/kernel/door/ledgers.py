@@ -1,18 +1,22 @@
-"""The ledger of what is going to be asked, derived from the questions and the public facts alone.
+"""The ledger of a run, as planned and as observed, and the test of the noise that was drawn.
 
-Planners propose questions and noise; what they cost is derived here, once when a run is planned and
-again before it is charged.
+Planners propose questions and noise; the kernel derives their cost from the questions and the
+public facts alone, once when a run is planned and again before it is charged. After the run, the
+ledger is derived from the records that the door kept.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.errors import InputError, PrivacyError
+from taciturn.kernel.door.door import Record
 from taciturn.kernel.privacy import Adjacency, Certificate, Ledger, Leg, Mechanism, Terms, compose
+from taciturn.kernel.privacy.drawn import drawn_noise, noise_test
 from taciturn.kernel.privacy.ledger import thin
 from taciturn.kernel.questions import Loss, Oracle
 from taciturn.kernel.records import Spec
@@ -31,12 +35,11 @@ def planned_ledger(  # noqa: PLR0913 - what is asked, of whom, under which noise
 ) -> Ledger:
     """Return the ledger of the questions of number `kind` under noise of these scales.
 
-    `InputError` if noise inside an objective is not the only question's.
-
-    `step`: That of the lattice on which each answer and its noise stand; 0 for real numbers.
+    `step`: the step of the lattice of each answer and its noise; 0 for real numbers. Raises
+    `InputError` for several questions if one has noise inside its objective.
 
     **Guarantee.** Sensitivities, rates, sizes of batches and the law of noise inside an objective
-    are the questions' (`Oracle.bound`), whatever a planner says of them.
+    are taken from the questions (`Oracle.bound`), and not from a planner.
     """
     laws = [oracle.noise.law(spec, adjacency) for oracle in oracles]
     if len(oracles) > 1 and any(law is not None for law in laws):
@@ -44,7 +47,7 @@ def planned_ledger(  # noqa: PLR0913 - what is asked, of whom, under which noise
             "noise inside an objective is accounted for where it is the plan's only question; plan "
             "the other questions separately"
         )
-    numbers = thin(kind)  # of length 1 where rounds or questions are alike
+    numbers = thin(kind)  # of length 1 where all rounds or questions are equal
     sensitivity = np.zeros((len(kind), *numbers.shape[1:]))
     for number, oracle in enumerate(oracles):
         bound = oracle.bound(spec, adjacency, norm=mechanism.norm).value
@@ -77,10 +80,7 @@ def check_ledger(  # noqa: PLR0913 - a ledger, and all that it follows from
 ) -> None:
     """Raise `PrivacyError` unless a ledger is that of these questions.
 
-    `InputError` if one does not suit the method, the public facts or an accountant
-    (`Oracle.check`).
-
-    `loss`, `rho`: Those of the method; None where it does not say.
+    Raises `InputError` as `Oracle.check`; `loss` and `rho` are those of the method, or None.
     """
     for oracle in oracles:
         Oracle.check(oracle, spec, terms.adjacency, norm=mechanism.norm, loss=loss, rho=rho)
@@ -98,12 +98,51 @@ def check_ledger(  # noqa: PLR0913 - a ledger, and all that it follows from
 
 
 def check_certificate(certificate: Certificate, leg: Leg, terms: Terms) -> None:
-    """Raise `PrivacyError` unless a certificate is what a leg amounts to.
+    """Raise `PrivacyError` unless a certificate is that of a leg.
 
-    Further conditions and the stamp of a seed are the caller's to state.
+    The caller may add further conditions and the stamp of a reproduction.
     """
-    # equal only if it states what it is conditional on itself; its legs are compared, too
+    # equal only if it states all conditions of the leg, and has this leg
     fresh = compose((leg,), terms).certificate()
     fresh = fresh.under(certificate.conditions, conditional=certificate.conditional)
     if fresh.stamped(reproduction=certificate.reproduction) != certificate:
         raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")
+
+
+def observed_ledger(planned: Ledger, records: Record) -> Ledger:
+    """Return the ledger of the door's `records`, leaves `(T, E, A)`.
+
+    Sensitivities and the law are those of `planned`: they depend on the questions, not on the door.
+    """
+    rate, batch = records.rate, records.batch
+    scale = _agents_first(records.scale)
+    exponent = _agents_first(records.exponent).astype(np.int64)
+    return Ledger(
+        _agents_first(records.kind),
+        planned.sensitivity,
+        scale,
+        planned.mechanism,
+        np.ones(()) if rate is None else _agents_first(rate),
+        planned.inside,
+        np.zeros(()) if batch is None else _agents_first(batch),
+        step=np.where((scale > 0) & (planned.inside is None), np.ldexp(1.0, exponent), 0.0),
+        values=planned.values,
+    )
+
+
+def tested(plan: Ledger, certificate: Certificate, records: Record) -> Record:
+    """Return the records of a run whose noise passes its test, without the size of the noise.
+
+    `plan`: the planned ledger, equal to the observed one. `certificate`: that of the plan, whose
+    delta pays for the test. Raises `PrivacyError` if the noise fails, or its size is missing.
+    """
+    test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)
+    if test is not None:
+        if records.drawn is None:
+            raise PrivacyError("the door did not say what noise it drew; nothing may be released")
+        test.check(drawn_noise(plan, _agents_first(records.drawn)))
+    return records._replace(drawn=None)
+
+
+def _agents_first(values: Any) -> HostArray:
+    return np.moveaxis(np.asarray(values), -1, 0)

@@ -1,4 +1,4 @@
-"""A released model in the units of the user's columns, its file, and its use on new rows."""
+"""A released model in the units of the user's columns: its file, and predictions for new rows."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from taciturn.typing import HostArray, Task
 
 
 class Term(NamedTuple):
-    """One addend of the score."""
+    """One term of the score."""
 
-    column: str | None  # the user's; None for the intercept
-    value: str | None  # its category or bin; empty for a missing cell, None for a number
-    # (K,): per unit of the column, of its logarithm if that is its scale, or for a row that has
-    # the category, lies in the bin or misses the cell
+    column: str | None  # None for the intercept
+    value: str | None  # a category or bin, "" for a missing cell; None for the number itself
+    # (K,): per unit of the column (of its logarithm on a log scale), or for rows with the value
     coefficient: tuple[float, ...]
 
 
@@ -54,38 +53,37 @@ class Model:
 
     .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
 
-    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`), and
-    the bin that it lies in has an addend besides, where there are bins. A missing cell of a column
-    with an indicator counts as `Numeric.filled`, and has an addend in place of a bin. A regression
-    predicts z, two labels the second where z >= 0, K classes the one with the largest z.
+    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`). Its
+    bin, if the column has bins, adds a term. A missing cell counts as `Numeric.filled`; its
+    indicator adds a term in place of a bin. A regression predicts z; of two labels the second is
+    predicted if z >= 0, of K classes the one with the largest z.
 
-    Where there are class weights, probabilities are those of records that were weighted like this.
-    Parts that do not fit one another, and coefficients that are not finite, raise `InputError`.
+    With class weights, probabilities are those of records weighted accordingly. Raises `InputError`
+    if fields contradict one another, or a coefficient is not finite.
     """
 
     # in the order of the file
     taciturn_version: str
     data: str  # name of the data set, or of the table's file
     task: Task
-    loss: str  # by name; `clipped_loss` says what it is with the clip
-    clip: float | None = None  # the bound on a record's coefficient; None where it is not known
+    loss: str  # by name; see `clipped_loss`
+    clip: float | None = None  # the bound on a record's coefficient, where it is known
     class_weights: tuple[float, ...] | None = None  # the public weight of each label in the loss
     target: str
     labels: tuple[str, ...] | None  # in the order of the scores; None for a regression
     terms: tuple[Term, ...]  # intercept first where there is one, then the columns in order
     bounds: Bounds | None  # the preprocessing; None for a bundled data set, whose loader does it
-    # the public feature map that encoded rows go through (`taciturn.features`), by name: the terms
-    # are then per feature
+    # the feature map of encoded rows (`taciturn.features`), by name: terms are then per feature
     features: str | None = None
-    centre: tuple[float, ...] | None = None  # that rows were moved to, as the run released it
-    certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or what a file says
+    centre: tuple[float, ...] | None = None  # the released centre of the rows
+    certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or as in a file
     statement: tuple[str, ...]  # the certificate in sentences
     assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
     private_score: dict[str, Any] | None = None  # of others: `training.evaluation.PrivateScore`
 
     @property
     def feature_map(self) -> FeatureMap | None:
-        """The feature map of a table's rows; None if the model is of the columns themselves."""
+        """The feature map of a table's rows; None if terms are per column."""
         if self.bounds is None:
             return None
         inputs = inputs_of(self.bounds)
@@ -111,7 +109,7 @@ class Model:
 
     def _check_fit(self, bounds: Bounds) -> None:
         features = self.feature_map
-        # a number in a file decides how many features are named: not more than there are terms
+        # a file could ask for any number of features: never name more than there are terms
         if features is not None and features.columns > len(self.terms):
             raise InputError("there are fewer coefficients than features")
         if features is None:
@@ -125,9 +123,9 @@ class Model:
 
     @cached_property
     def clipped_loss(self) -> ClippedLoss:
-        """The loss as it was minimised: its name, and whether scores are log-odds."""
+        """The loss that was minimised; of a custom class only the name is known."""
         named = Named.parse("loss", self.loss)
-        if Named.is_own(self.loss):  # a class of somebody's: the file has its name alone
+        if Named.is_own(self.loss):
             return ClippedLoss(self.loss, Squared(), self.clip)
         classes = None if self.labels is None else len(self.labels)
         loss = loss_named(named.name, named.numbers, self.task, classes)
@@ -139,7 +137,7 @@ class Model:
         return len(self.labels) if self.task == "multiclass" and self.labels else 1
 
     def written_as(self, given: Mapping[str, Any]) -> Model:
-        """Return the model for files that are written in another form; see `Form.changed`."""
+        """Return the model for files in another form; see `Form.changed`."""
         if self.bounds is None:
             return self
         bounds = replace(self.bounds, form=self.bounds.form.changed(given))
@@ -147,11 +145,11 @@ class Model:
 
 
 def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
-    r"""Return the terms of a model whose weights are per encoded column (see `encode`).
+    r"""Return the terms of a model with weights per encoded column, the intercept first.
 
-    An entry of a row is encoded as :math:`(x - c) / h` (`taciturn.tables.zeros_and_units`); its
-    weight w gets :math:`s w / h` per unit and moves the intercept by :math:`-s w c / h`; s is half
-    the range of a numeric target, whose middle is added to the intercept, and 1 for labels.
+    An entry :math:`(x - c) / h` (`taciturn.tables.zeros_and_units`) of weight w has the coefficient
+    :math:`s w / h` and adds :math:`-s w c / h` to the intercept, where s is 1 for labels and half
+    the range of a numeric target, whose middle is added to the intercept, too.
     """
     scaled, middle = _in_target_units(bounds, weights)
     zeros, units = zeros_and_units(bounds)
@@ -166,10 +164,7 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
 def feature_terms(
     bounds: Bounds, features: FeatureMap, weights: Float[HostArray, "D *K"]
 ) -> tuple[Term, ...]:
-    """Return the terms of a table's model whose weights are per feature, the intercept first.
-
-    Scaled to the units of a numeric target, whose middle is added to the intercept.
-    """
+    """Return the terms of a model with weights per feature, the intercept first."""
     scaled, middle = _in_target_units(bounds, weights)
     intercept = np.full(scaled.shape[1], middle)
     terms = []
@@ -194,12 +189,12 @@ FORMAT = 1
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write the model to `path`, whole or not at all."""
+    """Write the model to `path`, atomically."""
     write_text(model_text(model), path)
 
 
 def write_text(text: str, out: Path) -> None:
-    """Write a file whole or not at all; raise `InputError` if it cannot be written."""
+    """Write a file atomically; raise `InputError` if it cannot be written."""
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -212,9 +207,9 @@ def write_text(text: str, out: Path) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """Return the model in the file `path`; raise `InputError` if it is not a whole, consistent one.
+    """Return the model in the file `path`; raise `InputError` unless it is complete and consistent.
 
-    A part without which files of earlier versions were written may be missing.
+    Parts that earlier versions did not write may be missing.
     """
     values = read_values(path, "model")
     try:
@@ -231,21 +226,21 @@ def load_model(path: Path) -> Model:
 def read_values(path: Path, what: str) -> Any:
     """Return the values in a file of strict JSON; raise `InputError`, naming `what` it should be.
 
-    Text that could not be printed is refused, too.
+    Repeated names and unpaired surrogates are refused, too.
     """
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):  # which of two is meant, every reader decides by itself
-            raise ValueError("a name stands twice in an object")
+        if len(dict(pairs)) < len(pairs):  # readers differ in which of the two they take
+            raise ValueError("a name occurs twice in an object")
         return dict(pairs)
 
     try:
         text = path.read_text(encoding="utf-8")
         values = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
-        json.dumps(values, ensure_ascii=False).encode()  # half a character could not be printed
+        json.dumps(values, ensure_ascii=False).encode()  # an unpaired surrogate cannot be printed
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"the {what} {path} cannot be read ({reason})") from error
@@ -260,7 +255,7 @@ def model_text(model: Model) -> str:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return the model as plain values that JSON can say."""
+    """Return the model as JSON values."""
     values: dict[str, Any] = {"format": FORMAT}
     for field in fields(model):
         value = getattr(model, field.name)
@@ -294,7 +289,7 @@ def _terms(values: Any) -> tuple[Term, ...]:
     )
 
 
-# what reads each part of a file, and those that files of earlier versions may lack
+# the parser of each part of a file; files of earlier versions may lack the optional ones
 _PARTS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "taciturn_version": str, "data": str, "task": str, "loss": str, "target": str,
@@ -317,7 +312,7 @@ def _model(values: Any) -> Model:
     for name, read in {**_OPTIONAL, "labels": _texts}.items():
         parts[name] = None if given[name] is None else read(given[name])
     bounds = values["preprocessing"]
-    if bounds is not None:  # without an interval: of the time when [0, 1] was the only one
+    if bounds is not None:  # files without an interval date from when [0, 1] was the only one
         bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(bounds=bounds, **parts)
 
@@ -330,17 +325,16 @@ def predict(
     ignore_extra: bool = False,
     probabilities: bool | None = None,
 ) -> pd.DataFrame:
-    """Return one row per row of `frame`: the prediction, and probabilities where there are any.
+    """Return a prediction for each row of `frame`, with probabilities where there are any.
 
-    The table needs the columns that the model was trained on; the target column and those
-    that were ignored in training may be there and are not read. Numbers are clipped to the public
-    ranges, as in training, and so is the prediction of a regression to the range of its target.
-    Where scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`) there is a column
-    `probability of LABEL` per label.
+    The table needs the columns that the model was trained on; the target and columns that were
+    ignored in training are not read. Numbers are clipped to their public ranges, as in training,
+    and the prediction of a regression to the range of its target. Where scores are log-odds
+    (`taciturn.problems.ClippedLoss.log_odds`) there is a column `probability of LABEL` per label.
 
-    Columns to `keep` stand before the prediction. The model need not know them, nor, with
-    `ignore_extra`, any others. `probabilities` is True for a model that must have them, and False
-    to leave them out.
+    Columns to `keep` precede the prediction. They need not be known to the model, nor, with
+    `ignore_extra`, any others. `probabilities`: True raises if there are none, False leaves them
+    out.
 
     **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
     the training records than it does. The rows of `frame` are not protected.
