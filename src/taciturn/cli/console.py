@@ -279,6 +279,11 @@ TABLE_OPTIONS: Mapping[str, Option] = {
     "agent_column": Option(str, "The column that names the agent of each row.", TABLES),
     "person_column": Option(str, "The column of persons, with --rows-per-person.", TABLES),
     "test": Option(Path, "A file of test records, which are public.", TABLES),
+    "leave_out": Option(
+        bool,
+        "Leave rows without a target out of every answer. [default: such rows are refused]",
+        TABLES,
+    ),
     **FORM_OPTIONS,
 }
 

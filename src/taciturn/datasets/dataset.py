@@ -115,7 +115,9 @@ class Dataset:
     labels: tuple[str, ...] | None = None  # of the classes, if they have other names than numbers
     # s and b with which an encoded number y stands for s y + b in the target's units
     target_scale: tuple[float, float] = (1.0, 0.0)
-    persons: ClassVar[None] = None  # no data set says which person a record is about
+    # no data set says which person a record is about, or has records without a target
+    persons: ClassVar[None] = None
+    absent: ClassVar[None] = None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from taciturn.tables.columns import (
     CODING,
     FILL,
     INDICATOR,
+    LEAVE_OUT,
     USUAL_MISSING,
     Categories,
     Column,
@@ -51,11 +52,13 @@ class Bounds:
 
     - `origin`: "public": known before the records were read; "data": computed from the records,
       which makes every certificate conditional.
-    - `target`: a range (regression) or at least two labels (classification), without missing
-      cells, a scale, bins, a centre or a weight.
+    - `target`: a range (regression) or at least two labels (classification), without a scale,
+      bins, a centre or a weight.
     - `columns`: every other column that is used, in the order of the model's coefficients.
     - `interval`: the image of a numeric column's range: "symmetric", [-1, 1], or "unit", [0, 1],
       as for counts that are mostly 0. A numeric target is always mapped to [-1, 1].
+    - `leave_out`: whether rows without a target are left out of every answer; else they are
+      refused. They count among the records of their agent, whose number is public.
     """
 
     origin: Origin
@@ -65,6 +68,7 @@ class Bounds:
     ignored: tuple[str, ...] = ()
     form: Form = field(default_factory=Form)
     interval: Interval = "symmetric"
+    leave_out: bool = False
 
     def __post_init__(self) -> None:
         twice = repeated([self.target_name, *self.columns, *self.ignored])
@@ -79,6 +83,11 @@ class Bounds:
         if isinstance(self.target, Categories) and len(self.target.values) < 2:
             raise InputError(
                 f"the target {self.target_name!r} has one class; there must be at least two"
+            )
+        if self.leave_out and self.labels is not None and "" in self.labels:
+            raise InputError(
+                f"an empty target {self.target_name!r} is one of its values and left out; take it "
+                "out of the values, or do not leave such rows out"
             )
 
     @property
@@ -146,7 +155,12 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
     described = {column: column_from_dict(column, fact) for column, fact in columns.items()}
     ignored = toml_texts("ignore", values.get("ignore", []))
     form = Form().changed(form or {})
-    return Bounds(origin, name, _target(name, stated), described, ignored, form, interval)
+    missing: Any = stated.get("missing")
+    leave_out = LEAVE_OUT in (missing, missing.get("as") if isinstance(missing, dict) else None)
+    if leave_out:
+        stated["missing"] = missing.get("spellings", []) if isinstance(missing, dict) else []
+    target = _target(name, stated)
+    return Bounds(origin, name, target, described, ignored, form, interval, leave_out)
 
 
 def _target(name: str, values: Mapping[str, Any]) -> Column:
@@ -161,13 +175,15 @@ def _target(name: str, values: Mapping[str, Any]) -> Column:
 
 def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
     """Return the bounds as plain values, which `bounds_from_dict` reads."""
-    form = bounds.form.different()
+    form, target = bounds.form.different(), bounds.target.to_dict()
+    if bounds.leave_out:
+        target["missing"] = {"as": LEAVE_OUT, "spellings": target.get("missing", [])}
     return {
         "source": bounds.origin,
         "interval": bounds.interval,
         **({"format": form} if form else {}),
         "ignore": list(bounds.ignored),
-        "target": {"name": bounds.target_name, **bounds.target.to_dict()},
+        "target": {"name": bounds.target_name, **target},
         "columns": {name: column.to_dict() for name, column in bounds.columns.items()},
     }
 
@@ -244,5 +260,5 @@ def _never_coded(name: str, what: str) -> InputError:
 def _never_missing(name: str) -> InputError:
     return InputError(
         f'missing of the target {name!r} is "{INDICATOR}" or "{FILL}"; a record without a target '
-        "cannot be learned from, so drop such rows, and list spellings alone"
+        f'cannot be learned from, so write missing = "{LEAVE_OUT}", or drop such rows'
     )

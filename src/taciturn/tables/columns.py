@@ -20,6 +20,7 @@ from taciturn.typing import HostArray, Interval
 Scale: TypeAlias = Literal["linear", "log"]
 UNIFORM: Literal["uniform"] = "uniform"
 INDICATOR, FILL = "indicator", "fill"  # how missing cells are accepted
+LEAVE_OUT = "leave out"  # of a target: the row enters no answer
 MOST_BINS, MOST_WEIGHT = 1000, 1000.0
 
 # spellings of an empty cell in any case of their letters, none of which is a number

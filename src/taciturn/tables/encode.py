@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError
 from taciturn.features import Inputs, set_bins
@@ -30,12 +30,14 @@ _CURE = '; in a column to predict from, missing = "indicator" in the bounds file
 class Encoded(NamedTuple):
     """Rows as numbers; `targets` is None without `with_target`.
 
-    `clipped`, the number of cells outside the public bounds, is private.
+    `clipped`, the number of cells outside the public bounds, is private, and so is `absent`: which
+    rows have no target, where such rows are left out (`Bounds.leave_out`).
     """
 
     features: Float[HostArray, "N D"]
     targets: Num[HostArray, "N"] | None
     clipped: int
+    absent: Bool[HostArray, "N"] | None = None
 
 
 def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded:
@@ -58,12 +60,15 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
     """
     check_columns(frame.columns, bounds, with_target=with_target)
     facts = bounds.described if with_target else bounds.columns
-    _check_filled(frame, facts, bounds.form)
+    _check_filled(frame, facts, bounds)
     columns = [_column(frame[name], name, fact, bounds) for name, fact in facts.items()]
     clipped = sum(outside for _, outside in columns)
     targets = columns.pop()[0] if with_target else None
     blocks = [*(block for block, _ in columns), np.ones((len(frame), 1))]
-    return Encoded(np.concatenate(blocks, axis=1), targets, clipped)
+    absent = None
+    if with_target and bounds.leave_out:
+        absent = empty(frame[bounds.target_name], bounds.target, bounds.form)
+    return Encoded(np.concatenate(blocks, axis=1), targets, clipped, absent)
 
 
 def encoded_names(bounds: Bounds) -> tuple[str, ...]:
@@ -171,9 +176,14 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
         )
 
 
-def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], form: Form) -> None:
-    needed = {name: fact for name, fact in facts.items() if not fact.accepts_missing}
-    check_filled({name: empty(frame[name], fact, form) for name, fact in needed.items()}, _CURE)
+def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], bounds: Bounds) -> None:
+    left_out = bounds.target_name if bounds.leave_out else None
+    holes = {
+        name: empty(frame[name], fact, bounds.form)
+        for name, fact in facts.items()
+        if not fact.accepts_missing and name != left_out
+    }
+    check_filled(holes, _CURE)
 
 
 def _column(
@@ -181,16 +191,11 @@ def _column(
 ) -> tuple[Num[HostArray, "N ..."], int]:
     """Return the entries of a column, or the targets, and how many cells lay outside the bounds."""
     is_target = name == bounds.target_name
+    holes = np.zeros(len(cells), np.bool_)
+    if fact.accepts_missing or (is_target and bounds.leave_out):
+        holes = empty(cells, fact, bounds.form)
     if isinstance(fact, Categories):
-        known = {fact.compared(value): code for code, value in enumerate(fact.values)}
-        texts = spelled(cells, fact)
-        # not `pandas.Series.map`: some of its hash tables ignore what follows a zero byte
-        coded = {text: known.get(text, -1) for text in set(texts)}
-        codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))
-        if (codes < 0).any():
-            what = f"empty or not one of the {len(fact.values)} values in the bounds file"
-            cure = "add the value there if it is public, or drop the row"
-            raise CellError(name, int(np.argmax(codes < 0)), f"{what}; {cure}")
+        codes = _codes(cells, name, fact, holes if is_target else None)
         if is_target:
             return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
         # not rows of an identity matrix: its size is the square of the length of the list
@@ -199,9 +204,6 @@ def _column(
         hot -= np.array(fact.shares)
         hot *= fact.weight
         return hot, 0
-    holes = np.zeros(len(cells), np.bool_)
-    if fact.accepts_missing:
-        holes = empty(cells, fact, bounds.form)
     values = _numbers(cells, name, fact, bounds.form, holes)
     column, outside = _scaled(values, fact, "symmetric" if is_target else bounds.interval)
     if is_target:
@@ -214,6 +216,24 @@ def _column(
         hot = fact.weight * set_bins(places, np.array(fact.edges_on_scale))
         block.append(np.where(holes[:, None], 0.0, hot) if fact.indicator else hot)
     return np.concatenate(block, axis=1), outside
+
+
+def _codes(
+    cells: pd.Series, name: str, fact: Categories, left_out: Bool[HostArray, "N"] | None
+) -> Int[HostArray, "N"]:
+    """Return the place of each cell in the public list; 0 for targets that are left out."""
+    known = {fact.compared(value): code for code, value in enumerate(fact.values)}
+    texts = spelled(cells, fact)
+    # not `pandas.Series.map`: some of its hash tables ignore what follows a zero byte
+    coded = {text: known.get(text, -1) for text in set(texts)}
+    codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))
+    if left_out is not None:
+        codes[left_out] = 0
+    if (codes < 0).any():
+        what = f"empty or not one of the {len(fact.values)} values in the bounds file"
+        cure = "add the value there if it is public, or drop the row"
+        raise CellError(name, int(np.argmax(codes < 0)), f"{what}; {cure}")
+    return codes
 
 
 def _numbers(
@@ -260,8 +280,8 @@ def encoded_rows(
     bounds: Bounds,
     precision: Precision,
     report: Report | None,
-) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int]]:
-    """Return features, targets, and how many cells of each file lay outside the bounds.
+) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int], Bool[HostArray, "N"] | None]:
+    """Return features, targets, how many cells of each file lay outside the bounds, and `absent`.
 
     Files are encoded (`encode`) in one pass, a few thousand rows in memory at a time.
 
@@ -277,6 +297,7 @@ def encoded_rows(
     count = sum(file.rows for file in files)
     features = np.empty((count, len(encoded_names(bounds))), precision)
     targets = np.empty(count, np.int64 if bounds.task == "multiclass" else np.float64)
+    absent = np.zeros(count, np.bool_) if bounds.leave_out else None
     read = 0
     clipped = [0] * len(files)
     for place, file in enumerate(files):
@@ -290,11 +311,13 @@ def encoded_rows(
             if precision == "float32":
                 rows = within_norm(rows, encoded_norm(bounds), "float32")
             features[here], targets[here] = rows, encoded.targets
+            if absent is not None:
+                absent[here] = encoded.absent
             read = here.stop
             clipped[place] += encoded.clipped
             if report is not None:
                 report(read, count)
-    return features, targets, clipped
+    return features, targets, clipped, absent
 
 
 def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
@@ -314,7 +337,7 @@ def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
     for frame in _plain_pieces(file, bounds):
         for name, fact in names.items():
             try:
-                _check_filled(frame, {name: fact}, bounds.form)
+                _check_filled(frame, {name: fact}, bounds)
                 _column(frame[name], name, fact, bounds)
             except EmptyError as error:
                 empty.setdefault(name, place + error.rows[name])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError, no_bounds
 from taciturn.kernel.records import numbered
@@ -31,6 +31,7 @@ class Source:
     - `agent_column`, `person_column`: the columns of the agent that holds a row and, where persons
       are protected, of the person it is about.
     - `test`: a file of test records, which are public by declaration.
+    - `leave_out`: whether rows without a target are left out, beside what the bounds say.
     - `delimiter`, `decimal`, `thousands`, `encoding`: override the `Form` in the bounds.
     """
 
@@ -40,6 +41,7 @@ class Source:
     agent_column: str | None = None
     person_column: str | None = None
     test: Path | None = None
+    leave_out: bool | None = None
     delimiter: str | None = None
     decimal: str | None = None
     thousands: str | None = None
@@ -60,6 +62,7 @@ class Table:
     - `owners`: the rows of each agent; None if they are still to be partitioned.
     - `clipped`: how many cells of training rows lay outside the bounds: private.
     - `conditions`: facts taken as public; a certificate holds under these.
+    - `absent`: whether each row has no target, where such rows are left out; else None. Private.
     - `persons`: the number of the person of each training row, in the order of their identities;
       None where records are protected. Private.
     """
@@ -75,6 +78,7 @@ class Table:
     clipped: int
     conditions: tuple[str, ...]
     persons: Int[HostArray, "_n"] | None = None
+    absent: Bool[HostArray, "N"] | None = None
     # un-noised metrics on the training records may not be shown
     public: ClassVar[bool] = False
     licence: ClassVar[str] = "not stated"
@@ -169,7 +173,8 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
         raise InputError(no_bounds(str(source.path), source.target))
     bounds = known or read_bounds(cast(Path, source.bounds))
     form = bounds.form.changed({name: getattr(source, name) for name in FORM})
-    bounds = replace(bounds, form=form)
+    leave_out = bounds.leave_out or bool(source.leave_out)
+    bounds = replace(bounds, form=form, leave_out=leave_out)
     if bounds.target_name != source.target:
         raise InputError(
             f"the target is {source.target!r} and the bounds file {source.bounds} is for "
@@ -208,7 +213,7 @@ def table_of(
     """
     source, bounds = files.source, files.bounds
     tables = [*files.tables.values(), *(() if files.tests is None else (files.tests,))]
-    features, targets, clipped = encoded_rows(tables, bounds, precision, report)
+    features, targets, clipped, absent = encoded_rows(tables, bounds, precision, report)
     return Table(
         name=str(source.path),
         title=files.title,
@@ -225,6 +230,7 @@ def table_of(
             tests=None if source.test is None else source.test.name,
         ),
         persons=files.persons,
+        absent=absent,
     )
 
 
@@ -301,6 +307,10 @@ def table_conditions(bounds: Bounds, *, persons: bool, tests: str | None = None)
         conditions.append(
             "scales, bins, centres and weights of columns are public: chosen before anybody looked "
             "at the records"
+        )
+    if bounds.leave_out:
+        conditions.append(
+            "records without a target count among those of their agent and enter no answer"
         )
     if tests is not None:
         conditions.append(f"the test records in {tests} are public, by declaration")

@@ -96,6 +96,7 @@ class TableFacts(Part):
     ignored: tuple[str, ...]
     form: TableForm
     interval: Interval
+    leave_out: bool = False
 
     @classmethod
     def of(cls, bounds: Bounds) -> TableFacts:
@@ -107,6 +108,7 @@ class TableFacts(Part):
             ignored=bounds.ignored,
             form=TableForm(**dataclasses.asdict(bounds.form)),
             interval=bounds.interval,
+            leave_out=bounds.leave_out,
         )
 
     @property
@@ -117,7 +119,9 @@ class TableFacts(Part):
             raise InputError("a column is described twice; give each one place")
         form = Form(**self.form.model_dump())
         target = self.target.name, self.target.fact
-        return Bounds(self.source, *target, columns, self.ignored, form, self.interval)
+        return Bounds(
+            self.source, *target, columns, self.ignored, form, self.interval, self.leave_out
+        )
 
 
 class DataFacts(Part):

@@ -96,6 +96,11 @@ class Proposal(Document):
         if self.centre:
             one_public = self.network is None or self.network.kind == "tree"
             algorithms.check_centre(one_public, self.structure is None, self.rounds)
+        if self.asks and self.data.table is not None and self.data.table.leave_out:
+            raise InputError(
+                "the evaluation counts the records that are held out, and rows without a target "
+                "are left out of it; leave the evaluation out, or keep only rows with a target"
+            )
         if self.evaluation is not None:
             check_at_one_agent(self.budget.agents_per_person)
             if self.budget.unit == "agent":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from taciturn import checks
 from taciturn.datasets import Dataset, Split, divided
@@ -294,6 +294,7 @@ class DividedData:
       none.
     - `persons`: Whose training row each is, and the places of a person; None where records are
       protected.
+    - `absent`: Whether each training row has no target, and enters no answer; None for none.
     - `local`: Set where the rows are those of this process's agents alone (`local_part`).
     - `conditional`: Whether public facts were read off the records.
     """
@@ -305,6 +306,7 @@ class DividedData:
     features_name: str | None = None
     held_out: Sequence[Int[HostArray, "_h"]] = ()
     persons: Persons | None = None
+    absent: Bool[HostArray, "N"] | None = None
     local: Local | None = None
     conditional: bool = False
     # the files were read already
@@ -419,6 +421,7 @@ class DividedData:
             precision=precision,
             enforce="clip",
             persons=self.persons,
+            absent=self.absent,
             longest=0 if local is None else max(counts),
         )
         return packed if local is None else spread_local(packed, counts, local.devices)
@@ -454,15 +457,17 @@ def divide_records(
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
     if isinstance(dataset, Table):
-        y, cut = dataset.targets, dataset.train_rows
-        parts = Split(x[:cut], y[:cut], x[cut:], y[cut:])
+        y, cut, absent = dataset.targets, dataset.train_rows, dataset.absent
+        tests = slice(cut, None) if absent is None else np.flatnonzero(~absent[cut:]) + cut
+        parts = Split(x[:cut], y[:cut], x[tests], y[tests])
     else:
         parts = divided(dataset, x, division.split_seed, draw)
     rows = len(parts.train_targets)
     owners, held, persons = division.rows(dataset.owners, dataset.persons, rows, draw)
     if isinstance(dataset, Dataset) and dataset.draws_test and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
-    return DividedData(dataset, parts, owners, feature_map, name, held, persons)
+    absent = None if dataset.absent is None else dataset.absent[:rows]
+    return DividedData(dataset, parts, owners, feature_map, name, held, persons, absent)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:
@@ -527,6 +532,7 @@ def local_part(data: DividedData, devices: Devices) -> DividedData:
         owners=Parts([place[part] for part in owners], origin_of(data.owners)),
         held_out=Parts([place[part] for part in held], origin_of(data.held_out)),
         persons=None if data.persons is None else data.persons.among(kept),
+        absent=None if data.absent is None else data.absent[kept],
         local=Local(devices, data.counts, data.held_out_counts),
     )
 
@@ -539,7 +545,7 @@ def _without_rows(dataset: Dataset | Table) -> Dataset | Table:
     )
     if isinstance(dataset, Dataset):
         return replace(dataset, features=empty)
-    return replace(dataset, features=empty, targets=none, persons=None)
+    return replace(dataset, features=empty, targets=none, persons=None, absent=None)
 
 
 def storage_precision(proposal: Proposal, *, tests: bool) -> Precision:

@@ -581,7 +581,7 @@ def _without_training_rows(data: DividedData) -> DividedData:
     rows, targets = data.parts.train_features[:0], data.parts.train_targets[:0]
     parts = data.parts._replace(train_features=rows, train_targets=targets)
     owners = (np.zeros(0, np.int64),) * len(data.owners)
-    return replace(data, parts=parts, owners=owners, held_out=(), persons=None)
+    return replace(data, parts=parts, owners=owners, held_out=(), persons=None, absent=None)
 
 
 def train_on(

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError, PrivacyError, told_anew
@@ -104,6 +104,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     precision: Precision,
     enforce: Literal["clip"] = "clip",
     persons: Persons | None = None,
+    absent: Bool[np.ndarray, "N"] | None = None,
     longest: int = 0,
 ) -> Shards:
     """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
@@ -119,6 +120,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     persons
         The persons of the rows, where persons are protected: an agent has K places for each of its
         persons, empty ones masked, and rows beyond K are left out. None: one place for each row.
+    absent
+        The rows whose places are masked: they count, and enter no sum. None for none.
     longest
         The least length of a block, where agents of other processes have more records.
 
@@ -127,7 +130,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
     still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
     (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
-    With persons, m_i is K times a number of persons (`Persons`).
+    With persons, m_i is K times a number of persons (`Persons`). An absent row is stored as the
+    padding is, zeros under a mask; m_i counts it, so that no count follows from a cell.
 
     Examples
     --------
@@ -162,7 +166,10 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         place = np.concatenate(
             [agent * longest + np.arange(len(indices[agent])) for agent in agents]
         )
-        for filled in in_pieces(np.flatnonzero(held != EMPTY)):
+        real = held != EMPTY
+        if absent is not None:
+            real &= ~absent[held]
+        for filled in in_pieces(np.flatnonzero(real)):
             some, where = held[filled], place[filled]
             flat[where] = within_norm(_finite_rows(features, some), record_norm, precision)
             answers.flat[where] = targets[some]
