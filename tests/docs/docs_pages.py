@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 AT_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-PAGES = (*(ROOT / name for name in AT_ROOT), *sorted((ROOT / "docs").rglob("*.md")))
+FOLDERS = ("docs", "papers/docs")
+PAGES = (
+    *(ROOT / name for name in AT_ROOT),
+    *sorted(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md")),
+)
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
