@@ -150,11 +150,11 @@ def results_of(paper: str, run: dict[str, Any]) -> str:
     seen = f", sources `{run['sources'][:16]}`" if "sources" in run else ""
     provenance = (
         f"Stored run: `{run['command']}`, commit `{run['commit']}`{seen}, "
-        f"{duration(run['seconds'])} on {run['machine']}, seeds {listed(run['seeds'])}. Settings "
-        f"and notes: [run.json]({paper}/run.json)."
+        f"{duration(run['seconds'])} on {run['machine']}, seeds {listed(run['seeds'])}. "
+        f"Settings, notes and our comparisons: [run.json]({paper}/run.json)."
     )
-    note, again = run.get("note"), run.get("again")
-    more = [f"{word[0].upper()}{word[1:]}." for word in (note, again) if word]
+    note = run.get("note")
+    more = [f"{note[0].upper()}{note[1:]}."] if note else []
     tables = [f"[{name_of(each)}]({paper}/{each['file']})" for each in run["tables"]]
     provenance = " ".join([provenance, *more, f"Tables: {', '.join(tables)}."])
     provenance = textwrap.fill(provenance, 100, break_on_hyphens=False)
@@ -162,11 +162,11 @@ def results_of(paper: str, run: dict[str, Any]) -> str:
 
 
 def verdicts(orderings: Sequence[dict[str, Any]]) -> str:
-    """Return a table of the claimed orderings; those of several figures share a row."""
+    """Return a table of the paper's orderings; those of several figures share a row."""
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in orderings:
-        mark = "" if one["whose"] == "paper" else "*Ours:* "
-        rows.setdefault((mark + one["claim"], one["verdict"]), []).append(one)
+        if one["whose"] == "paper":
+            rows.setdefault((one["claim"], one["verdict"]), []).append(one)
     lines = [
         f"| {cell(claim)} | {SHORT[verdict]} | {where(each)} |"
         for (claim, verdict), each in rows.items()

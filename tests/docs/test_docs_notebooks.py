@@ -28,7 +28,8 @@ def in_order(texts, name):
         exec(compile(text, f"{name}, code cell {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # a notebook may set folders of its own for accounts, keys and journals
@@ -46,12 +47,11 @@ def test_a_cell_that_fails_is_caught():
 
 def test_there_are_five_notebooks_which_their_page_names():
     page = (FOLDER / "index.md").read_text(encoding="utf-8")
-    names = [file.name for file in sorted(FOLDER.glob("*.ipynb"))]
-    assert len(names) == 5
-    assert [name for name in names if f"({name})" not in page] == []
+    assert len(NOTEBOOKS) == 5
+    assert [file.name for file in NOTEBOOKS if f"({file.name})" not in page] == []
 
 
-@pytest.mark.parametrize("notebook", sorted(FOLDER.glob("*.ipynb")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_is_short_and_plain_python_without_outputs(notebook):
     every = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     assert len(every) <= 12
