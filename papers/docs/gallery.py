@@ -94,7 +94,9 @@ def reproduced(where: Path) -> Iterable[Path]:
 def revision() -> str:
     """Return the commit of the working tree, marked if files of the library were changed."""
     commit = _git("rev-parse", "--short=10", "HEAD")
-    return commit + ("-changed" if _git("status", "--porcelain", "src", "power/src", "papers/src") else "")
+    return commit + (
+        "-changed" if _git("status", "--porcelain", "src", "power/src", "papers/src") else ""
+    )
 
 
 def _git(*words: str) -> str:
