@@ -8,10 +8,7 @@ import pytest
 from docs_pages import ROOT
 
 FOLDER = ROOT / "docs" / "notebooks"
-NOTEBOOKS = [
-    pytest.param(file, id=file.stem, marks=pytest.mark.slow)
-    for file in sorted(FOLDER.glob("*.ipynb"))
-]
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SEARCHED = [str(ROOT / part / "src") for part in (".", "federation", "power")]
 
 
