@@ -100,8 +100,8 @@ lint: $(READY)            ## format, style, types
 docs: $(READY)            ## the documentation, in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-gallery: $(READY)         ## the figures of the papers, anew at their default scale: hours
-	$(BIN)/python docs/gallery.py --run build/gallery
+gallery: $(READY)         ## the figures of the papers, drawn again at their default scale: hours
+	$(BIN)/python papers/docs/gallery.py --run build/gallery
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(OTHER) .venv-flower .venv-appfl .venv-decent demo build

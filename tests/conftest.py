@@ -33,7 +33,7 @@ from taciturn.problems import (
 from taciturn.training import Request, StructureRequest, divide, proposal_for, train
 
 PAPERS = Path(__file__).parents[1] / "papers" / "taciturn_papers_tests"
-QUICK_OF_THE_PAPERS = {"test_commands.py"}
+QUICK_OF_THE_PAPERS = {"test_commands.py", "test_gallery.py"}
 
 
 def bounds_of_ill(source="public", ignore=(), **columns):

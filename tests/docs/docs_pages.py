@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-NAMED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/LAWS.md")
-PAGES = (*(ROOT / name for name in NAMED), *sorted((ROOT / "docs").rglob("*.md")))
+AT_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/LAWS.md")
+FOLDERS = ("docs", "papers/docs")
+PAGES = (
+    *(ROOT / name for name in AT_ROOT),
+    *sorted(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md")),
+)
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from docs_pages import PAGES, ROOT, blocks, commands, name_of
 from taciturn.cli.main import commands as known_commands
 
 README = ROOT / "README.md"
-# the conformance kit, three times; sixty runs
+# the search of the conformance kit, twice
 LONG = {ROOT / "docs" / "how-to" / "add-a-part.md"}
 SEARCHED = tuple(ROOT / part / "src" for part in (".", "federation", "power", "papers"))
 DOWNLOADED = ("mnist", "femnist", "w8a", "mushrooms", "ijcnn1", "cifar10")

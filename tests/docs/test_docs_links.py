@@ -73,7 +73,7 @@ def test_every_relative_link_leads_somewhere(path):
 
 
 def test_a_broken_link_and_a_broken_heading_are_caught():
-    text = "[a](docs/nowhere.md) [b](LICENSE) [c](README.md#no-such-heading) [d](#two-commands)"
+    text = "[a](docs/nowhere.md) [b](LICENSE) [c](README.md#no-such-heading) [d](#install)"
     wrong = ["docs/nowhere.md", "README.md#no-such-heading"]
     assert broken(text, ROOT / "README.md") == wrong
 

@@ -1,15 +1,17 @@
-"""Make the pages of the gallery from runs of `taciturn reproduce`.
+"""Write the figures, tables and verdicts of the four papers from runs of `taciturn reproduce`.
 
-    python docs/gallery.py FOLDER ...       from folders that `taciturn reproduce --out FOLDER`
-    wrote python docs/gallery.py --run FOLDER     run all papers at their default scale first: hours
+    python papers/docs/gallery.py FOLDER ...     from folders that `taciturn reproduce` wrote
+    python papers/docs/gallery.py --run FOLDER   run all papers at their default scale first: hours
 
-For every paper it writes docs/gallery/PAPER.md, its figures beside it, and run.json: settings,
-seeds and the commit that ran.
+For every paper it writes into papers/docs/PAPER its figures, each table as CSV, and run.json:
+settings, seeds, commit, machine, notes and verdicts. In papers/docs/PAPER.md, which is written by
+hand, it replaces the part between the two marks.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import itertools
 import json
@@ -27,7 +29,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-GALLERY = Path(__file__).resolve().parent / "gallery"
+GALLERY = Path(__file__).resolve().parent
+BEGIN, END = "<!-- written by gallery.py -->", "<!-- end of that part -->"
 COMMANDS = {
     "huang2019": ("huang2019",),
     "ryu2023": ("ryu2023",),
@@ -37,6 +40,7 @@ COMMANDS = {
 # figures that show the published method alone, whose curves do not say so
 _LEARNING = [f"{n}, {what}" for n in "56" for what in ("noise", "objective", "test error")]
 AS_PUBLISHED = {("ryu2023", f"Figure {name}") for name in ("3", "4", "7", *_LEARNING)}
+SHORT = {"comes out": "yes", "does not come out": "no", "undecided": "undecided"}
 SIDES = {"published": "As published", "sound": "In sound form"}
 COLOURS = (
     "#1f5fa8",
@@ -90,7 +94,9 @@ def reproduced(where: Path) -> Iterable[Path]:
 def revision() -> str:
     """Return the commit of the working tree, marked if files of the library were changed."""
     commit = _git("rev-parse", "--short=10", "HEAD")
-    return commit + ("-changed" if _git("status", "--porcelain", "src", "power", "papers") else "")
+    return commit + (
+        "-changed" if _git("status", "--porcelain", "src", "power/src", "papers/src") else ""
+    )
 
 
 def _git(*words: str) -> str:
@@ -99,11 +105,11 @@ def _git(*words: str) -> str:
 
 
 def write(results: dict[str, Any], commit: str) -> None:
-    """Write the page of one paper, its figures, and what is to be known of the run."""
+    """Write the figures, tables and verdicts of one paper, and what is to be known of the run."""
     paper = results["paper"]
     folder = GALLERY / paper
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("*.svg"):
+    for old in (*folder.glob("*.svg"), *folder.glob("*.csv")):
         old.unlink()
     for figure in results["figures"]:
         if (paper, figure["id"]) in AS_PUBLISHED:
@@ -112,60 +118,117 @@ def write(results: dict[str, Any], commit: str) -> None:
             drawing = drawn(figure, side)
             if drawing:
                 (folder / file_of(figure, side)).write_text(drawing, encoding="utf-8")
+    for table in results["tables"]:
+        write_table(folder / table_file(table), table)
     run = {
         "command": f"taciturn reproduce {' '.join(COMMANDS[paper])}",
         "commit": commit,
         **{
             key: results[key]
-            for key in ("version", "seconds", "machine", "sources", "seeds", "settings")
+            for key in ("version", "seconds", "machine", "sources", "seeds", "settings", "notes")
         },
+        "tables": [
+            {"file": table_file(table), "title": table["title"], "note": table["note"]}
+            for table in results["tables"]
+        ],
         "orderings": [
             {key: one[key] for key in ("part", "whose", "claim", "verdict", "count")}
             for one in results["orderings"]
         ],
     }
     (folder / "run.json").write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
-    (GALLERY / f"{paper}.md").write_text(page(results, run, folder), encoding="utf-8")
+    page = GALLERY / f"{paper}.md"
+    page.write_text(with_results(page.read_text(encoding="utf-8"), paper, run), encoding="utf-8")
+
+
+def with_results(page: str, paper: str, run: dict[str, Any]) -> str:
+    """Return a page whose part between the marks states the results of a run."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{results_of(paper, run)}\n{END}{rest.split(END)[1]}"
+
+
+def results_of(paper: str, run: dict[str, Any]) -> str:
+    """Return the verdicts of a run, where it was made, and where its tables lie, as Markdown."""
+    seen = f", sources `{run['sources'][:16]}`" if "sources" in run else ""
+    provenance = (
+        f"Stored run: `{run['command']}`, commit `{run['commit']}`{seen}, "
+        f"{duration(run['seconds'])} on {run['machine']}, seeds {listed(run['seeds'])}. "
+        f"Settings, notes and our comparisons: [run.json]({paper}/run.json)."
+    )
+    note = run.get("note")
+    more = [f"{note[0].upper()}{note[1:]}."] if note else []
+    tables = [f"[{name_of(each)}]({paper}/{each['file']})" for each in run["tables"]]
+    provenance = " ".join([provenance, *more, f"Tables: {', '.join(tables)}."])
+    provenance = textwrap.fill(provenance, 100, break_on_hyphens=False)
+    return "\n\n".join([outcome(run["orderings"]), verdicts(run["orderings"]), provenance])
+
+
+def verdicts(orderings: Sequence[dict[str, Any]]) -> str:
+    """Return a table of the paper's orderings; those of several figures share a row."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in orderings:
+        if one["whose"] == "paper":
+            rows.setdefault((one["claim"], one["verdict"]), []).append(one)
+    lines = [
+        f"| {cell(claim)} | {SHORT[verdict]} | {where(each)} |"
+        for (claim, verdict), each in rows.items()
+    ]
+    return "\n".join(["| claim | comes out | where, at how many places |", "|---|---|---|", *lines])
+
+
+def where(orderings: Sequence[dict[str, Any]]) -> str:
+    """Return the figures of orderings and at how many places each was seen."""
+    names = [one["part"].split(" ") for one in orderings]
+    # words that all names begin with are written once; a name keeps at least its last word
+    same = list(itertools.takewhile(lambda words: len(set(words)) == 1, zip(*names, strict=False)))
+    common = min(len(same), min(map(len, names)) - 1)
+    return "; ".join(
+        f"{' '.join(name[common if k else 0 :])}: {places(one['count'])}"
+        for k, (name, one) in enumerate(zip(names, orderings, strict=True))
+    )
+
+
+def places(count: str) -> str:
+    """Return at how many places an ordering was seen, in short: 14/16 (6 close)."""
+    seen, *less = count.split(", ")
+    short = [text.replace(" too close to tell", " close").replace(" measured", "") for text in less]
+    return seen.replace(" of ", "/") + (f" ({', '.join(short)})" if short else "")
+
+
+def name_of(table: dict[str, Any]) -> str:
+    """Return the part of a table's title before the colon."""
+    return str(table["title"].split(":")[0])
+
+
+def table_file(table: dict[str, Any]) -> str:
+    """Return the file name of a table."""
+    return re.sub(r"[^a-z0-9]+", "-", name_of(table).lower()).strip("-") + ".csv"
+
+
+def write_table(file: Path, table: dict[str, Any]) -> None:
+    """Write a table as CSV; a column with measured values is followed by their deviations."""
+    rows = [[measured(value).partition(" ± ") for value in row] for row in table["rows"]]
+    spread = [any(row[k][1] for row in rows) for k in range(len(table["columns"]))]
+    head = [
+        name
+        for column, has in zip(table["columns"], spread, strict=True)
+        for name in ([column, f"{column}: standard deviation"] if has else [column])
+    ]
+    body = [
+        [
+            text
+            for (mean, _, deviation), has in zip(row, spread, strict=True)
+            for text in ([mean, deviation] if has else [mean])
+        ]
+        for row in rows
+    ]
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([head, *body])
 
 
 def as_published(panel: dict[str, Any]) -> dict[str, Any]:
     """Return a panel whose curves belong to the published side, all of them."""
     return {**panel, "curves": [{**curve, "not_private": True} for curve in panel["curves"]]}
-
-
-def page(results: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
-    """Return the page of one paper as Markdown."""
-    parts = [
-        f"# {results['title']}",
-        outcome(results["orderings"]),
-        f"Stored run: `{run['command']}`, commit `{run['commit']}` (sources "
-        f"`{run['sources'][:16]}`), {duration(run['seconds'])} on {run['machine']}, seeds "
-        f"{listed(run['seeds'])}. Noise comes from these seeds, so the runs are reproductions and "
-        f"not private. {_sides(folder)}",
-        *(_figure(figure, results["orderings"], folder) for figure in results["figures"]),
-        _tables(results["tables"]),
-        "## Settings\n\n| setting | value |\n|---|---|\n"
-        + "\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in run["settings"].items()),
-        "## Notes\n\n" + "\n".join(f"- {note}" for note in results["notes"]),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _sides(folder: Path) -> str:
-    """Return what stands on which side of the figures of a paper."""
-    if not any(
-        (folder / f"{file.stem.removesuffix('-sound')}-published.svg").exists()
-        for file in folder.glob("*-sound.svg")
-    ):
-        return (
-            "Every figure says whether it is as published, under the budget that this really "
-            "spends, or in sound form, which needs no private constant and spends what it says."
-        )
-    return (
-        "On the left of each figure stands what the paper ran, under the budget that it really "
-        "spends; on the right what needs no private constant and spends what it says. Both sides "
-        "have the same axes; runs without noise are on both."
-    )
 
 
 def file_of(figure: dict[str, Any], side: str) -> str:
@@ -185,54 +248,18 @@ def outcome(orderings: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _figure(figure: dict[str, Any], orderings: Sequence[dict[str, Any]], folder: Path) -> str:
-    pictures = [
-        f"![{name}: {figure['title']}]({folder.name}/{file_of(figure, side)})"
-        for side, name in SIDES.items()
-        if (folder / file_of(figure, side)).exists()
-    ]
-    return "\n\n".join(
-        [
-            f"## {figure['title']}",
-            f"{figure['question']} *The paper:* {figure['paper_shows']}",
-            '<div class="pair" markdown>\n\n' + "\n\n".join(pictures) + "\n\n</div>",
-            *came_out(figure["id"], orderings),
-        ]
-    )
+def cell(text: str) -> str:
+    """Return a text as the cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
-def came_out(part: str, orderings: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what came out of the claims about one figure, a line a claim."""
-    lines = [
-        f"- {'' if one['whose'] == 'paper' else 'Ours: '}{one['claim']}: "
-        f"**{one['verdict']}**, {one['count']}."
-        for one in orderings
-        if one["part"] == part
-    ]
-    return ["What came out:\n\n" + "\n".join(lines)] if lines else []
-
-
-def _tables(tables: Sequence[dict[str, Any]]) -> str:
-    return "\n\n".join(
-        f"## {table['title']}\n\n"
-        + "| "
-        + " | ".join(map(cell, table["columns"]))
-        + " |\n"
-        + "|---" * len(table["columns"])
-        + "|\n"
-        + "\n".join("| " + " | ".join(map(cell, row)) + " |" for row in table["rows"])
-        + f"\n\n{table['note']}"
-        for table in tables
-    )
-
-
-def cell(value: Any) -> str:
-    """Return a value as the cell of a Markdown table; a measured one with its spread."""
+def measured(value: Any) -> str:
+    """Return a value of a table as text; a measured one with its spread."""
     if isinstance(value, dict):
         mean, several = number(value["mean"]), value["repetitions"] > 1
         spread = f" ± {number(value['spread']):.2g}" if several else ""
         value = "no number" if math.isnan(mean) else f"{mean:.4g}{spread}"
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return str(value)
 
 
 def listed(numbers: Sequence[int]) -> str:

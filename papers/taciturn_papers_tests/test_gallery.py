@@ -1,0 +1,67 @@
+"""The pages of the papers state what the stored runs say."""
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from taciturn_papers.claims import REGISTER
+
+FOLDER = Path(__file__).parents[1] / "docs"
+SPEC = importlib.util.spec_from_file_location("gallery", FOLDER / "gallery.py")
+gallery = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(gallery)
+
+
+def stored(paper):
+    return json.loads((FOLDER / paper / "run.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("paper", gallery.COMMANDS)
+def test_a_page_has_the_verdicts_of_its_stored_run_and_no_others(paper):
+    page, run = (FOLDER / f"{paper}.md").read_text(encoding="utf-8"), stored(paper)
+    assert gallery.with_results(page, paper, run) == page
+    of_paper = next(one for one in run["orderings"] if one["whose"] == "paper")
+    of_paper["verdict"] = "undecided"
+    assert gallery.with_results(page, paper, run) != page
+
+
+@pytest.mark.parametrize("paper", gallery.COMMANDS)
+def test_a_page_shows_every_figure_of_its_paper(paper):
+    page = (FOLDER / f"{paper}.md").read_text(encoding="utf-8")
+    figures = [file.name for file in (FOLDER / paper).glob("*.svg")]
+    assert figures
+    assert [name for name in figures if f"({paper}/{name})" not in page] == []
+
+
+@pytest.mark.parametrize("paper", gallery.COMMANDS)
+def test_every_table_of_a_run_is_a_file_whose_rows_have_one_length(paper):
+    for table in stored(paper)["tables"]:
+        with (FOLDER / paper / table["file"]).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        assert len(rows) > 1
+        assert len({len(row) for row in rows}) == 1
+
+
+def test_the_index_names_every_claim_of_the_register():
+    page = (FOLDER / "index.md").read_text(encoding="utf-8")
+    assert [claim.id for claim in REGISTER if f"| `{claim.id}` |" not in page] == []
+
+
+def test_a_measured_column_is_followed_by_its_deviations(tmp_path):
+    value = {"mean": 0.25, "spread": 0.125, "repetitions": 3}
+    table = {"columns": ["method", "gap"], "rows": [["a", value], ["b", "none"]]}
+    gallery.write_table(tmp_path / "table.csv", table)
+    text = (tmp_path / "table.csv").read_text()
+    assert text == "method,gap,gap: standard deviation\na,0.25,0.12\nb,none,\n"
+
+
+def test_orderings_of_several_figures_share_a_row_and_say_where_they_differ():
+    seen = {"whose": "paper", "claim": "a < b", "verdict": "comes out"}
+    one = {**seen, "part": "Figure 3", "count": "6 of 7, 1 too close to tell"}
+    two = {**seen, "part": "Figure 6", "count": "7 of 7"}
+    ours = {**one, "whose": "ours", "claim": "b < a"}
+    last = gallery.verdicts([one, two, ours]).splitlines()[-1]
+    assert last == "| a < b | yes | Figure 3: 6/7 (1 close); 6: 7/7 |"
