@@ -108,22 +108,13 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 ) -> Shards:
     """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
 
-    Parameters
-    ----------
-    features, targets
-        All rows; integer targets become int32, floating ones take the precision of the features.
-    parts
-        Row indices of each agent. Rows that no part names are left out.
-    enforce
-        How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
-    persons
-        The persons of the rows, where persons are protected: an agent has K places for each of its
-        persons, empty ones masked, and rows beyond K are left out. None: one place for each row.
-    longest
-        The least length of a block, where agents of other processes have more records.
+    - `features`, `targets`: All rows; integer targets become int32, others take the precision.
+    - `parts`: Row indices of each agent. Rows that no part names are left out.
+    - `enforce`: How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
+    - `persons`: The persons of the rows, where persons are protected: an agent has K places for
+      each of its persons, empty ones masked, and rows beyond K are left out.
+    - `longest`: The least length of a block, where agents of other processes have more records.
 
-    Notes
-    -----
     **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
     still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
     (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
