@@ -34,10 +34,7 @@ def readable(file: Path, what: str) -> None:
 def positive(name: str, value: Any, *, allow_infinity: bool = False) -> float:
     """Return `value` as a float if it is above zero (and finite, unless infinity is allowed).
 
-    Raises
-    ------
-    InputError
-        If it is zero, negative, NaN, or infinite where that is not allowed.
+    Raises `InputError` if not.
 
     Examples
     --------

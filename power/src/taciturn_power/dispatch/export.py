@@ -81,21 +81,11 @@ def pandapower_results(study: OpfStudy, case: Case) -> dict[str, Any]:
     `net.update(pandapower_results(study, case))` stores them as pandapower's power flow does. Rows
     are those of the network's tables, NaN out of service.
 
-    Returns
-    -------
-    dict
-        `res_bus`: vm_pu, va_degree (0 at the reference), lam_p per MWh, and p_mw, the demand served
-        and shunts less generation, at the first of joined buses. `res_ext_grid`, `res_gen`,
-        `res_sgen`: p_mw, q_mvar. In DC `res_line`, `res_trafo`, `res_impedance`: MW into the branch
-        at either side. `res_cost`: per hour.
+    - `res_bus`: vm_pu, va_degree (0 at the reference), lam_p per MWh, and p_mw, demand served and
+      shunts less generation, at the first of joined buses.
+    - `res_ext_grid`, `res_gen`, `res_sgen`: p_mw, q_mvar; `res_cost`: per hour.
+    - In DC `res_line`, `res_trafo`, `res_impedance`: MW into the branch at either side.
 
-    Raises
-    ------
-    InputError
-        If the case is not one of pandapower, or the study has no dispatch.
-
-    Notes
-    -----
     **Guarantee.** Computed from the study, which holds answers and no demand, and from the indices
     of the network.
     """

@@ -166,13 +166,9 @@ def random_partition(
 ) -> Parts:
     """Return a uniformly random partition; sizes differ by at most one, indices are sorted.
 
-    Parameters
-    ----------
-    seed
-        The public seed of a reproduction, or of public data; None for a secret draw. In a sorted
-        file a public seed lets one replaced record move all others (`Draw`).
-    draw
-        A draw shared with other divisions of the same records, in place of the seed.
+    `seed`: the public seed of a reproduction, or of public data; None for a secret draw. In a
+    sorted file a public seed lets one replaced record move all others (`Draw`). `draw`: a draw
+    shared with other divisions of the same records, in place of the seed.
     """
     return deal(rows, agents, Draw.given(draw, seed))
 

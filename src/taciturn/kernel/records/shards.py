@@ -109,24 +109,14 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 ) -> Shards:
     """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
 
-    Parameters
-    ----------
-    features, targets
-        All rows; integer targets become int32, floating ones take the precision of the features.
-    parts
-        Row indices of each agent. Rows that no part names are left out.
-    enforce
-        How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
-    persons
-        The persons of the rows, where persons are protected: an agent has K places for each of its
-        persons, empty ones masked, and rows beyond K are left out. None: one place for each row.
-    absent
-        The rows whose places are masked: they count, and enter no sum. None for none.
-    longest
-        The least length of a block, where agents of other processes have more records.
+    - `features`, `targets`: All rows; integer targets become int32, others take the precision.
+    - `parts`: Row indices of each agent. Rows that no part names are left out.
+    - `enforce`: How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
+    - `persons`: The persons of the rows, where persons are protected: an agent has K places for
+      each of its persons, empty ones masked, and rows beyond K are left out.
+    - `absent`: The rows whose places are masked: they count, and enter no sum.
+    - `longest`: The least length of a block, where agents of other processes have more records.
 
-    Notes
-    -----
     **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
     still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
     (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
@@ -166,9 +156,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
         place = np.concatenate(
             [agent * longest + np.arange(len(indices[agent])) for agent in agents]
         )
-        real = held != EMPTY
-        if absent is not None:
-            real &= ~absent[held]
+        real = (held != EMPTY) & (True if absent is None else ~absent[held])
         for filled in in_pieces(np.flatnonzero(real)):
             some, where = held[filled], place[filled]
             flat[where] = within_norm(_finite_rows(features, some), record_norm, precision)

@@ -18,25 +18,16 @@ GREATEST_BOUND = 2.0**128
 class Spec:
     """What every observer may know.
 
-    Attributes
-    ----------
-    counts
-        Records of each agent, m_i. Public (docs/explanation/threat-model.md).
-    shape
-        Shape of the model: `(D,)`, or `(D, K)` for K classes.
-    record_norm
-        R: every record satisfies |x|_2 <= R, enforced when shards are packed.
-    gradient_bound
-        c_1: the Euclidean norm of one record's (clipped) gradient, at most.
-        Infinite if nothing bounds it; then only epsilon = infinity can be planned.
-    smoothness
-        c_3: Lipschitz constant of the gradient of every f_i.
-    regulariser_bound, regulariser_smoothness
-        c_2 and c_4 of Huang et al. 2019: bounds on the regulariser's (sub)gradient and Hessian.
-        Infinite where there is none.
-    dealt
-        Whether records without owners are dealt to the agents at random. Neighbours are then files,
-        and a record is at each agent with some probability.
+    - `counts`: Records of each agent, m_i (docs/explanation/threat-model.md).
+    - `shape`: Shape of the model: `(D,)`, or `(D, K)` for K classes.
+    - `record_norm`: R: every record satisfies |x|_2 <= R, enforced when shards are packed.
+    - `gradient_bound`: c_1, a bound on the Euclidean norm of one record's (clipped) gradient. If it
+      is infinite only epsilon = infinity can be planned.
+    - `smoothness`: c_3, the Lipschitz constant of the gradient of every f_i.
+    - `regulariser_bound`, `regulariser_smoothness`: c_2 and c_4 of Huang et al. 2019, bounds on the
+      regulariser's (sub)gradient and Hessian; infinite where there is none.
+    - `dealt`: Whether records without owners are dealt to the agents at random: neighbours are then
+      files, and a record is at each agent with some probability.
     """
 
     counts: tuple[int, ...]
