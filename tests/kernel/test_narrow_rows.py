@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_mesh import planned
 
-from conftest import batch_of, make_shards
+from conftest import batch_of, make_plan, make_shards
 from taciturn.engine import run
 from taciturn.kernel.door import opening
 from taciturn.kernel.door.opening import prepared
@@ -135,10 +134,9 @@ def beyond_the_cache(monkeypatch):
     monkeypatch.setattr(opening, "stays_in_cache", lambda entries: False)
 
 
-@pytest.mark.parametrize("name", ["star", "gossip", "batches"])
-def test_a_run_on_narrow_rows_has_ledger_and_model_of_one_on_wide_rows(name, request):
+def test_a_run_on_narrow_rows_has_ledger_and_model_of_one_on_wide_rows(request):
     shards = make_shards()
-    made = planned(name, shards)
+    made = make_plan("noisy-gradient", shards)
     wide = run(made, shards, runtime="simulate", seed=1)
     request.getfixturevalue("beyond_the_cache")
     oracles, mechanism = made.program.oracles, made.program.mechanism

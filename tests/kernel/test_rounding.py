@@ -1,4 +1,4 @@
-"""Answers are rounded to the lattice of their noise: by how much, at every number there is."""
+"""What is computed: sums of rows in blocks and in single precision, and answers on a lattice."""
 
 import dataclasses
 import math
@@ -14,27 +14,37 @@ from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import PrivacyError
+from taciturn.kernel.door import opening
 from taciturn.kernel.door.door import two_to
+from taciturn.kernel.door.opening import check_arithmetic
 from taciturn.kernel.privacy import Adjacency, ReplaceOne
 from taciturn.kernel.questions import (
+    Around,
     Centre,
+    CentredGradient,
+    Gradient,
     OnLattice,
+    Point,
     ProjectedStep,
     ProximalStep,
     Step,
     minimisers,
+    sums,
 )
+from taciturn.kernel.records import for_exact_sums, pack
 from taciturn.problems import (
     L2,
     Logistic,
+    MultinomialLogistic,
     NoRegulariser,
     Problem,
     Simplex,
+    Squared,
     WholeSpace,
     public_facts,
 )
 
-STEPS = [2.0**-30, 2.0**-3, 1.0, 2.0**20]
+STEPS = [2.0**-30, 2.0**20]
 
 
 def rounded(values, step):
@@ -128,11 +138,16 @@ def test_a_run_on_another_lattice_than_planned_releases_nothing():
             run(dataclasses.replace(made, program=program), shards, runtime="simulate", seed=0)
 
 
-# proximal and projected steps: what they round is in their bounds
-
+MANY_ROWS, SEVEN = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
 RIDGE = Problem(Logistic(), L2(0.1), WholeSpace())
+
+
 PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+
+
 RHO = 0.5
+
+
 QUESTIONS = {
     "proximal": ProximalStep(at_agents(RIDGE, "server"), 1.0, RHO, 1.0),
     "projected": ProjectedStep(PLAIN, 1.0),
@@ -250,3 +265,91 @@ def test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step(monkeypatc
     """The planted fault: the query is 0, its projection is not."""
     monkeypatch.setattr(minimisers, "_size", lambda x, s, c: jnp.linalg.norm(x) * 0)
     assert any(moved_on_simplex(total) > 1 for total in TOTALS)
+
+
+def shard_and_count(targets, *, narrow=False):
+    draw = np.random.default_rng(0)
+    shards = pack(
+        draw.standard_normal((MANY_ROWS, SEVEN)), targets, [np.arange(MANY_ROWS)],
+        record_norm=1.0, precision="float64", enforce="clip",
+    )  # fmt: skip
+    return jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards, narrow=narrow)), jnp.asarray(
+        float(MANY_ROWS)
+    )
+
+
+def question_of_kind(kind):
+    draw = np.random.default_rng(1)
+    vector = jnp.asarray(draw.standard_normal(SEVEN))
+    if kind == "centred":
+        centre = jnp.asarray(draw.uniform(-0.3, 0.3, SEVEN))
+        return CentredGradient(Gradient(Squared(), 0.5), 1.0, 0.3), Around(Point(vector), centre)
+    if kind == "classes":
+        matrix = jnp.asarray(draw.standard_normal((SEVEN, 3)))
+        return Gradient(MultinomialLogistic(3), 1.0), Point(matrix)
+    return Gradient(Squared(), 0.5), Point(vector)
+
+
+def answered_in_blocks(kind, *, narrow=False):
+    draw = np.random.default_rng(2)
+    targets = (
+        draw.integers(0, 3, MANY_ROWS) if kind == "classes" else draw.uniform(-1, 1, MANY_ROWS)
+    )
+    oracle, query = question_of_kind(kind)
+    return np.asarray(jax.jit(oracle.exact)(*shard_and_count(targets, narrow=narrow), query))
+
+
+def in_blocks(monkeypatch):
+    monkeypatch.setattr(sums, "_AT_ONCE", 0)
+    monkeypatch.setattr(sums, "_BLOCK", 2**10)
+    monkeypatch.setattr(sums, "_LONGER", 1)
+
+
+@pytest.mark.parametrize("kind", ["plain", "centred"])
+def test_blocks_of_rows_change_no_bit_of_an_answer(kind, monkeypatch):
+    at_once = answered_in_blocks(kind)
+    in_blocks(monkeypatch)
+    np.testing.assert_array_equal(answered_in_blocks(kind), at_once)
+
+
+def test_blocks_of_rows_change_no_answer_of_many_classes(monkeypatch):
+    at_once = answered_in_blocks("classes")
+    in_blocks(monkeypatch)
+    # the exponential has another last digit elsewhere in a vector, and a coefficient is then cut
+    np.testing.assert_allclose(answered_in_blocks("classes"), at_once, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["plain", "centred", "classes"])
+def test_rows_that_two_blocks_share_are_seen_if_both_count_them(kind, monkeypatch):
+    at_once = answered_in_blocks(kind)
+    in_blocks(monkeypatch)
+    monkeypatch.setattr(sums, "_not_before", lambda first, places: places >= 0)
+    assert np.max(np.abs(answered_in_blocks(kind) - at_once)) > 1e-4
+
+
+def test_this_machine_adds_whole_numbers_exactly():
+    check_arithmetic()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_machine_that_multiplies_in_fewer_digits_is_refused(monkeypatch, place):
+    true = opening._products
+
+    def short(*parts):
+        found = list(true(*parts))
+        narrow = [part.astype(jnp.float32).astype(jnp.float64) for part in parts]
+        found[place] = true(*narrow)[place]
+        return found
+
+    monkeypatch.setattr(opening, "_products", short)
+    with pytest.raises(PrivacyError, match="rounds sums"):
+        check_arithmetic()
+
+
+def test_without_a_seed_such_a_machine_runs_nothing_and_with_one_it_may(monkeypatch):
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards)
+    monkeypatch.setattr(opening, "_products", lambda *parts: [part[..., 0] for part in parts[:3]])
+    with pytest.raises(PrivacyError):
+        run(made, shards, runtime="simulate")
+    run(made, shards, runtime="simulate", seed=0)

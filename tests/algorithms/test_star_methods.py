@@ -1,0 +1,446 @@
+"""What is special in methods with an aggregator: published forms, schedules, where noise stands."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import ROUNDED, computed, just_below, make_plan, make_shards, make_terms, on_lattice
+from taciturn.algorithms import (
+    ADMM,
+    DPADMM,
+    LinearisedADMM,
+    NoisyGradient,
+    PublicSettings,
+    at_agents,
+)
+from taciturn.audit import audit_perturbed
+from taciturn.engine import behind_the_door, compute, run
+from taciturn.engine.planning import plan
+from taciturn.errors import InputError
+from taciturn.kernel.exact import Replay
+from taciturn.kernel.privacy import (
+    Adjacency,
+    Laplace,
+    Messages,
+    PerturbedAnswer,
+    ReplaceOne,
+    Sum,
+    Terms,
+    account,
+)
+from taciturn.kernel.questions import (
+    Gradient,
+    PerturbedStep,
+    ProjectedStep,
+    ProximalStep,
+)
+from taciturn.kernel.records import pack
+from taciturn.problems import (
+    L1,
+    L2,
+    Box,
+    ElasticNet,
+    HuberHinge,
+    Logistic,
+    MultinomialLogistic,
+    NoRegulariser,
+    Problem,
+    Simplex,
+    Squared,
+    WholeSpace,
+    minimise,
+    public_facts,
+)
+from taciturn.proposal import Request
+
+ZOO = {
+    "box": Problem(Logistic(), NoRegulariser(), Box(-0.3, 0.3)),
+    "elastic-box": Problem(HuberHinge(0.5), ElasticNet(0.01, 0.1), Box(-0.3, 0.3)),
+    "lasso": Problem(Squared(), L1(0.05), WholeSpace()),
+    "simplex": Problem(Squared(), L2(0.1), Simplex(1.0)),
+    "classes": Problem(MultinomialLogistic(3), L2(0.1), WholeSpace()),
+}
+
+
+def noiseless(algorithm, problem, shards, rounds):
+    made = plan(
+        public_facts(problem, shards, clip=math.inf),
+        algorithm,
+        (Gradient(problem.loss, math.inf),),
+        make_terms(math.inf),
+        rounds=rounds,
+        precision="float64",
+    )
+    return run(made, shards, runtime="simulate", keep=frozenset({"models"}))
+
+
+def zoo_shards(problem):
+    return make_shards(agents=3, records=15, features=4, seed=2, classes=problem.loss.outputs)
+
+
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_without_noise_the_noisy_gradient_keeps_its_proven_rate(name):
+    """F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 in every round, and 1e-8 in the end."""
+    problem = ZOO[name]
+    shards = zoo_shards(problem)
+    truth = minimise(problem, shards, tol=1e-10)
+    done = noiseless(NoisyGradient(problem), problem, shards, 3000)
+    models = jnp.asarray(done.trace.models)
+    values = np.asarray(jax.lax.map(lambda w: problem.objective(w, shards), models))
+    k = np.arange(1, len(values) + 1)
+    bound = 2 * problem.loss.smoothness * float(jnp.sum(truth.w**2)) / (k + 1) ** 2
+    assert np.all(values - truth.value <= bound + 1e-12)
+    assert values[-1] - truth.value <= 1e-8 * abs(truth.value)
+
+
+def test_published_dp_admm_converges_at_its_rate_without_noise():
+    """Theorem 3 without noise: average gap at most c_w sqrt(2) (c_1 + c_2) / sqrt(t) + M_2 / t."""
+    problem = Problem(Logistic(), L1(0.01), WholeSpace())
+    shards = make_shards(agents=3, records=15, features=4, seed=2)
+    truth = minimise(problem, shards, tol=1e-10)
+    radius = float(jnp.linalg.norm(truth.w))
+    admm = DPADMM(problem, rho=0.1, radius=radius, step_rule="nonsmooth", regulariser_at="agents")
+    done = noiseless(admm, problem, shards, 2000)
+    average = jnp.mean(jnp.asarray(done.trace.models), axis=0)
+    gap = float(problem.objective(average, shards)) - truth.value
+    c = 1.0 + 0.01 * 2
+    assert 0 <= gap + 1e-12 <= radius * math.sqrt(2) * c / math.sqrt(2000) + 1.0 / 2000
+
+
+def published(x, y, noise, *, rho, weight, step, rounds, sign):
+    """(38a)-(39d) as printed, in NumPy: primal noise xi on w_i, per agent, per round."""
+    agents, d = x.shape[0], x.shape[2]
+    w, tilde, gamma = np.zeros(d), np.zeros((agents, d)), np.zeros((agents, d))
+    for k in range(rounds):
+        inverse, previous = 1 / step[k], gamma.copy()
+        for i in range(agents):
+            sigmoid = y[i] / (1 + np.exp(y[i] * (x[i] @ tilde[i])))
+            push = np.mean(sigmoid[:, None] * x[i], axis=0)
+            pull = weight * (np.sign(tilde[i]) if sign else tilde[i])
+            exact = (push - pull + gamma[i] + rho * w + tilde[i] * inverse) / (rho + inverse)
+            tilde[i] = exact + noise[k, i] / (rho + inverse)
+        w = tilde.mean(0) - previous.mean(0) / rho
+        gamma = previous - rho * (tilde - w)
+    return w
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["nonsmooth", "smooth"])
+def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
+    """Noise of scale s on the gradient is the paper's sigma_k = s / (rho + 1/eta_k) on w_i."""
+    rounds, epsilon, delta, weight, radius = 7, 0.1, 1e-5, 0.01, 2.0
+    shards = make_shards(agents=3, records=8, features=4)
+    problem = Problem(Logistic(), L1(weight) if rule == "nonsmooth" else L2(weight), WholeSpace())
+    admm = DPADMM(problem, rho=0.1, radius=radius, step_rule=rule, regulariser_at="agents")
+    log = math.log(1.25 / delta)
+    total = make_terms(epsilon=1.0, delta=delta)
+    made = plan(
+        public_facts(problem, shards, clip=1.0),
+        admm,
+        (Gradient(problem.loss, 1.0),),
+        total,
+        rounds=rounds,
+        precision="float64",
+    )
+    s = made.ledger.scale[0, 0, 0]
+    epsilon = 2 / 8 * math.sqrt(2 * log) / s  # the per-round epsilon that (14) gives this noise
+    k, d, m = np.arange(1, rounds + 1), 4, 8
+    if rule == "nonsmooth":  # (29)
+        inside = (1 + weight * math.sqrt(d)) ** 2 + 8 * d * log / (m * epsilon) ** 2
+        step = radius / np.sqrt(2 * k) / math.sqrt(inside)
+    else:  # (34)
+        step = 1 / (0.25 + weight + 4 * np.sqrt(d * k * log) / (m * epsilon * radius))
+    np.testing.assert_allclose(made.schedules["step_size"], np.tile(step, (3, 1)), rtol=1e-10)
+
+    keep = frozenset({"answers"})
+    model, trace = computed(made.program, behind_the_door(made, shards), keep=keep)
+    exact = exact_answers(made, shards, trace)
+    noise = -(np.asarray(trace.records.answer) - exact)[:, 0]
+    x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
+    theirs = published(
+        x, y, noise, rho=0.1, weight=weight, step=step, rounds=rounds, sign=rule == "nonsmooth"
+    )
+    np.testing.assert_allclose(model, theirs, atol=1e-12)
+
+
+def exact_answers(made, shards, trace):
+    door = Replay(made.program.oracles, behind_the_door(made, shards), trace.records.answer)
+    _, replayed = compute(made.program, door, keep=frozenset())
+    return np.asarray(replayed.records.exact)
+
+
+def test_the_horizon_rule_reaches_the_horizon_it_names():
+    shards = make_shards(agents=2, records=400, features=3)
+    for epsilon in (0.01, 1.0, 50.0):
+        made = make_plan("noisy-gradient", shards, terms=make_terms(epsilon), rounds=400)
+        spread = np.sqrt(np.sum(made.ledger.scale[:, 0, 0] ** 2)) / 2
+        wanted = math.sqrt(3) * math.sqrt(400 / 3) / spread
+        step = made.schedules["step_size"][0]
+        momentum = made.schedules["momentum"][0]
+        assert step <= 4 * (1 + 1e-12)
+        assert 0 <= momentum <= 1 - 8 / 400
+        if momentum < 1 - 8 / 400 - 1e-9:
+            assert 400 * step / (1 - momentum) == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_tail_average_is_the_mean_of_the_last_half():
+    shards = make_shards()
+    made = make_plan("noisy-gradient", shards, rounds=10)
+    done = run(made, shards, runtime="simulate", keep=frozenset({"publics"}))
+    iterates = np.asarray(done.trace.publics.iterate)
+    np.testing.assert_allclose(done.model, iterates[5:].mean(0), atol=1e-12)
+
+
+ARMS = ["objective", "output", "projected-output"]
+
+
+def question_of(algorithm, clip):
+    problem = algorithm.problem
+    if algorithm.arm == "objective":
+        return Gradient(problem.loss, clip)
+    return ProjectedStep(problem, clip)
+
+
+def planned_linearised(algorithm, shards, terms, rounds, clip=1.0, mechanism=None):
+    return plan(
+        public_facts(algorithm.problem, shards, clip=clip),
+        algorithm,
+        (question_of(algorithm, clip),),
+        terms,
+        rounds=rounds,
+        precision="float64",
+        mechanism=mechanism,
+    )
+
+
+def small_box(epsilon):
+    """One run of each arm in a small box, with what was sent."""
+    problem, shards = Problem(Logistic(), NoRegulariser(), Box(-0.05, 0.05)), make_shards(agents=3)
+    made = {arm: planned_linearised(LinearisedADMM(problem, 3, arm), shards, make_terms(epsilon), 8)
+            for arm in ARMS}  # fmt: skip
+    keep = frozenset({"messages"})
+    return {
+        arm: run(one, shards, runtime="simulate", seed=1, keep=keep) for arm, one in made.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def tight():
+    return small_box(1.0)
+
+
+@pytest.mark.slow
+def test_without_noise_the_arms_are_one(tight):
+    assert np.ptp([done.model for done in tight.values()], axis=0).max() > 1e-3
+    # the same compiled programs
+    first, *others = (done.model for done in small_box(math.inf).values())
+    for other in others:
+        np.testing.assert_allclose(other, first, atol=1e-12)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_update_is_a_question_in_the_ledger(tight, arm):
+    done, rounds, updates = tight[arm], 8, 3
+    assert done.ledger.kind.shape == (3, rounds, updates)
+    assert int(np.sum(done.ledger.asked[0])) == rounds * updates
+    # law 1 with m = 12 records of norm 1 whose coefficient is at most 1; a step is rounded
+    sensitivity = 2 / 12 * (1 if arm == "objective" else ROUNDED)
+    np.testing.assert_allclose(done.ledger.sensitivity, sensitivity, rtol=1e-12)
+    moved = on_lattice(done.ledger, sensitivity)
+    mu = math.sqrt(rounds * updates) * moved / done.ledger.scale[0, 0, 0]
+    assert done.certificate.mu == pytest.approx(mu, rel=1e-12)
+    assert just_below(done.certificate.epsilon, 1.0)
+
+
+def test_all_arms_have_equal_gradient_noise_but_for_the_rounding_of_steps(tight):
+    scales = {arm: done.ledger.scale for arm, done in tight.items()}
+    np.testing.assert_array_equal(scales["output"], scales["projected-output"])
+    np.testing.assert_allclose(scales["output"], scales["objective"] * ROUNDED, rtol=1e-12)
+
+
+def test_objective_solutions_are_feasible_and_output_solutions_are_not(tight):
+    for arm, done in tight.items():
+        outside = float(np.max(np.abs(np.asarray(done.trace.messages.solution)))) - 0.05
+        if arm == "output":
+            assert outside > 0.01
+        else:
+            assert outside <= 1e-9
+            assert np.max(np.abs(done.model)) <= 0.05 + 1e-9
+
+
+def ragged():
+    draw = np.random.default_rng(1)
+    x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
+    parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
+    return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+
+
+@pytest.mark.slow
+def test_weights_by_records_make_the_objective_the_mean_over_all_records():
+    shards = ragged()
+    problem = Problem(MultinomialLogistic(3), L2(0.1), Box(-0.5, 0.5))
+    rows, labels = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
+    real = np.asarray(shards.stacked.mask) > 0
+    pooled = pack(
+        rows[real], labels[real], [np.arange(20)],
+        record_norm=1.0, precision="float64", enforce="clip",
+    )  # fmt: skip
+    truth = minimise(problem, pooled, tol=1e-10)
+    algorithm = LinearisedADMM(problem, 2, "output", weighting="records")
+    made = planned_linearised(algorithm, shards, make_terms(math.inf), 1000, clip=math.inf)
+    done = run(made, shards, runtime="simulate")
+    np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_laplace_arm_keeps_its_bound_and_budget():
+    """OutL: pure differential privacy in the 1-norm."""
+    shards = make_shards(agents=3, features=4)
+    algorithm = LinearisedADMM(ZOO["box"], 2, "output")
+    made = planned_linearised(algorithm, shards, make_terms(5.0), 4, mechanism=Laplace())
+    done = run(made, shards, runtime="simulate", seed=0)
+    np.testing.assert_allclose(done.ledger.sensitivity, math.sqrt(4) * 2 / 12 * ROUNDED)
+    assert done.certificate.mu is None
+    assert 4.9 < done.certificate.epsilon <= 5.0
+
+
+def test_public_settings_reach_the_horizon_they_name():
+    shards = make_shards(agents=4, records=40, features=3)
+    for updates in (1, 5):
+        algorithm = LinearisedADMM(ZOO["box"], updates, settings=PublicSettings(0.5))
+        made = planned_linearised(algorithm, shards, make_terms(0.1), 50)
+        values, n = made.schedules, 50 * updates
+        c = values["rho"][0] + values["inverse_step"][0]
+        nu = made.ledger.scale[0, 0, 0] / 2  # the mean of four
+        assert c == pytest.approx(math.sqrt(n) * nu)
+        assert values["rho"][0] / values["inverse_step"][0] == pytest.approx(0.5 / updates)
+
+
+def test_settings_out_of_range_are_refused():
+    with pytest.raises(InputError, match="local_updates"):
+        LinearisedADMM(ZOO["box"], 0)
+    with pytest.raises(InputError, match=r"has no option local-updates.*linearised-admm"):
+        Request(epsilon=1.0, delta=1e-3, options={"local_updates": 2})
+    with pytest.raises(InputError, match="local-updates"):
+        Request(epsilon=1.0, delta=1e-3, algorithm="linearised-admm", options={"local_updates": 0})
+
+
+RHO = 2.0
+PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+
+
+def planned_exact(shards, terms, rounds, *, where="server", clip=1.0):
+    return plan(
+        public_facts(PROBLEM, shards, clip=clip), ADMM(PROBLEM, RHO, regulariser_at=where),
+        (ProximalStep(at_agents(PROBLEM, where), clip, RHO, 1.0, 1e-12),), terms,
+        rounds=rounds, precision=shards.stacked.features.dtype.name,
+    )  # fmt: skip
+
+
+def test_primal_perturbation_spends_an_exact_mu_and_is_not_credited_with_summation():
+    made = planned_exact(make_shards(agents=3), make_terms(observer=Sum()), 25)
+    sensitivity = 2 * 1.0 / (12 * RHO) * ROUNDED
+    np.testing.assert_allclose(made.ledger.scale, made.multiplier * sensitivity, rtol=1e-12)
+    moved = on_lattice(made.ledger, sensitivity) / sensitivity
+    assert made.certificate.mu == pytest.approx(5 * moved / made.multiplier, rel=1e-9)
+    assert "private iterates" in made.certificate.trust
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree(precision):
+    """The weight of the regulariser is a number of the program there, which is traced."""
+    shards = make_shards(agents=3, precision=precision)
+    made = planned_exact(shards, make_terms(), 3, where="agents")
+    models = [run(made, shards, runtime=kind, seed=0).model for kind in ("simulate", "serial")]
+    np.testing.assert_allclose(*models, atol=1e-10 if precision == "float64" else 1e-5)
+    assert np.all(np.isfinite(run(made, shards, runtime="simulate").model))
+
+
+def test_with_a_regulariser_at_the_agents_admm_reaches_the_optimum():
+    shards = make_shards(agents=3)
+    made = planned_exact(shards, make_terms(math.inf), 100, where="agents", clip=math.inf)
+    done = run(made, shards, runtime="simulate")
+    np.testing.assert_allclose(done.model, minimise(PROBLEM, shards, tol=1e-10).w, atol=1e-7)
+
+
+STEP = ProximalStep(at_agents(PROBLEM, "server"), 1.0, RHO, 1.0, 1e-12)
+
+
+def planned_inside(shards, *, observer=None, rounds=5, epsilon=1.0):
+    return plan(
+        public_facts(PROBLEM, shards, clip=1.0),
+        ADMM(PROBLEM, RHO, regulariser_at="server"),
+        (PerturbedStep(STEP),),
+        make_terms(epsilon, observer=observer),
+        rounds=rounds,
+        precision="float64",
+    )
+
+
+@pytest.mark.slow
+def test_the_certificate_is_that_of_the_events_of_the_worst_agent():
+    shards = make_shards()
+    made = planned_inside(shards)
+    jacobian = math.log1p(0.25 / (12 * RHO))
+    event = PerturbedAnswer(made.multiplier, jacobian, 2 * 12 * 1e-12 / 1e-3)
+    cost = account([(event, 5)], delta=1e-5, relation=ReplaceOne()).epsilon
+    assert made.certificate.epsilon == pytest.approx(cost, rel=1e-9)
+    assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-5)
+    assert made.certificate.mu is None
+    assert made.ledger.scale[0, 0, 0] == pytest.approx(made.multiplier * 2 / 12)
+
+
+@pytest.mark.slow
+def test_a_budget_that_the_hessian_alone_exceeds_is_refused_with_the_fix():
+    weak = PerturbedStep(dataclasses.replace(STEP, rho=0.01))
+    shards = make_shards()
+    with pytest.raises(InputError, match="larger rho"):
+        plan(
+            public_facts(PROBLEM, shards, clip=1.0),
+            ADMM(PROBLEM, 0.01, regulariser_at="server"),
+            (weak,),
+            make_terms(0.1),
+            rounds=20,
+            precision="float64",
+        )
+
+
+@pytest.mark.parametrize(
+    ("oracles", "adjacency", "words"),
+    [
+        ((PerturbedStep(STEP), STEP), Adjacency(ReplaceOne(), "record"), "only question"),
+        ((PerturbedStep(STEP),), Adjacency(ReplaceOne(), "agent"), "one record"),
+        (
+            (PerturbedStep(dataclasses.replace(STEP, problem=Problem(
+                Logistic(), L1(0.1), WholeSpace()))),),
+            Adjacency(ReplaceOne(), "record"),
+            "smooth",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_law_is_known_for_is_refused(oracles, adjacency, words):
+    with pytest.raises(InputError, match=words):
+        plan(
+            public_facts(PROBLEM, make_shards(), clip=1.0),
+            ADMM(PROBLEM, RHO, regulariser_at="server"),
+            oracles,
+            Terms(1.0, 1e-5, adjacency, Messages()),
+            rounds=2,
+            precision="float64",
+        )
+
+
+@pytest.mark.slow
+def test_an_attack_stays_below_the_certificate_and_sees_some_of_it():
+    seen = audit_perturbed(epsilon=4.0, runs=2000, seed=0)
+    assert seen.consistent
+    assert 0.5 < seen.epsilon < seen.claimed < 4.0
+
+
+@pytest.mark.slow
+def test_halved_noise_inside_an_objective_is_caught():
+    assert not audit_perturbed(epsilon=4.0, runs=4000, seed=0, fault="halved-noise").consistent
