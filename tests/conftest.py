@@ -22,14 +22,7 @@ from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.questions.sampling import gathered
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    L2,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import L2, Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.proposal import Request, StructureRequest
 from taciturn.training import divide, proposal_for, train
 

@@ -12,14 +12,7 @@ import pytest
 
 import taciturn
 from conftest import computed, just_below, make_shards, make_terms, on_lattice
-from taciturn.algorithms import (
-    EXTRA,
-    NIDS,
-    RECAL,
-    LinearisedGossipADMM,
-    NoisyGradient,
-    Walkman,
-)
+from taciturn.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, NoisyGradient, Walkman
 from taciturn.audit.pairwise import rounds_that_reach
 from taciturn.engine import behind_the_door, run, traffic_of
 from taciturn.engine.network import Gossip, neighbours_of

@@ -32,12 +32,7 @@ from taciturn.kernel.privacy import (
     Terms,
     account,
 )
-from taciturn.kernel.questions import (
-    Gradient,
-    PerturbedStep,
-    ProjectedStep,
-    ProximalStep,
-)
+from taciturn.kernel.questions import Gradient, PerturbedStep, ProjectedStep, ProximalStep
 from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,

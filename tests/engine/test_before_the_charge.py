@@ -24,9 +24,7 @@ from taciturn.problems import (
     facts_from,
     public_facts,
 )
-from taciturn_power.conic import (
-    polyhedron,
-)
+from taciturn_power.conic import polyhedron
 
 PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
 

@@ -21,15 +21,7 @@ from taciturn.kernel.door.door import Live
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn.kernel.questions import Gradient
-from taciturn.network import (
-    complete,
-    erdos_renyi,
-    metropolis,
-    path,
-    ring,
-    spanning_tree,
-    star,
-)
+from taciturn.network import complete, erdos_renyi, metropolis, path, ring, spanning_tree, star
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 from taciturn_federation.masks import MaskKey, Masks, Participants
 

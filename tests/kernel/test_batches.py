@@ -20,11 +20,7 @@ from scipy.stats import norm as normal
 from tests.privacy.certified import certify
 
 from conftest import batch_of, computed, drawn, make_shards, make_terms, on_lattice
-from taciturn.algorithms import (
-    METHODS,
-    NoisyGradient,
-    Setting,
-)
+from taciturn.algorithms import METHODS, NoisyGradient, Setting
 from taciturn.audit import replace_record, replay
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, make_terms
-from taciturn.algorithms import (
-    METHODS,
-    MOST_NOISE,
-    Centred,
-    NoisyGradient,
-    centre_multiplier,
-)
+from taciturn.algorithms import METHODS, MOST_NOISE, Centred, NoisyGradient, centre_multiplier
 from taciturn.algorithms.centred import SHARE
 from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run

@@ -26,14 +26,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import for_exact_sums, pack
 from taciturn.kernel.records.grid import Grid, on_grid, row_digits
-from taciturn.problems import (
-    L2,
-    Logistic,
-    MultinomialLogistic,
-    Problem,
-    Squared,
-    WholeSpace,
-)
+from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared, WholeSpace
 
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (

@@ -35,10 +35,7 @@ NETWORKS = {
     "star": (NoisyGradient(PROBLEM), None),
     "updates": (LinearisedADMM(PROBLEM, local_updates=2), None),
     "gossip": (NIDS(PROBLEM), metropolis(ring(4))),
-    "relay": (
-        Walkman(PROBLEM),
-        dataclasses.replace(uniform_walk(ring(4), 20, seed=0), cap=3),
-    ),
+    "relay": (Walkman(PROBLEM), dataclasses.replace(uniform_walk(ring(4), 20, seed=0), cap=3)),
 }
 # records of an agent, and the question
 BATCHES = {

@@ -5,12 +5,7 @@ from hypothesis import strategies as st
 
 from taciturn.errors import InputError
 from taciturn.kernel.records import Draw, Persons, random_partition
-from taciturn.problems import (
-    contiguous_partition,
-    dirichlet_partition,
-    partition,
-    partition_by,
-)
+from taciturn.problems import contiguous_partition, dirichlet_partition, partition, partition_by
 
 SIZES = st.integers(1, 60).flatmap(
     lambda agents: st.tuples(st.integers(agents, 200), st.just(agents))

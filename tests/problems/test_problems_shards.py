@@ -18,14 +18,7 @@ from taciturn.kernel.records import (
 )
 from taciturn.kernel.records import shards as shards_module
 from taciturn.kernel.records.memory import aligned_zeros, own_array
-from taciturn.problems import (
-    L2,
-    Logistic,
-    MultinomialLogistic,
-    Problem,
-    Squared,
-    WholeSpace,
-)
+from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared, WholeSpace
 
 
 def packed(features, targets, parts, **changes):

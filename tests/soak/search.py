@@ -14,15 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.conftest import make_shards, make_terms
 
-from taciturn.algorithms import (
-    DPADMM,
-    EXTRA,
-    NIDS,
-    RECAL,
-    SADMM,
-    NoisyGradient,
-    Walkman,
-)
+from taciturn.algorithms import DPADMM, EXTRA, NIDS, RECAL, SADMM, NoisyGradient, Walkman
 from taciturn.audit import replace_record, replay, zero_record
 from taciturn.engine import behind_the_door, compute, reproduction, run
 from taciturn.engine.planning import Plan, plan

@@ -14,13 +14,7 @@ from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient, ProjectedStep
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    Box,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    public_facts,
-)
+from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.as_published import PublishedSettings
 
 

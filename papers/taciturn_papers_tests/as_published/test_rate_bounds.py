@@ -12,14 +12,7 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    Box,
-    NoRegulariser,
-    Problem,
-    Squared,
-    minimise,
-    public_facts,
-)
+from taciturn.problems import Box, NoRegulariser, Problem, Squared, minimise, public_facts
 from taciturn_papers.as_published import (
     PublishedSettings,
     RateFacts,

@@ -8,13 +8,7 @@ import pytest
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Gaussian, Laplace
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    Box,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    public_facts,
-)
+from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.claims.huang2019_thm2 import exact_epsilon
 from taciturn_papers.reproductions.ryu2023.federated import PublishedRun, noise_magnitude
 
