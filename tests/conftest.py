@@ -22,7 +22,7 @@ from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.questions.sampling import gathered
 from taciturn.kernel.records import pack
-from taciturn.problems import L2, Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn.problems import L2, Logistic, Problem, public_facts
 from taciturn.proposal import Request, StructureRequest
 from taciturn.training import divide, proposal_for, train
 
@@ -79,7 +79,7 @@ def make_algorithm(name, problem):
 
 
 def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, precision="float64"):
-    problem = problem or Problem(Logistic(), NoRegulariser(), WholeSpace())
+    problem = problem or Problem(Logistic())
     return plan(
         public_facts(problem, shards, clip=clip),
         make_algorithm(name, problem),
@@ -348,4 +348,4 @@ def shards():
 
 @pytest.fixture
 def ridge_problem():
-    return Problem(Logistic(), L2(0.1), WholeSpace())
+    return Problem(Logistic(), L2(0.1))

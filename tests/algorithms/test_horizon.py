@@ -17,7 +17,7 @@ from taciturn.engine.planning import plan
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Spec, pack
 from taciturn.network import complete, cyclic_walk, metropolis, ring, uniform_walk
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise, public_facts
+from taciturn.problems import L2, Logistic, Problem, minimise, public_facts
 
 SMOOTHNESS, SWEEPS = 0.25, 100
 WORSE = 1.02
@@ -143,7 +143,7 @@ def test_a_longer_run_by_gossip_is_not_worse_than_a_shorter_one(ridge, falling, 
     y = np.sign(x @ draw.standard_normal(columns))
     owners = np.split(np.arange(agents * records), agents)
     shards = pack(x, y, owners, record_norm=1.0, precision="float64", enforce="clip")
-    problem = Problem(Logistic(), L2(ridge), WholeSpace())
+    problem = Problem(Logistic(), L2(ridge))
     least = minimise(problem, shards, tol=1e-6).value if ridge else 0.0
 
     def gap(rounds):

@@ -35,20 +35,10 @@ from taciturn.network import (
     star,
     uniform_walk,
 )
-from taciturn.problems import (
-    L2,
-    ElasticNet,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    minimise,
-    public_facts,
-)
+from taciturn.problems import L2, ElasticNet, Logistic, Problem, Squared, minimise, public_facts
 
-RIDGE = Problem(Squared(), L2(0.1), WholeSpace())
-LOGISTIC = Problem(Logistic(), L2(0.05), WholeSpace())
+RIDGE = Problem(Squared(), L2(0.1))
+LOGISTIC = Problem(Logistic(), L2(0.05))
 EIGHT = make_shards(agents=8, records=15, features=4, seed=2)
 
 
@@ -174,7 +164,7 @@ def test_gossip_does_not_drift_in_single_precision():
 
 
 def test_linearised_admm_without_prox_is_extra_with_half_the_weights():
-    free, mixing = Problem(Logistic(), NoRegulariser(), WholeSpace()), metropolis(ring(8))
+    free, mixing = Problem(Logistic()), metropolis(ring(8))
     ours = exact(LinearisedGossipADMM(free, step=1.0), EIGHT, mixing, 30)
     theirs = exact(EXTRA(free, step=1.0), EIGHT, mixing.lazy, 30)
     np.testing.assert_allclose(ours.model, theirs.model, atol=1e-12)
@@ -231,7 +221,7 @@ def test_no_exchange_and_too_many_are_refused():
 @pytest.mark.parametrize("exchanges", [2, 5])
 @pytest.mark.parametrize("method", [NIDS, EXTRA, LinearisedGossipADMM])
 def test_without_noise_they_reach_the_certified_optimum_and_with_many_sooner(method, exchanges):
-    problem = Problem(Logistic(), ElasticNet(0.02, 0.05), WholeSpace())
+    problem = Problem(Logistic(), ElasticNet(0.02, 0.05))
     truth, far = minimise(problem, EIGHT, tol=1e-10), []
     for k in (1, exchanges):
         done = exact(method(problem), EIGHT, metropolis(path(8), exchanges=k), 2000)

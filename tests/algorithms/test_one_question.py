@@ -28,20 +28,10 @@ from taciturn.kernel.privacy import (
 )
 from taciturn.kernel.questions import Gradient, Point, Statistics, statistics_size
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    L1,
-    L2,
-    Box,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import L1, L2, Box, Logistic, Problem, Squared, public_facts
 
 R = 1.5
-PLAIN = Problem(Squared(), NoRegulariser(), WholeSpace())
+PLAIN = Problem(Squared())
 
 
 def shards_of(x, y, agents=1, precision="float64", record_norm=R):
@@ -127,7 +117,7 @@ def test_the_statistics_unpack_to_the_matrix_and_the_vector_and_keep_their_norm(
 
 def test_without_noise_one_question_is_scikit_learns_ridge():
     shards = regression()
-    problem = Problem(Squared(), L2(0.1), WholeSpace())
+    problem = Problem(Squared(), L2(0.1))
     done = run(planned(problem, shards, make_terms(math.inf)), shards, runtime="simulate")
     x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
     rows = x.reshape(-1, 3)
@@ -201,7 +191,7 @@ def test_a_message_that_cuts_the_answer_is_not_credited():
 def test_what_one_question_cannot_do_is_refused():
     shards = regression()
     with pytest.raises(InputError, match="squared"):
-        OneQuestion(Problem(Logistic(), NoRegulariser(), WholeSpace()))
+        OneQuestion(Problem(Logistic()))
     spec = public_facts(PLAIN, shards, clip=math.inf)
     one, questions = OneQuestion(PLAIN), (Statistics(1.0),)
     with pytest.raises(InputError, match="asks once"):

@@ -46,7 +46,6 @@ from taciturn.problems import (
     Problem,
     Simplex,
     Squared,
-    WholeSpace,
     minimise,
     public_facts,
 )
@@ -55,9 +54,9 @@ from taciturn.proposal import Request
 ZOO = {
     "box": Problem(Logistic(), NoRegulariser(), Box(-0.3, 0.3)),
     "elastic-box": Problem(HuberHinge(0.5), ElasticNet(0.01, 0.1), Box(-0.3, 0.3)),
-    "lasso": Problem(Squared(), L1(0.05), WholeSpace()),
+    "lasso": Problem(Squared(), L1(0.05)),
     "simplex": Problem(Squared(), L2(0.1), Simplex(1.0)),
-    "classes": Problem(MultinomialLogistic(3), L2(0.1), WholeSpace()),
+    "classes": Problem(MultinomialLogistic(3), L2(0.1)),
 }
 
 
@@ -94,7 +93,7 @@ def test_without_noise_the_noisy_gradient_keeps_its_proven_rate(name):
 
 def test_published_dp_admm_converges_at_its_rate_without_noise():
     """Theorem 3 without noise: average gap at most c_w sqrt(2) (c_1 + c_2) / sqrt(t) + M_2 / t."""
-    problem = Problem(Logistic(), L1(0.01), WholeSpace())
+    problem = Problem(Logistic(), L1(0.01))
     shards = make_shards(agents=3, records=15, features=4, seed=2)
     truth = minimise(problem, shards, tol=1e-10)
     radius = float(jnp.linalg.norm(truth.w))
@@ -129,7 +128,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
     """Noise of scale s on the gradient is the paper's sigma_k = s / (rho + 1/eta_k) on w_i."""
     rounds, epsilon, delta, weight, radius = 7, 0.1, 1e-5, 0.01, 2.0
     shards = make_shards(agents=3, records=8, features=4)
-    problem = Problem(Logistic(), L1(weight) if rule == "nonsmooth" else L2(weight), WholeSpace())
+    problem = Problem(Logistic(), L1(weight) if rule == "nonsmooth" else L2(weight))
     admm = DPADMM(problem, rho=0.1, radius=radius, step_rule=rule, regulariser_at="agents")
     log = math.log(1.25 / delta)
     total = make_terms(epsilon=1.0, delta=delta)
@@ -325,7 +324,7 @@ def test_settings_out_of_range_are_refused():
 
 
 RHO = 2.0
-PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+PROBLEM = Problem(Logistic(), L2(0.1))
 
 
 def planned_exact(shards, terms, rounds, *, where="server", clip=1.0):
@@ -411,7 +410,7 @@ def test_a_budget_that_the_hessian_alone_exceeds_is_refused_with_the_fix():
         ((PerturbedStep(STEP),), Adjacency(ReplaceOne(), "agent"), "one record"),
         (
             (PerturbedStep(dataclasses.replace(STEP, problem=Problem(
-                Logistic(), L1(0.1), WholeSpace()))),),
+                Logistic(), L1(0.1)))),),
             Adjacency(ReplaceOne(), "record"),
             "smooth",
         ),

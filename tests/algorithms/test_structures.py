@@ -41,10 +41,8 @@ from taciturn.problems import (
     Identity,
     Logistic,
     MultinomialLogistic,
-    NoRegulariser,
     Problem,
     Structured,
-    WholeSpace,
     chain,
     differences,
     fused_lasso,
@@ -59,7 +57,7 @@ from taciturn.problems import (
 
 D, N, WEIGHT, ROUNDS = 6, 80, 0.02, 400
 EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [0, 5]])
-DATA = Problem(Logistic(), NoRegulariser(), WholeSpace())
+DATA = Problem(Logistic())
 FULL = (Gradient(Logistic(), 1.0),)
 
 

@@ -3,7 +3,7 @@
 import gzip
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,12 +61,6 @@ def test_a_data_set_without_numbers_is_not_moved_and_an_unknown_interval_is_refu
     untyped: Any = load
     with pytest.raises(InputError, match="interval is 'wide'; choose from symmetric, unit"):
         untyped("digits", interval="wide")
-
-
-@pytest.mark.parametrize(("name", "train"), [("breast_cancer", 455), ("digits", 1437)])
-def test_four_fifths_of_the_small_sets_are_for_training(name: str, train: int) -> None:
-    dataset = load(name)
-    assert dataset.train_rows == train == int(0.8 * len(dataset.targets))
 
 
 def test_a_missing_or_foreign_scikit_learn_file_is_refused(
@@ -222,12 +216,6 @@ def test_a_data_set_cannot_be_changed() -> None:
 def test_facts_that_contradict_one_another_are_refused(changes: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
         toy(**changes)
-
-
-def test_consistent_facts_are_accepted() -> None:
-    toy(task="binary", classes=2, targets=np.array([-1.0, 1.0] * 5))
-    multiclass = toy(task="multiclass", classes=10, targets=np.arange(10))
-    assert replace(multiclass, train_rows=2).train_rows == 2
 
 
 def test_an_unknown_name_is_answered_with_a_suggestion_and_the_list() -> None:

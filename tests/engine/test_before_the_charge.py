@@ -6,27 +6,17 @@ import pytest
 from typing_extensions import override
 
 from conftest import make_terms
-from taciturn.algorithms import ADMM, NoisyGradient
+from taciturn.algorithms import NoisyGradient
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import plan, reserve, run
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Gradient, ProximalStep
+from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    L1,
-    HuberHinge,
-    Logistic,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    facts_from,
-    public_facts,
-)
+from taciturn.problems import L1, HuberHinge, Logistic, Problem, facts_from, public_facts
 from taciturn_power.conic import polyhedron
 
-PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PLAIN = Problem(Logistic())
 
 
 def planned(algorithm, problem, oracle=None, **options):
@@ -82,27 +72,6 @@ def test_an_l1_norm_on_a_polytope_is_found_by_the_plan():
         planned(NoisyGradient(problem), problem)
 
 
-class WithoutCoefficient(Logistic.__bases__[0]):
-    """Planted fault: a loss whose coefficient is written for one record at a time."""
-
-    @property
-    def smoothness(self):
-        return 0.25
-
-    def value(self, margins, targets):
-        return jnp.logaddexp(0.0, -targets * margins)
-
-    def coefficient(self, margins, targets):
-        return -targets / (1 + np.exp(np.asarray(targets * margins)))
-
-
-def test_a_loss_whose_step_cannot_be_traced_is_found_by_the_plan():
-    problem = Problem(WithoutCoefficient(), NoRegulariser(), WholeSpace())
-    step = ProximalStep(problem, 0.5, 0.5, 1.0)
-    with pytest.raises(InputError, match="ADMM cannot be run with these questions"):
-        planned(ADMM(problem, 0.5, regulariser_at="server"), problem, step)
-
-
 FAULTS = {"KeyError": "return turn.values['pace']", "ZeroDivisionError": "return 1 / 0"}
 
 
@@ -138,7 +107,7 @@ def shards_of(targets):
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
 @pytest.mark.parametrize("wrong", [[0, 1] * 10, [0.0, 1.0] * 10, [-1] * 19 + [2]])
 def test_labels_0_and_1_are_refused_by_a_loss_that_wants_minus_1_and_1(loss, wrong):
-    problem = Problem(loss, NoRegulariser(), WholeSpace())
+    problem = Problem(loss)
     shards = shards_of(wrong)
     made = plan(
         public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
@@ -148,17 +117,6 @@ def test_labels_0_and_1_are_refused_by_a_loss_that_wants_minus_1_and_1(loss, wro
         run(made, shards, runtime="simulate")
     assert "\n" not in str(found.value)
     run(made, shards_of([-1, 1] * 10), runtime="simulate")
-
-
-def test_labels_beyond_the_classes_are_refused():
-    problem = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
-    shards = shards_of([0, 1, 2, 3] * 5)
-    made = plan(
-        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
-        (Gradient(problem.loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
-    with pytest.raises(InputError, match="target"):
-        run(made, shards, runtime="simulate")
 
 
 def test_a_refusal_of_targets_is_no_free_information(tmp_path, monkeypatch):

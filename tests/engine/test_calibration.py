@@ -10,9 +10,9 @@ from taciturn.engine import plan
 from taciturn.errors import PrivacyError
 from taciturn.kernel.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
+from taciturn.problems import Logistic, Problem, facts_from
 
-PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PROBLEM = Problem(Logistic())
 CLOSE = 1e-6
 # the search for the multiplier ended where the certificate was above the budget by 3.1e-8
 OVERSHOT = (

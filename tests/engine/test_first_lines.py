@@ -116,11 +116,6 @@ def test_a_run_is_that_of_the_engine(problem, owners):
     assert first.trace.models.shape == (8, 30)
 
 
-def test_a_certificate_is_printed_as_sentences(problem, owners):
-    certificate = short(problem, owners).certificate
-    assert str(certificate).splitlines() == certificate.lines()
-
-
 def test_records_dealt_in_secret_are_certified_and_those_of_a_seed_stamped(problem):
     dataset = load("breast_cancer")
     secret, seeded = dataset.deal(agents=4), dataset.deal(agents=4, seed=0)

@@ -21,9 +21,9 @@ from taciturn.kernel.privacy import Sum
 from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.kernel.records import Devices, spread_local
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn.problems import Logistic, Problem, public_facts
 
-PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PROBLEM = Problem(Logistic())
 KEY = b"k" * 32
 METHODS = {
     "star": (NoisyGradient(PROBLEM), None, None, None),

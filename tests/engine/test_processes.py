@@ -22,9 +22,9 @@ from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Devices, Shards, digest_of_all, pack, spread, spread_local
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
+from taciturn.problems import Logistic, Problem, public_facts
 
-PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PROBLEM = Problem(Logistic())
 AGENTS, ROUNDS, FEATURES, RUNS = 4, 50, 20, 12
 DRAWN = "fresh keys", "seeds", "one key", "place"
 HOW = {"runtime": "simulate", "keep": frozenset({"answers"})}

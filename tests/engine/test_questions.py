@@ -16,9 +16,9 @@ from taciturn.errors import InputError
 from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Messages, Sum
 from taciturn.kernel.questions import Gradient
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.problems import L2, Logistic, Problem, public_facts
 
-PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+PROBLEM = Problem(Logistic(), L2(0.1))
 KINDS = np.array([[0, 1], [-1, 0], [1, -1], [-1, -1]])
 
 

@@ -39,15 +39,7 @@ from taciturn.kernel.privacy import (
 )
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Shards, pack
-from taciturn.problems import (
-    Logistic,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import Logistic, MultinomialLogistic, Problem, Squared, public_facts
 
 
 @pytest.mark.slow
@@ -56,7 +48,7 @@ def test_the_two_runtimes_agree_on_ragged_shards_with_many_classes():
     x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
     parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
     shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
-    problem = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
+    problem = Problem(MultinomialLogistic(3))
     made = make_plan("dp-admm", shards, problem=problem)
     models = [run(made, shards, runtime=r, seed=0).model for r in ("simulate", "serial")]
     assert models[0].shape == (4, 3)
@@ -186,7 +178,7 @@ def test_bounds_of_other_neighbours_norms_or_numbers_than_certified_are_refused(
 ):
     """Planted fault: the ledger has the bounds of less, and its certificate follows from it."""
     terms = Terms(1.0, 1e-5, Adjacency(ReplaceOne(), "agent"), Messages())
-    problem = Problem(Logistic(), NoRegulariser(), WholeSpace())
+    problem = Problem(Logistic())
     facts, oracle = public_facts(problem, shards, clip=1.0), Gradient(Logistic(), 1.0)
     made = plan(
         facts, NoisyGradient(problem), (oracle,), terms,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from taciturn.errors import InputError
-from taciturn.features import FEATURES, Inputs, feature_map_named
+from taciturn.features import Inputs, feature_map_named
 
 TABLE = Inputs(("age", "city=a", "city=b", "pay", "(intercept)"), 2.0, numbers=(0, 3), constant=4)
 
@@ -89,10 +89,6 @@ def test_names_that_say_nothing_are_refused_in_one_line(name):
     with pytest.raises(InputError) as told:
         feature_map_named(name, TABLE)
     assert "\n" not in str(told.value)
-
-
-def test_every_map_is_found_by_its_name():
-    assert set(FEATURES) == {"scattering", "fourier", "bins"}
 
 
 def test_bins_need_a_number_and_inputs_must_agree():

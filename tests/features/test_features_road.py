@@ -13,7 +13,7 @@ from taciturn.errors import InputError
 from taciturn.models import load_model, predict
 from taciturn.proposal import DataFacts, Proposal, Request, StructureRequest
 from taciturn.tables import read_bounds
-from taciturn.training import check_data, divide, proposal_for, train_on
+from taciturn.training import check_data, divide, proposal_for
 from taciturn.training.data import inputs_for
 
 BOUNDS = bounds_of_ill(age="min = 0\nmax = 100", town='values = ["a", "b"]')
@@ -119,26 +119,6 @@ def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, t
     assert "centre uniform" in shown
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("[40, 60]", "[60, 40]", "column 'age': bins has 2 edges that do not increase"),
-        ('"uniform"', "{ c = 0.5 }", "column 'town': centre has 'c', which is not one of values"),
-    ],
-)
-def test_a_coding_that_cannot_be_is_one_line_with_the_column_and_the_cure(
-    old, new, words, folder, taciturn_, tmp_path
-):
-    (tmp_path / "coded.toml").write_text(CODED.replace(old, new))
-    code, out, err = taciturn_(
-        "train", folder / "train.csv", "--target", "ill", "--bounds", tmp_path / "coded.toml",
-        "--epsilon", "8", "--delta", "1e-5",
-    )  # fmt: skip
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert words in err
-    assert ";" in err
-
-
 def test_records_with_other_features_than_proposed_are_refused():
     dataset = load("digits")
     request = Request(epsilon=8.0, delta=1e-5, rounds=2)
@@ -159,15 +139,6 @@ def test_planning_without_records_knows_the_same_columns_and_norm():
         assert data.facts.row_norm == data.features.record_norm
 
 
-def test_pictures_train_on_scattering_coefficients():
-    training = train_on(
-        load("digits"), Request(epsilon=8.0, delta=1e-5, rounds=20), agents=2, features="scattering"
-    )
-    assert training.model.shape == (81 * 4, 10)
-    assert training.proposal.data.features == "scattering"
-    assert any("scattering" in text for text in training.certificate.conditions)
-
-
 @pytest.mark.parametrize(
     ("name", "why"), [("scattering", "pictures"), ("bins:1", "bins"), ("waves", "no feature map")]
 )
@@ -177,13 +148,6 @@ def test_features_that_do_not_suit_a_table_are_one_line(name, why, folder, tacit
     assert why in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
-
-
-def test_numbers_in_the_unit_interval_have_no_bins(folder):
-    bounds = read_bounds(folder / "bounds.toml")
-    with pytest.raises(InputError, match="number"):
-        divide(load("digits", interval="unit"), 2, split_seed=0, features="bins:3")
-    assert bounds.interval == "symmetric"
 
 
 @pytest.mark.parametrize("features", [None, "bins:10"])
@@ -198,31 +162,6 @@ def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, tac
     assert len(model.centre) == (4 if features is None else 14)
     assert len(model.terms) == 1 + len(model.centre) + 1
     assert "around the centre" in taciturn_("show", tmp_path / "run" / "model.json")[1]
-
-
-def test_a_proposal_says_whether_there_is_a_centre(folder):
-    data = divide(load("digits"), 2, split_seed=0)
-    request = Request(epsilon=8.0, delta=1e-5, rounds=5, centre=True)
-    proposal = proposal_for(data, request, StructureRequest())
-    assert Proposal.from_json(proposal.to_json()) == proposal
-    assert proposal.plan().spec.shape == (65, 10)
-    assert np.asarray(proposal.plan().program.questions)[:, 0].tolist() == [1, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        (("--algorithm", "dvp"), "use pvp"),
-        (("--algorithm", "nids"), "leave the centre out"),
-        (("--structure", "lasso", "--algorithm", "noisy-gradient"), "structure"),
-        (("--rounds", "1"), "2 rounds"),
-    ],
-)
-def test_a_centre_is_refused_where_there_can_be_none(options, why, folder, taciturn_, tmp_path):
-    code, _, err = taciturn_(*train(folder, "--centre", *options, out=tmp_path / "run"))
-    assert code == 2
-    assert why in err
-    assert err.count("\n") == 1
 
 
 def test_a_centre_that_is_mostly_noise_is_warned_of(folder, taciturn_, tmp_path):

@@ -32,24 +32,16 @@ from taciturn.kernel.questions import (
     usable_centre,
 )
 from taciturn.kernel.records import Spec, pack, random_partition
-from taciturn.problems import (
-    Logistic,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import Logistic, MultinomialLogistic, Problem, Squared, public_facts
 from taciturn.proposal import DataFacts, Named, Request, centre_warning, noise_of_centre, propose
 
 KAPPA, NORM, CLIP = 0.3, 2.0, 0.8
 
 
 PROBLEMS = {
-    "logistic": Problem(Logistic(), NoRegulariser(), WholeSpace()),
-    "squared": Problem(Squared(), NoRegulariser(), WholeSpace()),
-    "three classes": Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace()),
+    "logistic": Problem(Logistic()),
+    "squared": Problem(Squared()),
+    "three classes": Problem(MultinomialLogistic(3)),
 }
 
 
@@ -299,7 +291,7 @@ def test_more_columns_than_products_with_a_centre_are_exact_in_are_refused():
     oracle.bound(dataclasses.replace(wide, shape=(2**16,)), record, norm="l2")
 
 
-PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PROBLEM = Problem(Logistic())
 
 
 ROW_NORM = math.hypot(1.0, KAPPA)
@@ -448,31 +440,6 @@ def test_a_row_has_the_same_bits_in_every_slot():
     order = np.random.default_rng(3).permutation(37)
     moved = dataclasses.replace(shard, features=shard.features[order])
     np.testing.assert_array_equal(rows_around(oracle, moved, query), rows[order])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "observer"),
-    [("dp-admm", "sum"), ("pvp", "messages"), ("dp-sgd", "sum"), ("linearised-admm", "messages")],
-)
-def test_methods_run_around_a_centre_with_the_credit_that_they_have(method, observer):
-    proposal = propose(
-        DataFacts(name="m", task="binary", classes=2, columns=5, record_norm=NORM, table=None),
-        (20, 20),
-        Request(
-            epsilon=1.0, delta=1e-3, algorithm=method, centre=True, rounds=6, observer=observer,
-            precision="float64",
-        ),
-        dealt=True,
-    )  # fmt: skip
-    made = proposal.plan()
-    plain = dataclasses.replace(Request(epsilon=1.0, delta=1e-3, algorithm=method, rounds=6))
-    without = propose(proposal.data, (20, 20), dataclasses.replace(plain, observer=observer)).plan()
-    assert made.program.summed == without.program.summed
-    assert made.certificate.epsilon <= 1
-    shards = rows_of_agents(rows=40, agents=2)
-    one, other = (run(made, shards, runtime=r, seed=3) for r in ("simulate", "serial"))
-    np.testing.assert_allclose(one.model, other.model, rtol=1e-9, atol=1e-12)
 
 
 def test_noise_inside_an_objective_is_refused_with_the_reason():

@@ -26,7 +26,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.records import for_exact_sums, pack
 from taciturn.kernel.records.grid import Grid, on_grid, row_digits
-from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared, WholeSpace
+from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared
 
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (
@@ -86,13 +86,6 @@ def test_narrow_rows_and_groups_of_agents_change_no_bit(block, queries, monkeypa
     wide = answers(oracle, narrow=False, queries=queries)
     monkeypatch.setattr(sums, "_NARROW", block)
     np.testing.assert_array_equal(answers(oracle, narrow=True, queries=queries), wide)
-
-
-@pytest.mark.parametrize("oracle", [NARROW[1], NARROW[4]])
-def test_other_questions_read_narrow_rows_to_the_same_bits(oracle, monkeypatch):
-    wide = answers(oracle, narrow=False)
-    monkeypatch.setattr(sums, "_NARROW", 2**12)
-    np.testing.assert_array_equal(answers(oracle, narrow=True), wide)
 
 
 def test_a_batch_of_narrow_rows_has_the_bits_of_wide_ones():
@@ -189,7 +182,7 @@ def test_rows_of_more_digits_or_beyond_the_range_of_single_precision_stay_wide()
 
 
 def test_questions_without_sums_keep_their_precision():
-    problem = Problem(Logistic(), L2(0.1), WholeSpace())
+    problem = Problem(Logistic(), L2(0.1))
     step = ProximalStep(problem, clip=1.0, rho=1.0, record_norm=1.0)
     kept = prepared((step,), Gaussian(), packed()).shard
     assert kept.features.dtype == jnp.float64

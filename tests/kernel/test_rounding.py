@@ -40,7 +40,6 @@ from taciturn.problems import (
     Problem,
     Simplex,
     Squared,
-    WholeSpace,
     public_facts,
 )
 
@@ -139,10 +138,10 @@ def test_a_run_on_another_lattice_than_planned_releases_nothing():
 
 
 MANY_ROWS, SEVEN = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
-RIDGE = Problem(Logistic(), L2(0.1), WholeSpace())
+RIDGE = Problem(Logistic(), L2(0.1))
 
 
-PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PLAIN = Problem(Logistic())
 
 
 RHO = 0.5

@@ -40,7 +40,6 @@ from taciturn.problems import (
     Problem,
     Simplex,
     Squared,
-    WholeSpace,
     facts_from,
 )
 
@@ -51,7 +50,7 @@ RHO = 0.2
 
 
 def plain(loss):
-    return Problem(loss, NoRegulariser(), WholeSpace())
+    return Problem(loss)
 
 
 def on_circle(draw, *shape):

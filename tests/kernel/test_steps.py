@@ -45,7 +45,6 @@ from taciturn.problems import (
     Problem,
     Simplex,
     Squared,
-    WholeSpace,
     public_facts,
 )
 
@@ -56,7 +55,7 @@ LOSSES = [(Logistic(), 1.0), (Logistic(), 0.3), (HuberHinge(0.5), math.inf), (Sq
 
 
 def plain(loss):
-    return Problem(loss, NoRegulariser(), WholeSpace())
+    return Problem(loss)
 
 
 def step_of(problem, clip, *, tol=1e-12):
@@ -102,13 +101,13 @@ def test_the_step_solves_its_optimality_condition_to_the_certified_residual(
 
     truth = optimize.root(slope, v, tol=1e-13).x
     assert np.max(np.abs(slope(truth))) < 1e-10
-    oracle = step_of(Problem(loss, regulariser, WholeSpace()), clip)
+    oracle = step_of(Problem(loss, regulariser), clip)
     np.testing.assert_allclose(answer(oracle, shards, v), truth, rtol=0, atol=1e-8)
 
 
 def test_a_regulariser_at_the_agents_lowers_the_bound_by_its_strong_convexity():
     first, _ = opposite_pair()
-    ridge = step_of(Problem(Squared(), L2(0.3), WholeSpace()), 2.0)
+    ridge = step_of(Problem(Squared(), L2(0.3)), 2.0)
     ratio = bound(step_of(plain(Squared()), 2.0), first, ReplaceOne()) / bound(
         ridge, first, ReplaceOne()
     )
@@ -145,7 +144,7 @@ PROBLEMS = [
     (Problem(Logistic(), L2(0.5), Ball(0.4)), 0.5),
     (Problem(MultinomialLogistic(3), ElasticNet(0.1, 0.2), Box(-1.0, 1.0)), math.inf),
     (Problem(Squared(), NoRegulariser(), Simplex(1.0)), 2.0),
-    (Problem(Squared(), NoRegulariser(), WholeSpace()), 2.0),
+    (Problem(Squared()), 2.0),
 ]
 
 
@@ -197,7 +196,7 @@ def test_in_single_precision_rounding_stays_far_below_the_sensitivity():
 PERTURBED_RHO = 2.0
 
 
-PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+PROBLEM = Problem(Logistic(), L2(0.1))
 
 
 STEP = ProximalStep(at_agents(PROBLEM, "server"), 1.0, PERTURBED_RHO, 1.0, 1e-12)

@@ -7,23 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.conftest import make_shards
 
 from taciturn.audit import check_oracle
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient
 from taciturn.problems import (
-    L2,
     ClassWeighted,
     HuberHinge,
     Logistic,
     MarginLoss,
     MultinomialLogistic,
-    Problem,
     Squared,
-    WholeSpace,
     default_clip,
-    minimise,
 )
 
 WEIGHTS = (0.25, 1.0)
@@ -98,21 +93,6 @@ def test_a_weight_that_single_precision_cannot_hold_is_rounded_down():
     one = jnp.array([-1e4], jnp.float32)
     assert float(ours.coefficient(-one, jnp.array([-1.0]))[0]) <= 0.1
     assert float(-ours.coefficient(one, jnp.array([1.0]))[0]) <= 0.9
-
-
-def test_the_optimum_is_that_of_records_which_are_repeated_by_their_weight():
-    plain, weighted = (Problem(loss, L2(0.1), WholeSpace()) for loss in (
-        Logistic(), ClassWeighted(Logistic(), (0.5, 1.0))
-    ))  # fmt: skip
-    shards = make_shards(agents=1)
-    rows, y = np.asarray(shards.stacked.features[0]), np.asarray(shards.stacked.targets[0])
-    mask, count = np.asarray(shards.stacked.mask[0]) > 0, shards.counts[0]
-    w = minimise(weighted, shards, tol=1e-9).w
-    margins = rows[mask] @ w
-    v = np.where(y[mask] > 0, 1.0, 0.5)
-    gradient = rows[mask].T @ (v * -y[mask] / (1 + np.exp(y[mask] * margins))) / count + 0.1 * w
-    assert np.linalg.norm(gradient) < 1e-6
-    assert np.linalg.norm(w - minimise(plain, shards, tol=1e-9).w) > 1e-3
 
 
 @pytest.mark.parametrize(

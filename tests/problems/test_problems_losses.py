@@ -38,17 +38,6 @@ def test_the_coefficient_is_the_derivative_of_the_value(loss):
     np.testing.assert_allclose(loss.coefficient(margins, targets), exact, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_coefficient_matches_central_differences(loss):
-    margins, targets = draw(loss, 200, 3.0, seed=1)
-    direction = jnp.asarray(np.random.default_rng(2).normal(size=margins.shape))
-    step = 1e-6
-    up, down = (loss.value(margins + s * direction, targets) for s in (step, -step))
-    product = loss.coefficient(margins, targets) * direction
-    slope = product if loss.outputs is None else product.sum(-1)
-    np.testing.assert_allclose((up - down) / (2 * step), slope, atol=2e-6)
-
-
 def test_the_logistic_value_matches_sklearn():
     margins, targets = draw(Logistic(), 300, 2.0)
     ours = Logistic().value(margins, targets).mean()

@@ -18,7 +18,7 @@ from taciturn.kernel.records import (
 )
 from taciturn.kernel.records import shards as shards_module
 from taciturn.kernel.records.memory import aligned_zeros, own_array
-from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared, WholeSpace
+from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared
 
 
 def packed(features, targets, parts, **changes):
@@ -187,7 +187,7 @@ def test_the_objective_and_gradient_are_means_of_means_without_padding(loss):
     targets = random.integers(0, 3, 9) if loss.outputs else random.choice([-1.0, 1.0], 9)
     parts = [[0, 4, 7], [1], [2, 3, 5, 6, 8]]
     shards = packed(features, targets, parts, record_norm=10.0)
-    problem = Problem(loss, L2(0.4), WholeSpace())
+    problem = Problem(loss, L2(0.4))
     w = jnp.asarray(random.normal(size=problem.model_shape(3)))
 
     def reference(w):
@@ -205,23 +205,6 @@ def test_the_objective_and_gradient_are_means_of_means_without_padding(loss):
         assert float(ours) == pytest.approx(value, rel=1e-13)
         np.testing.assert_allclose(slope, gradient, atol=1e-14)
     assert abs(float(both(problem, w, with_junk(shards, 1.0))[0]) - value) > 1e-2
-
-
-def test_the_objective_stays_in_float32():
-    shards = small(precision="float32")[3]
-    problem = Problem(Logistic(), L2(0.4), WholeSpace())
-    w = jnp.ones(3, jnp.float32)
-    both = jax.jit(lambda p, w, s: (p.objective(w, s), p.gradient(w, s)))(problem, w, shards)
-    assert {leaf.dtype for leaf in both} == {np.dtype(np.float32)}
-
-
-def test_predictions_use_the_margins():
-    problem = Problem(Logistic(), L2(0.4), WholeSpace())
-    rows = jnp.array([[1.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_array_equal(problem.predict(jnp.array([2.0, 5.0]), rows), [1, -1])
-    with pytest.raises(InputError, match="neither"):
-        problem.check_targets(packed(np.ones((2, 1)), np.array([0, 1]), [[0, 1]]))
-    problem.check_targets(small()[3])
 
 
 @pytest.mark.parametrize(
@@ -282,18 +265,6 @@ def test_a_replaced_record_changes_one_row_only():
     assert other.counts == shards.counts
 
 
-def test_a_zeroed_record_leaves_the_count_and_takes_its_gradient_away():
-    shards = small()[3]
-    other = zero_record(shards, 0, 1)
-    problem = Problem(Logistic(), L2(0.4), WholeSpace())
-    w = jnp.array([0.3, -0.2, 1.0])
-    shard = shards.shard(0)
-    lone = jax.grad(lambda w: jnp.logaddexp(0, -shard.targets[1] * (shard.features[1] @ w)))(w)
-    moved = problem.local_gradient(w, shard, 3) - problem.local_gradient(w, other.shard(0), 3)
-    np.testing.assert_allclose(moved, lone / 3, atol=1e-15)
-    assert other.counts == shards.counts
-
-
 def test_a_replacement_outside_the_bound_is_refused_unless_planted():
     shards = small()[3]
     with pytest.raises(InputError, match="within_norm"):
@@ -313,8 +284,3 @@ def test_a_record_that_does_not_exist_cannot_be_changed(agent, index):
         zero_record(shards, agent, index)
     with pytest.raises(InputError, match=r"there is no agent|has no record"):
         replace_record(shards, agent, index, np.zeros(3), 1.0)
-
-
-def test_a_replacement_of_the_wrong_length_is_refused():
-    with pytest.raises(InputError, match="shape"):
-        replace_record(small()[3], 0, 0, np.zeros(2), 1.0)

@@ -32,7 +32,6 @@ from taciturn.problems import (
     NoRegulariser,
     Problem,
     Squared,
-    WholeSpace,
     lasso,
     public_facts,
 )
@@ -93,7 +92,7 @@ def case(seed: int) -> Case:
     relation = [ReplaceOne(), ZeroOut()][draw.integers(2)]
     observer = [Messages(), Sum()][draw.integers(2)]
     rounds, networked = int(draw.integers(agents, 12)), bool(draw.integers(2))
-    problem = Problem(loss, L2(0.1) if networked else regulariser, WholeSpace())
+    problem = Problem(loss, L2(0.1) if networked else regulariser)
     algorithm, oracle = (
         on_a_network(draw, problem) if networked else on_a_star(draw, problem, relation, size)
     )

@@ -142,13 +142,6 @@ def test_the_bounds_hold_above_the_measured_means(rule):
     assert mean[-1] < mean[0]
 
 
-def test_without_noise_the_smooth_bound_falls_as_one_over_t_and_holds():
-    values, facts = measured("smooth", math.inf)
-    bound = np.array([smooth_bound(facts, t) for t in range(1, ROUNDS + 1)])
-    np.testing.assert_allclose(bound * np.arange(1, ROUNDS + 1), bound[0])
-    assert np.all(values[0] <= bound)
-
-
 def test_the_numbers_are_those_of_the_formulas():
     facts = RateFacts(
         agents=2, dimension=3, local_updates=4, slope=0.5, diameter=6.0, variance=0.25,

@@ -11,21 +11,12 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms
 from taciturn.kernel.questions import ProximalStep
 from taciturn.network import ring, spanning_tree
-from taciturn.problems import (
-    L2,
-    ElasticNet,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    minimise,
-    public_facts,
-)
+from taciturn.problems import L2, ElasticNet, Logistic, Problem, minimise, public_facts
 from taciturn_papers.methods import FixedPointADMM
 from taciturn_papers_tests.made_up import make_shards
 
 RHO, ROUNDS = 0.5, 5
-ALONE = Problem(Logistic(), NoRegulariser(), WholeSpace())
+ALONE = Problem(Logistic())
 SHARDS = make_shards(agents=6, records=15, features=4, seed=2)
 
 
@@ -44,10 +35,8 @@ def planned(problem, *, rounds=ROUNDS, epsilon=math.inf, observer=None, network=
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(Logistic(), L2(0.05), WholeSpace()),
-        pytest.param(
-            Problem(Logistic(), ElasticNet(0.02, 0.05), WholeSpace()), marks=pytest.mark.slow
-        ),
+        Problem(Logistic(), L2(0.05)),
+        pytest.param(Problem(Logistic(), ElasticNet(0.02, 0.05)), marks=pytest.mark.slow),
     ],
     ids=["smooth", "sparse"],
 )
@@ -58,7 +47,7 @@ def test_without_noise_it_reaches_the_certified_optimum(problem):
 
 
 def test_rounds_are_those_of_the_paper_and_cost_what_their_answers_cost():
-    problem = Problem(Logistic(), L2(0.05), WholeSpace())
+    problem = Problem(Logistic(), L2(0.05))
     noised = planned(problem, epsilon=3.0)
     assert noised.certificate.mu == pytest.approx(math.sqrt(ROUNDS) / noised.multiplier, rel=1e-3)
     done = run(noised, SHARDS, runtime="simulate", seed=0, keep=frozenset({"answers", "models"}))
@@ -71,7 +60,7 @@ def test_rounds_are_those_of_the_paper_and_cost_what_their_answers_cost():
 
 
 def test_nothing_is_credited_to_summation_and_a_tree_does_without_an_aggregator():
-    problem = Problem(Logistic(), L2(0.05), WholeSpace())
+    problem = Problem(Logistic(), L2(0.05))
     summed = planned(problem, epsilon=3.0, observer=Sum(1))
     assert not summed.program.summed
     assert summed.certificate.epsilon == pytest.approx(3.0)

@@ -12,22 +12,13 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import PerturbedStep, ProximalStep
 from taciturn.network import complete, grid, metropolis, ring
-from taciturn.problems import (
-    L1,
-    L2,
-    ElasticNet,
-    Logistic,
-    Problem,
-    WholeSpace,
-    minimise,
-    public_facts,
-)
+from taciturn.problems import L1, L2, ElasticNet, Logistic, Problem, minimise, public_facts
 from taciturn_papers.methods import GossipADMM, RecycledADMM
 from taciturn_papers_tests.made_up import make_shards
 
 RHO = 0.5
-SMOOTH = Problem(Logistic(), L2(0.05), WholeSpace())
-SPARSE = Problem(Logistic(), ElasticNet(0.02, 0.05), WholeSpace())
+SMOOTH = Problem(Logistic(), L2(0.05))
+SPARSE = Problem(Logistic(), ElasticNet(0.02, 0.05))
 SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 
@@ -125,4 +116,4 @@ def test_settings_that_do_not_suit_are_refused():
     with pytest.raises(InputError, match="smooth regulariser"):
         RecycledADMM(SPARSE, RHO)
     with pytest.raises(InputError, match="rho"):
-        GossipADMM(Problem(Logistic(), L1(0.1), WholeSpace()), -1.0)
+        GossipADMM(Problem(Logistic(), L1(0.1)), -1.0)

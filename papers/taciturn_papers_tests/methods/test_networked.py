@@ -10,22 +10,12 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.network import grid, metropolis, ring, uniform_walk
-from taciturn.problems import (
-    L2,
-    ElasticNet,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    minimise,
-    public_facts,
-)
+from taciturn.problems import L2, ElasticNet, Logistic, Problem, Squared, minimise, public_facts
 from taciturn_papers.methods import RWADMM, DIGing
 from taciturn_papers_tests.made_up import make_shards
 
-LASSO = Problem(Squared(), ElasticNet(0.02, 0.05), WholeSpace())
-LOGISTIC = Problem(Logistic(), L2(0.05), WholeSpace())
+LASSO = Problem(Squared(), ElasticNet(0.02, 0.05))
+LOGISTIC = Problem(Logistic(), L2(0.05))
 SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 
@@ -58,18 +48,9 @@ def test_the_random_walk_admm_reaches_the_optimum_where_degrees_differ():
 
 
 def test_gradient_tracking_reaches_the_optimum_of_smooth_problems():
-    smooth = Problem(Squared(), NoRegulariser(), WholeSpace())
+    smooth = Problem(Squared())
     model = noiseless_model(DIGing(smooth), smooth, metropolis(ring(8)).lazy, 3000)
     truth = minimise(smooth, SHARDS, tol=1e-10)
     assert np.linalg.norm(model - truth.w) <= 1e-8 * np.linalg.norm(truth.w)
     with pytest.raises(InputError, match="takes no regulariser"):
         DIGing(LOGISTIC)
-
-
-@pytest.mark.slow
-def test_with_a_cap_the_last_half_of_the_random_walk_models_is_averaged():
-    walk, shards = uniform_walk(ring(4), 60, seed=0).capped(6), make_shards()
-    capped = planned(RWADMM(LOGISTIC), LOGISTIC, shards, walk, 60, epsilon=1.0, clip=1.0)
-    done = run(capped, shards, runtime="simulate", seed=0, keep=frozenset({"messages"}))
-    models = np.asarray(done.trace.messages.models)[:, 0].mean(axis=1)[walk.awake]
-    np.testing.assert_allclose(done.model, models[len(models) // 2 :].mean(axis=0), rtol=1e-9)

@@ -57,13 +57,6 @@ def test_laplace_arms_are_calibrated_in_the_1_norm():
     np.testing.assert_allclose(noise_magnitude(made, "objective"), 15 * scale, rtol=1e-3)
 
 
-def test_without_noise_nothing_is_spent_on_a_total():
-    assert chosen_run(per_update=math.inf).total == math.inf
-    np.testing.assert_array_equal(
-        noise_magnitude(planned(chosen_run(per_update=math.inf)), "output"), 0
-    )
-
-
 def test_unknown_constants_are_named():
     with pytest.raises(InputError, match="mnist, femnist"):
         PublishedRun(

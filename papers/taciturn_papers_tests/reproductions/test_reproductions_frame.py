@@ -129,25 +129,11 @@ def test_a_difference_within_the_standard_errors_is_too_close_to_tell():
     assert Ordering("f", "claim", (near, far)).count == "2 of 2, 1 too close to tell"
 
 
-def test_what_was_measured_once_is_said_to_be():
-    single = Pair("", ("a", one(0.1, 0, 1)), ("b", one(9.0)))
-    assert not single.clear
-    assert Ordering("f", "claim", (single,)).count == "1 of 1, 1 measured once"
-
-
 def test_a_claim_without_numbers_and_a_curve_without_budgets_are_refused():
     with pytest.raises(InputError, match="nothing was measured"):
         Ordering("f", "claim", ())
     with pytest.raises(InputError, match="one budget or one each"):
         Curve("a", (TIGHT, LOOSE), (1.0, 2.0, 3.0), (one(1.0),) * 3)
-
-
-def test_every_label_carries_the_total_and_the_epsilon_of_a_round():
-    curve = Curve("a method", (LOOSE,), (1.0,), (one(0.1),), ("c_w",))
-    assert curve.legend == (
-        "a method; total epsilon 1 (0.2 a round), delta 1e-05, messages; c_w not private"
-    )
-    assert str(OPEN) == "no privacy"
 
 
 def test_the_json_is_strict_and_every_curve_has_its_totals():
@@ -237,16 +223,6 @@ def test_an_undecided_ordering_is_counted_and_is_neither_true_nor_false_in_the_j
     assert values["orderings"][-1]["comes_out"] is None
     assert "undecided" in page(given)
     assert page(given).count(RULE) == 1
-
-
-def test_the_page_says_first_what_run_it_was_and_shows_figures_before_the_table_of_orderings():
-    text = page(made())
-    head, figure, table, every = (
-        text.index(part) for part in ("<h1>", "Figure 1: &lt;", "Table I: times", "Every ordering")
-    )
-    assert text[head:].startswith("<h1>Someone 2020, run again: a quick run on 2,000 records</h1>")
-    assert head < figure < table < every
-    assert "more budget, less error" not in text[:figure]
 
 
 def test_the_line_of_the_commonest_label_needs_no_record():

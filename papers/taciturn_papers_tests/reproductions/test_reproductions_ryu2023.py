@@ -340,30 +340,3 @@ def test_times_are_said_in_fitting_units():
     assert sentence("x", 4 * 86_400) == "x will take about 4 days on this machine"
     assert "20 minutes" in sentence("x", 1200)
     assert "80 seconds" in sentence("x", 80)
-
-
-@pytest.mark.slow
-def test_a_run_that_was_interrupted_goes_on_and_ends_with_the_same_numbers(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,)))
-    monkeypatch.setattr(ryu2023, "records", lambda run: tiny_records())
-    words = ["reproduce", "ryu2023", "--quick", "--json", "--resume", str(tmp_path / "kept")]
-    counted = []
-
-    def stops(*given, **named):
-        counted.append(given)
-        if len(counted) == 4:
-            raise KeyboardInterrupt
-        return repeated(*given, **named)
-
-    monkeypatch.setattr(learning, "repeated", stops)
-    assert main(words) == 130
-    capsys.readouterr()
-    assert main(words) == 0
-    resumed = json.loads(capsys.readouterr().out)
-    # three portions were there; the one that was interrupted is run again
-    assert len(counted) == len(learning.trials(TINY)) + 1
-    assert main(words[:-2]) == 0
-    whole = json.loads(capsys.readouterr().out)
-    assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}

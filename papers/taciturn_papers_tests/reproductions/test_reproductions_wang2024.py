@@ -11,7 +11,7 @@ import pytest
 
 from taciturn.kernel.records import pack
 from taciturn.network import complete, ring, uniform_walk
-from taciturn.problems import ElasticNet, Logistic, Problem, WholeSpace, minimise
+from taciturn.problems import ElasticNet, Logistic, Problem, minimise
 from taciturn_papers.as_published import claimed_epsilon
 from taciturn_papers.reproductions import Measured, Reproduction, page
 from taciturn_papers.reproductions.wang2024 import notes, settings_of
@@ -80,9 +80,7 @@ def task():
         return pack(x, y, owners, record_norm=1.0, precision="float32", enforce="clip")
 
     shards, whole = packed(parts), packed([np.arange(160)])
-    ours, theirs = (
-        Problem(Logistic(), ElasticNet(a, b), WholeSpace()) for a, b in ((1e-5, 1e-3), (0.5, 0.5))
-    )
+    ours, theirs = (Problem(Logistic(), ElasticNet(a, b)) for a, b in ((1e-5, 1e-3), (0.5, 0.5)))
     best = minimise(ours, shards, tol=1e-6)
     slope = float(jnp.max(jnp.abs(ours.gradient(jnp.zeros(4, jnp.float32), shards))))
     return Task("ijcnn1", "logistic", ours, theirs, 1.0, shards, whole, whole.shard(0),
