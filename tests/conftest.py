@@ -48,6 +48,12 @@ def batch_of(oracle, shard, key):
     return shard if drawn is None else gathered(shard, drawn)
 
 
+def packed(features, targets, parts, **changes):
+    """These rows divided among agents, of norm 1 at most and in double precision if not said."""
+    how = {"record_norm": 1.0, "precision": "float64", "enforce": "clip"} | changes
+    return pack(features, targets, parts, **how)
+
+
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):
     draw = np.random.default_rng(seed)
     rows = agents * records
@@ -81,13 +87,19 @@ def make_algorithm(name, problem):
 def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, precision="float64"):
     problem = problem or Problem(Logistic())
     return plan(
-        public_facts(problem, shards, clip=clip),
-        make_algorithm(name, problem),
-        (Gradient(problem.loss, clip),),
-        terms or make_terms(),
-        rounds=rounds,
-        precision=precision,
-    )
+        public_facts(problem, shards, clip=clip), make_algorithm(name, problem),
+        (Gradient(problem.loss, clip),), terms or make_terms(), rounds=rounds, precision=precision,
+    )  # fmt: skip
+
+
+def plan_of(algorithm, shards, oracles=None, terms=None, *, clip=1.0, problem=None, **more):
+    """The plan of an algorithm in the precision of these records; it asks for their gradient."""
+    problem = problem or algorithm.problem
+    more = {"rounds": 6, "precision": shards.stacked.features.dtype.name} | more
+    return plan(
+        public_facts(problem, shards, clip=clip), algorithm,
+        oracles or (Gradient(problem.loss, clip),), terms or make_terms(), **more,
+    )  # fmt: skip
 
 
 # what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and

@@ -7,17 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_terms
+from conftest import make_terms, packed, plan_of
 from taciturn.algorithms import LinearisedGossipADMM, Noise, radius_of
 from taciturn.algorithms import gossip as gossip_module
 from taciturn.algorithms.algorithm import step_within
 from taciturn.algorithms.relay import pace_and_noise
 from taciturn.engine import run
-from taciturn.engine.planning import plan
-from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import Spec, pack
+from taciturn.kernel.records import Spec
 from taciturn.network import complete, cyclic_walk, metropolis, ring, uniform_walk
-from taciturn.problems import L2, Logistic, Problem, minimise, public_facts
+from taciturn.problems import L2, Logistic, Problem, minimise
 
 SMOOTHNESS, SWEEPS = 0.25, 100
 WORSE = 1.02
@@ -142,14 +140,13 @@ def test_a_longer_run_by_gossip_is_not_worse_than_a_shorter_one(ridge, falling, 
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     y = np.sign(x @ draw.standard_normal(columns))
     owners = np.split(np.arange(agents * records), agents)
-    shards = pack(x, y, owners, record_norm=1.0, precision="float64", enforce="clip")
+    shards = packed(x, y, owners)
     problem = Problem(Logistic(), L2(ridge))
     least = minimise(problem, shards, tol=1e-6).value if ridge else 0.0
 
     def gap(rounds):
-        made = plan(
-            public_facts(problem, shards, clip=1.0), LinearisedGossipADMM(problem),
-            (Gradient(Logistic(), 1.0),), make_terms(2.0), rounds=rounds, precision="float64",
+        made = plan_of(
+            LinearisedGossipADMM(problem), shards, None, make_terms(2.0), rounds=rounds,
             network=metropolis(ring(agents)),
         )  # fmt: skip
         models = [run(made, shards, runtime="simulate", seed=seed).model for seed in range(4)]

@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 
 import taciturn
-from conftest import computed, just_below, make_shards, make_terms, on_lattice
+from conftest import computed, just_below, make_shards, make_terms, on_lattice, plan_of
 from taciturn.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, NoisyGradient, Walkman
 from taciturn.audit.pairwise import rounds_that_reach
 from taciturn.engine import behind_the_door, run, traffic_of
 from taciturn.engine.network import Gossip, neighbours_of
-from taciturn.engine.planning import plan
 from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Live
 from taciturn.kernel.door.observed import observed_ledger
-from taciturn.kernel.questions import Gradient
 from taciturn.network import (
     Walk,
     complete,
@@ -35,7 +33,7 @@ from taciturn.network import (
     star,
     uniform_walk,
 )
-from taciturn.problems import L2, ElasticNet, Logistic, Problem, Squared, minimise, public_facts
+from taciturn.problems import L2, ElasticNet, Logistic, Problem, Squared, minimise
 
 RIDGE = Problem(Squared(), L2(0.1))
 LOGISTIC = Problem(Logistic(), L2(0.05))
@@ -43,11 +41,9 @@ EIGHT = make_shards(agents=8, records=15, features=4, seed=2)
 
 
 def planned(algorithm, shards, network, *, rounds=None, terms=None, clip=1.0, precision="float64"):
-    problem = algorithm.problem
-    return plan(
-        public_facts(problem, shards, clip=clip), algorithm, (Gradient(problem.loss, clip),),
-        terms or make_terms(), rounds=rounds or network.fixed_rounds, precision=precision,
-        network=network,
+    return plan_of(
+        algorithm, shards, None, terms or make_terms(), clip=clip,
+        rounds=rounds or network.fixed_rounds, precision=precision, network=network,
     )  # fmt: skip
 
 

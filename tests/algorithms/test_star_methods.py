@@ -8,7 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import ROUNDED, computed, just_below, make_plan, make_shards, make_terms, on_lattice
+from conftest import (
+    ROUNDED,
+    computed,
+    just_below,
+    make_plan,
+    make_shards,
+    make_terms,
+    on_lattice,
+    packed,
+    plan_of,
+)
 from taciturn.algorithms import (
     ADMM,
     DPADMM,
@@ -19,7 +29,6 @@ from taciturn.algorithms import (
 )
 from taciturn.audit import audit_perturbed
 from taciturn.engine import behind_the_door, compute, run
-from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import (
@@ -33,7 +42,6 @@ from taciturn.kernel.privacy import (
     account,
 )
 from taciturn.kernel.questions import Gradient, PerturbedStep, ProjectedStep, ProximalStep
-from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,
@@ -47,7 +55,6 @@ from taciturn.problems import (
     Simplex,
     Squared,
     minimise,
-    public_facts,
 )
 from taciturn.proposal import Request
 
@@ -61,14 +68,7 @@ ZOO = {
 
 
 def noiseless(algorithm, problem, shards, rounds):
-    made = plan(
-        public_facts(problem, shards, clip=math.inf),
-        algorithm,
-        (Gradient(problem.loss, math.inf),),
-        make_terms(math.inf),
-        rounds=rounds,
-        precision="float64",
-    )
+    made = plan_of(algorithm, shards, None, make_terms(math.inf), clip=math.inf, rounds=rounds)
     return run(made, shards, runtime="simulate", keep=frozenset({"models"}))
 
 
@@ -132,14 +132,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
     admm = DPADMM(problem, rho=0.1, radius=radius, step_rule=rule, regulariser_at="agents")
     log = math.log(1.25 / delta)
     total = make_terms(epsilon=1.0, delta=delta)
-    made = plan(
-        public_facts(problem, shards, clip=1.0),
-        admm,
-        (Gradient(problem.loss, 1.0),),
-        total,
-        rounds=rounds,
-        precision="float64",
-    )
+    made = plan_of(admm, shards, None, total, rounds=rounds)
     s = made.ledger.scale[0, 0, 0]
     epsilon = 2 / 8 * math.sqrt(2 * log) / s  # the per-round epsilon that (14) gives this noise
     k, d, m = np.arange(1, rounds + 1), 4, 8
@@ -200,15 +193,10 @@ def question_of(algorithm, clip):
 
 
 def planned_linearised(algorithm, shards, terms, rounds, clip=1.0, mechanism=None):
-    return plan(
-        public_facts(algorithm.problem, shards, clip=clip),
-        algorithm,
-        (question_of(algorithm, clip),),
-        terms,
-        rounds=rounds,
-        precision="float64",
+    return plan_of(
+        algorithm, shards, (question_of(algorithm, clip),), terms, clip=clip, rounds=rounds,
         mechanism=mechanism,
-    )
+    )  # fmt: skip
 
 
 def small_box(epsilon):
@@ -270,7 +258,7 @@ def ragged():
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
     parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
-    return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    return packed(x, y, parts)
 
 
 @pytest.mark.slow
@@ -279,10 +267,7 @@ def test_weights_by_records_make_the_objective_the_mean_over_all_records():
     problem = Problem(MultinomialLogistic(3), L2(0.1), Box(-0.5, 0.5))
     rows, labels = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
     real = np.asarray(shards.stacked.mask) > 0
-    pooled = pack(
-        rows[real], labels[real], [np.arange(20)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    pooled = packed(rows[real], labels[real], [np.arange(20)])
     truth = minimise(problem, pooled, tol=1e-10)
     algorithm = LinearisedADMM(problem, 2, "output", weighting="records")
     made = planned_linearised(algorithm, shards, make_terms(math.inf), 1000, clip=math.inf)
@@ -328,9 +313,9 @@ PROBLEM = Problem(Logistic(), L2(0.1))
 
 
 def planned_exact(shards, terms, rounds, *, where="server", clip=1.0):
-    return plan(
-        public_facts(PROBLEM, shards, clip=clip), ADMM(PROBLEM, RHO, regulariser_at=where),
-        (ProximalStep(at_agents(PROBLEM, where), clip, RHO, 1.0, 1e-12),), terms,
+    return plan_of(
+        ADMM(PROBLEM, RHO, regulariser_at=where), shards,
+        (ProximalStep(at_agents(PROBLEM, where), clip, RHO, 1.0, 1e-12),), terms, clip=clip,
         rounds=rounds, precision=shards.stacked.features.dtype.name,
     )  # fmt: skip
 
@@ -365,14 +350,10 @@ STEP = ProximalStep(at_agents(PROBLEM, "server"), 1.0, RHO, 1.0, 1e-12)
 
 
 def planned_inside(shards, *, observer=None, rounds=5, epsilon=1.0):
-    return plan(
-        public_facts(PROBLEM, shards, clip=1.0),
-        ADMM(PROBLEM, RHO, regulariser_at="server"),
-        (PerturbedStep(STEP),),
-        make_terms(epsilon, observer=observer),
-        rounds=rounds,
-        precision="float64",
-    )
+    return plan_of(
+        ADMM(PROBLEM, RHO, regulariser_at="server"), shards, (PerturbedStep(STEP),),
+        make_terms(epsilon, observer=observer), rounds=rounds,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -393,14 +374,10 @@ def test_a_budget_that_the_hessian_alone_exceeds_is_refused_with_the_fix():
     weak = PerturbedStep(dataclasses.replace(STEP, rho=0.01))
     shards = make_shards()
     with pytest.raises(InputError, match="larger rho"):
-        plan(
-            public_facts(PROBLEM, shards, clip=1.0),
-            ADMM(PROBLEM, 0.01, regulariser_at="server"),
-            (weak,),
-            make_terms(0.1),
+        plan_of(
+            ADMM(PROBLEM, 0.01, regulariser_at="server"), shards, (weak,), make_terms(0.1),
             rounds=20,
-            precision="float64",
-        )
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -418,14 +395,10 @@ def test_a_budget_that_the_hessian_alone_exceeds_is_refused_with_the_fix():
 )  # fmt: skip
 def test_what_no_law_is_known_for_is_refused(oracles, adjacency, words):
     with pytest.raises(InputError, match=words):
-        plan(
-            public_facts(PROBLEM, make_shards(), clip=1.0),
-            ADMM(PROBLEM, RHO, regulariser_at="server"),
-            oracles,
-            Terms(1.0, 1e-5, adjacency, Messages()),
-            rounds=2,
-            precision="float64",
-        )
+        plan_of(
+            ADMM(PROBLEM, RHO, regulariser_at="server"), make_shards(), oracles,
+            Terms(1.0, 1e-5, adjacency, Messages()), rounds=2,
+        )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from conftest import make_terms
+from conftest import make_terms, packed, plan_of
 from taciturn.algorithms import (
     SADMM,
     VRADMM,
@@ -33,7 +33,7 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.questions import Gradient, MinibatchDifference, MinibatchGradient
-from taciturn.kernel.records import Spec, pack
+from taciturn.kernel.records import Spec
 from taciturn.problems import (
     L1,
     ComposedL1,
@@ -65,7 +65,7 @@ def records(count=N):
     draw = np.random.default_rng(0)
     x = draw.standard_normal((count, D))
     y = np.sign(x @ np.array([2, 2, 2, -1, -1, 0.0]) + draw.standard_normal(count))
-    return pack(x, y, [np.arange(count)], record_norm=1.0, precision="float64", enforce="clip")
+    return packed(x, y, [np.arange(count)])
 
 
 SHARDS = records()
@@ -102,10 +102,7 @@ best = functools.cache(lambda name: conic(STRUCTURES[name]))
 
 
 def done(algorithm, oracles, rounds, *, shards=SHARDS, epsilon=math.inf, seed=None):
-    made = plan(
-        public_facts(DATA, shards, clip=1.0), algorithm, oracles, make_terms(epsilon),
-        rounds=rounds, precision="float64",
-    )  # fmt: skip
+    made = plan_of(algorithm, shards, oracles, make_terms(epsilon), problem=DATA, rounds=rounds)
     keep = frozenset({"publics"})
     return run(made, shards, runtime="simulate", seed=seed, keep=keep), made
 
@@ -370,10 +367,7 @@ def test_smoothing_pays_where_neighbouring_weights_are_alike_and_harms_where_the
     y = np.sign(x @ wave + draw.standard_normal(count))
     limit = 1 / smoothed_share(columns, strength)
     for places, pays in ((np.arange(columns), True), (draw.permutation(columns), False)):
-        shards = pack(
-            x[:, places], y, [np.arange(count)], record_norm=8.0, precision="float64",
-            enforce="clip",
-        )  # fmt: skip
+        shards = packed(x[:, places], y, [np.arange(count)], record_norm=8.0)
         weights = wave[places]
         rough = np.sum((np.roll(weights, 1) - weights) ** 2) / (weights @ weights)
         assert (1 + strength * rough < limit) == pays
@@ -412,9 +406,9 @@ def planned(shards, *, rate, inner=4, epochs=5, epsilon=1.0, **options):
     oracles, noise = variance_reduction(Logistic(), clip=0.5, spread=0.5, rate=rate, inner=inner)
     structure = generalised_lasso(Logistic(), chain(3), weight=0.01)
     algorithm = VRADMM(structure, inner=inner, snapshot_noise=noise, **options)
-    return plan(
-        public_facts(DATA, shards, clip=0.5), algorithm, oracles, make_terms(epsilon),
-        rounds=epochs * algorithm.epoch, precision="float64",
+    return plan_of(
+        algorithm, shards, oracles, make_terms(epsilon), problem=DATA, clip=0.5,
+        rounds=epochs * algorithm.epoch,
     )  # fmt: skip
 
 

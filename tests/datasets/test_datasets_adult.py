@@ -16,22 +16,10 @@ from taciturn.datasets.adult import BUNDLED, bundled_text
 from taciturn.errors import DataError
 
 HEADER = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week",
+    "native-country", "income",
+]  # fmt: skip
 
 
 def original(name: str) -> bytes:
@@ -48,14 +36,11 @@ def adult() -> Dataset:
 def frame() -> pd.DataFrame:
     parts = [
         pd.read_csv(
-            io.BytesIO(original(name)),
-            names=HEADER,
-            skipinitialspace=True,
-            na_values="?",
+            io.BytesIO(original(name)), names=HEADER, skipinitialspace=True, na_values="?",
             comment="|",
         )
         for name in ("adult.data", "adult.test")
-    ]
+    ]  # fmt: skip
     return pd.concat(parts, ignore_index=True).dropna().reset_index(drop=True)
 
 

@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from conftest import make_terms
+from conftest import make_terms, packed, plan_of
 from taciturn.algorithms import NoisyGradient
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import plan, reserve, run
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import pack
-from taciturn.problems import L1, HuberHinge, Logistic, Problem, facts_from, public_facts
+from taciturn.problems import L1, HuberHinge, Logistic, Problem, facts_from
 from taciturn_power.conic import polyhedron
 
 PLAIN = Problem(Logistic())
@@ -21,14 +20,10 @@ PLAIN = Problem(Logistic())
 
 def planned(algorithm, problem, oracle=None, **options):
     return plan(
-        facts_from(problem, (20, 20), features=3, record_norm=1.0, clip=0.5),
-        algorithm,
-        (oracle or Gradient(problem.loss, 0.5),),
-        make_terms(),
-        rounds=3,
-        precision="float64",
+        facts_from(problem, (20, 20), features=3, record_norm=1.0, clip=0.5), algorithm,
+        (oracle or Gradient(problem.loss, 0.5),), make_terms(), rounds=3, precision="float64",
         **options,
-    )
+    )  # fmt: skip
 
 
 class Forgets(NoisyGradient):
@@ -98,10 +93,7 @@ def test_a_fault_is_found_before_an_account_is_charged(step, tmp_path, monkeypat
 def shards_of(targets):
     draw = np.random.default_rng(0)
     count = len(targets)
-    return pack(
-        draw.standard_normal((count, 3)), np.asarray(targets), [np.arange(count)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    return packed(draw.standard_normal((count, 3)), np.asarray(targets), [np.arange(count)])
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
@@ -109,10 +101,7 @@ def shards_of(targets):
 def test_labels_0_and_1_are_refused_by_a_loss_that_wants_minus_1_and_1(loss, wrong):
     problem = Problem(loss)
     shards = shards_of(wrong)
-    made = plan(
-        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
-        (Gradient(loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
+    made = plan_of(NoisyGradient(problem), shards, clip=0.5, rounds=2)
     with pytest.raises(InputError, match="neither -1 nor 1; map the two classes") as found:
         run(made, shards, runtime="simulate")
     assert "\n" not in str(found.value)
@@ -123,10 +112,7 @@ def test_a_refusal_of_targets_is_no_free_information(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     shards = shards_of([-1] * 19 + [0])
-    made = plan(
-        public_facts(PLAIN, shards, clip=0.5), NoisyGradient(PLAIN),
-        (Gradient(PLAIN.loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
+    made = plan_of(NoisyGradient(PLAIN), shards, clip=0.5, rounds=2)
     paid = reserve(account, made, seed=None, what="a run")
     paid.begin()
     with pytest.raises(InputError, match="neither -1 nor 1"):

@@ -16,27 +16,17 @@ PROBLEM = Problem(Logistic())
 CLOSE = 1e-6
 # the search for the multiplier ended where the certificate was above the budget by 3.1e-8
 OVERSHOT = (
-    0.02317868891267864,
-    5125,
-    0.06711938486691368,
-    0.0004919224950758323,
-    ReplaceOne(),
-    None,
-    30,
-)
+    0.02317868891267864, 5125, 0.06711938486691368, 0.0004919224950758323, ReplaceOne(), None, 30,
+)  # fmt: skip
 
 
 def planned(rate, rounds, epsilon, delta, relation, law, columns, multiplier=None):
     return plan(
         facts_from(PROBLEM, (500,) * 10, features=columns, record_norm=1.0, clip=1.0),
-        NoisyGradient(PROBLEM),
-        (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
-        Terms(epsilon, delta, Adjacency(relation, "record"), Messages()),
-        rounds=rounds,
-        precision="float64",
-        mechanism=law,
-        multiplier=multiplier,
-    )
+        NoisyGradient(PROBLEM), (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
+        Terms(epsilon, delta, Adjacency(relation, "record"), Messages()), rounds=rounds,
+        precision="float64", mechanism=law, multiplier=multiplier,
+    )  # fmt: skip
 
 
 def drawn(seed, *, quick=False):
@@ -49,14 +39,11 @@ def drawn(seed, *, quick=False):
     removed = bool(random.random() < 0.5)
     laplace = removed and (quick or bool(random.random() < 0.4))
     return (
-        between(5e-3 if quick else 5e-4, 0.9),
-        int(between(300 if quick else 1, 8_000)),
-        between(0.03, 0.6 if quick else 8.0),
-        between(1e-9, 1e-3),
-        ZeroOut() if removed else ReplaceOne(),
-        Laplace() if laplace else None,
+        between(5e-3 if quick else 5e-4, 0.9), int(between(300 if quick else 1, 8_000)),
+        between(0.03, 0.6 if quick else 8.0), between(1e-9, 1e-3),
+        ZeroOut() if removed else ReplaceOne(), Laplace() if laplace else None,
         int(random.integers(2, 120)),
-    )
+    )  # fmt: skip
 
 
 def assert_spends_its_budget(made, epsilon):
@@ -115,10 +102,8 @@ def test_gaussian_answers_on_all_records_keep_the_noise_of_the_exact_curve():
     for epsilon in (0.01, 0.3, 1.0, 8.0, 40.0):
         made = plan(
             facts_from(PROBLEM, (500,) * 10, features=30, record_norm=1.0, clip=1.0),
-            NoisyGradient(PROBLEM),
-            (Gradient(PROBLEM.loss, 1.0),),
-            Terms(epsilon, 1e-6, Adjacency(ReplaceOne(), "record"), Messages()),
-            rounds=50,
+            NoisyGradient(PROBLEM), (Gradient(PROBLEM.loss, 1.0),),
+            Terms(epsilon, 1e-6, Adjacency(ReplaceOne(), "record"), Messages()), rounds=50,
             precision="float64",
-        )
+        )  # fmt: skip
         assert_spends_its_budget(made, epsilon)

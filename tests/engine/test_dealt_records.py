@@ -31,12 +31,9 @@ def packed(parts, persons=None):
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((ROWS, 3))
     return pack(
-        *(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), parts),
-        record_norm=1.0,
-        precision="float64",
-        enforce="clip",
-        persons=persons,
-    )
+        *(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), parts), record_norm=1.0, precision="float64",
+        enforce="clip", persons=persons,
+    )  # fmt: skip
 
 
 def account(folder):
@@ -91,15 +88,10 @@ def test_the_dearest_figure_is_stated_of_agents_that_hold_nothing_out(batches):
     unlike = 0
     for epsilon in (0.5, 1.0, 2.0, 3.0):
         asked = Request(
-            epsilon=epsilon,
-            delta=1e-3,
-            algorithm="dp-sgd",
-            rounds=3,
-            evaluate=0.11,
-            clip=0.5,
+            epsilon=epsilon, delta=1e-3, algorithm="dp-sgd", rounds=3, evaluate=0.11, clip=0.5,
             loss=Named(name="logistic", numbers=()),
             options={"sampling_rate": 0.3, "batches": batches},
-        )
+        )  # fmt: skip
         for dealt in (True, False):
             proposed = propose(facts, [5, 5, 4], asked, None, dealt=dealt)
             assert proposed.evaluation.counts == (1, 1, 0)

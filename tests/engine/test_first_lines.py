@@ -52,13 +52,11 @@ class Softened(MarginLoss):
 def test_the_short_plan_is_the_long_one(problem, owners):
     shards = owners.shards("float32")
     long = engine.plan(
-        public_facts(problem, shards, clip=0.5),
-        NoisyGradient(problem),
+        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
         (Gradient(problem.loss, clip=0.5),),
-        Terms(4.0, 1e-4, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=8,
+        Terms(4.0, 1e-4, Adjacency(ReplaceOne(), "record"), Messages()), rounds=8,
         precision="float32",
-    )
+    )  # fmt: skip
     assert short(problem, owners).to_dict() == long.to_dict()
 
 
@@ -182,14 +180,9 @@ def test_a_loss_needs_no_slope(owners):
 
 def test_compare_measures_what_single_runs_are(problem, owners):
     table = taciturn.compare(
-        problem,
-        owners,
-        ["noisy-gradient", Plain],
-        epsilons=[1.0, 4.0],
-        delta=1e-4,
-        rounds=5,
+        problem, owners, ["noisy-gradient", Plain], epsilons=[1.0, 4.0], delta=1e-4, rounds=5,
         seeds=[2, 7],
-    )
+    )  # fmt: skip
     assert list(table.columns) == ["method", "epsilon", "seed", "round", "gap", "test_error"]
     assert len(table) == 2 * 2 * 2 * 5
     alone = short(problem, owners, rounds=5, epsilon=1.0, precision="float64").run(owners, seed=7)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.engine.two_devices import printed
 
-from conftest import make_plan, make_shards, make_terms
+from conftest import make_plan, make_shards, make_terms, plan_of
 from taciturn.algorithms import DPADMM, NIDS, NoisyGradient, Walkman
-from taciturn.engine import plan, run
+from taciturn.engine import run
 from taciturn.engine.processes import Processes, report_loss
 from taciturn.engine.running import check_devices
 from taciturn.errors import InputError, ProcessLostError
@@ -21,7 +21,7 @@ from taciturn.kernel.privacy import Sum
 from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.kernel.records import Devices, spread_local
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.problems import Logistic, Problem, public_facts
+from taciturn.problems import Logistic, Problem
 
 PROBLEM = Problem(Logistic())
 KEY = b"k" * 32
@@ -29,15 +29,13 @@ METHODS = {
     "star": (NoisyGradient(PROBLEM), None, None, None),
     "sum": (NoisyGradient(PROBLEM), None, Sum(), None),
     "admm": (
-        DPADMM(PROBLEM, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server"),
-        None,
-        None,
-        None,
+        DPADMM(PROBLEM, rho=0.1, radius=None, step_rule="smooth", regulariser_at="server"), None,
+        None, None,
     ),
     "gossip": (NIDS(PROBLEM), metropolis(ring(4)), None, None),
     "tree": (NoisyGradient(PROBLEM), spanning_tree(ring(4)), Sum(), None),
     "batches": (NoisyGradient(PROBLEM), None, None, 0.4),
-}
+}  # fmt: skip
 
 
 def planned(name, shards, precision="float64"):
@@ -45,10 +43,9 @@ def planned(name, shards, precision="float64"):
     question = (
         Gradient(PROBLEM.loss, 1.0) if rate is None else MinibatchGradient(PROBLEM.loss, 1.0, rate)
     )
-    return plan(
-        public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,),
-        make_terms(50.0, observer=observer), rounds=7, precision=precision, network=network,
-        multiplier=5.0,
+    return plan_of(
+        algorithm, shards, (question,), make_terms(50.0, observer=observer), rounds=7,
+        precision=precision, network=network, multiplier=5.0,
     )  # fmt: skip
 
 
@@ -73,9 +70,8 @@ def two_devices(names):
 
 
 def walking(shards):
-    return plan(
-        public_facts(PROBLEM, shards, clip=1.0), Walkman(PROBLEM), (Gradient(PROBLEM.loss, 1.0),),
-        make_terms(100.0), rounds=20, precision="float64",
+    return plan_of(
+        Walkman(PROBLEM), shards, None, make_terms(100.0), rounds=20,
         network=uniform_walk(ring(4), 20, seed=0), multiplier=5.0,
     )  # fmt: skip
 

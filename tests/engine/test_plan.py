@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms
+from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms, packed, plan_of
 from taciturn.algorithms import DPADMM, NoisyGradient
 from taciturn.calibration import mu_of
 from taciturn.engine.credit import credits_summation
-from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Laplace, Messages, ReplaceOne, Sum, Terms, account
-from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import pack
-from taciturn.problems import L1, Ball, Logistic, NoRegulariser, Problem, Squared, public_facts
+from taciturn.problems import L1, Ball, Logistic, NoRegulariser, Problem, Squared
 
 
 @pytest.mark.parametrize("name", ["noisy-gradient", "dp-admm"])
@@ -33,7 +30,7 @@ def test_noise_follows_each_agents_own_record_count():
     draw = np.random.default_rng(0)
     x, y = draw.standard_normal((10, 2)), np.sign(draw.standard_normal(10))
     parts = [np.arange(2), np.arange(2, 10)]
-    shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    shards = packed(x, y, parts)
     made = make_plan("noisy-gradient", shards)
     np.testing.assert_allclose(made.ledger.scale[0], 4 * made.ledger.scale[1], rtol=1e-12)
     assert len(set(np.round(made.certificate.per_agent_epsilon, 9))) == 1
@@ -144,14 +141,10 @@ class ScalesPublicly(NoisyGradient):
 @pytest.mark.parametrize(
     ("kind", "credited"),
     [
-        (NoisyGradient, True),
-        (ScalesPublicly, True),
-        (KeepsItsIterate, False),
-        (SendsOldAnswers, False),
-        (SendsClippedAnswers, False),
-        (WeighsByIdentity, False),
+        (NoisyGradient, True), (ScalesPublicly, True), (KeepsItsIterate, False),
+        (SendsOldAnswers, False), (SendsClippedAnswers, False), (WeighsByIdentity, False),
     ],
-)
+)  # fmt: skip
 def test_credit_for_summation_is_decided_by_tracing(kind, credited, shards):
     problem = Problem(Logistic())
     program = make_plan("noisy-gradient", shards).program
@@ -192,15 +185,10 @@ def test_impossible_budgets_are_refused(epsilon, delta):
 
 def test_laplace_answers_are_calibrated_by_the_accountant(shards):
     problem = Problem(Logistic())
-    made = plan(
-        public_facts(problem, shards, clip=0.5),
-        make_algorithm("noisy-gradient", problem),
-        (Gradient(problem.loss, 0.5),),
-        make_terms(2.0),
-        rounds=4,
-        precision="float64",
-        mechanism=Laplace(),
-    )
+    made = plan_of(
+        make_algorithm("noisy-gradient", problem), shards, None, make_terms(2.0), clip=0.5,
+        rounds=4, mechanism=Laplace(),
+    )  # fmt: skip
     assert made.certificate.mu is None
     spent = account(made.ledger.events_by_agent()[0], delta=1e-5, relation=ReplaceOne()).epsilon
     assert spent <= 2.0
@@ -211,15 +199,10 @@ def test_laplace_answers_are_calibrated_by_the_accountant(shards):
 
 def test_laplace_answers_under_summation_are_certified_for_every_message(shards):
     problem = Problem(Logistic())
-    made = plan(
-        public_facts(problem, shards, clip=0.5),
-        make_algorithm("noisy-gradient", problem),
-        (Gradient(problem.loss, 0.5),),
-        make_terms(2.0, observer=Sum()),
-        rounds=4,
-        precision="float64",
-        mechanism=Laplace(),
-    )
+    made = plan_of(
+        make_algorithm("noisy-gradient", problem), shards, None, make_terms(2.0, observer=Sum()),
+        clip=0.5, rounds=4, mechanism=Laplace(),
+    )  # fmt: skip
     assert made.certificate.observer == "sum"
     assert made.certificate.epsilon <= 2.0
 
@@ -247,11 +230,4 @@ def test_published_dp_admm_refuses_a_constraint_and_a_nonsmooth_regulariser_its_
     problem = Problem(Logistic(), L1(0.1))
     algorithm = DPADMM(problem, rho=0.1, radius=1.0, step_rule="smooth", regulariser_at="agents")
     with pytest.raises(InputError, match="other rule"):
-        plan(
-            public_facts(problem, shards, clip=1.0),
-            algorithm,
-            (Gradient(problem.loss, 1.0),),
-            make_terms(),
-            rounds=2,
-            precision="float64",
-        )
+        plan_of(algorithm, shards, rounds=2)

@@ -12,17 +12,16 @@ import jax
 import numpy as np
 import pytest
 
-from conftest import make_shards, make_terms
+from conftest import make_shards, make_terms, plan_of
 from taciturn.algorithms import NoisyGradient
-from taciturn.engine import plan, run, running
+from taciturn.engine import run, running
 from taciturn.engine.processes import connect
 from taciturn.errors import TaciturnError
 from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages
-from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Devices, Shards, digest_of_all, pack, spread, spread_local
-from taciturn.problems import Logistic, Problem, public_facts
+from taciturn.problems import Logistic, Problem
 
 PROBLEM = Problem(Logistic())
 AGENTS, ROUNDS, FEATURES, RUNS = 4, 50, 20, 12
@@ -40,10 +39,9 @@ def empty_shards(agents=range(AGENTS), longest=0):
 
 
 def planned(shards, rounds=ROUNDS):
-    return plan(
-        public_facts(PROBLEM, shards, clip=1.0), NoisyGradient(PROBLEM),
-        (Gradient(PROBLEM.loss, 1.0),), make_terms(100.0, observer=Messages()),
-        rounds=rounds, precision="float64", multiplier=5.0,
+    return plan_of(
+        NoisyGradient(PROBLEM), shards, None, make_terms(100.0, observer=Messages()), rounds=rounds,
+        multiplier=5.0,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import computed, drawn, make_plan, make_shards, make_terms
+from conftest import computed, drawn, make_plan, make_shards, make_terms, packed
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import (
     behind_the_door,
@@ -38,7 +38,7 @@ from taciturn.kernel.privacy import (
     compose,
 )
 from taciturn.kernel.questions import Gradient
-from taciturn.kernel.records import Shards, pack
+from taciturn.kernel.records import Shards
 from taciturn.problems import Logistic, MultinomialLogistic, Problem, Squared, public_facts
 
 
@@ -47,7 +47,7 @@ def test_the_two_runtimes_agree_on_ragged_shards_with_many_classes():
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
     parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
-    shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    shards = packed(x, y, parts)
     problem = Problem(MultinomialLogistic(3))
     made = make_plan("dp-admm", shards, problem=problem)
     models = [run(made, shards, runtime=r, seed=0).model for r in ("simulate", "serial")]
@@ -272,11 +272,9 @@ def test_a_division_that_anybody_can_repeat_is_stamped(shards):
 def test_what_cannot_be_kept_is_named(shards):
     with pytest.raises(InputError, match="cannot keep"):
         run(
-            make_plan("noisy-gradient", shards),
-            shards,
-            runtime="simulate",
+            make_plan("noisy-gradient", shards), shards, runtime="simulate",
             keep=frozenset({"shards"}),
-        )
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("runtime", [simulate, serial])

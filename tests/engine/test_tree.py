@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from conftest import computed, make_algorithm, make_shards, make_terms
+from conftest import computed, make_algorithm, make_shards, make_terms, plan_of
 from taciturn.algorithms import METHODS
 from taciturn.audit import canary, replay
 from taciturn.audit.subject import AGENTS, Setup, proposal_of
@@ -33,10 +33,9 @@ def plans(graph, *, shards=None, name="noisy-gradient", terms=None, rounds=5, pr
     """One plan on a star, and the same on the spanning tree of a graph."""
     shards = shards or make_shards(agents=graph.agents)
     return [
-        plan(
-            public_facts(PROBLEM, shards, clip=1.0), make_algorithm(name, PROBLEM),
-            (Gradient(PROBLEM.loss, 1.0),), terms or make_terms(),
-            rounds=rounds, precision=precision, network=network,
+        plan_of(
+            make_algorithm(name, PROBLEM), shards, None, terms or make_terms(), rounds=rounds,
+            precision=precision, network=network,
         )
         for network in (None, spanning_tree(graph))
     ]  # fmt: skip
@@ -198,10 +197,8 @@ class Clear(Live):
 def on_tree_of_audit():
     pair = canary(agents=AGENTS, records=4, features=5, seed=0)
     terms = make_terms(epsilon=float(epsilon_of(1e-5, 1.5)))
-    made = plan(
-        public_facts(pair.problem, pair.first, clip=1.0),
-        make_algorithm("noisy-gradient", pair.problem),
-        (pair.oracle,), terms, rounds=4, precision="float64",
+    made = plan_of(
+        make_algorithm("noisy-gradient", pair.problem), pair.first, (pair.oracle,), terms, rounds=4,
         network=spanning_tree(path(AGENTS)),
     )  # fmt: skip
     return pair, made

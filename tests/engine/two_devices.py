@@ -13,12 +13,9 @@ def printed(call):
     here = Path(__file__).parent
     path = os.pathsep.join([str(here), str(here.parent), *filter(None, sys.path)])
     done = subprocess.run(
-        [sys.executable, "-c", f"import {call.partition('.')[0]}; {call}"],
-        cwd=here.parent,
+        [sys.executable, "-c", f"import {call.partition('.')[0]}; {call}"], cwd=here.parent,
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -17,7 +17,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 from tests.privacy.certified import certify
 
-from conftest import batch_of, make_shards, make_terms, on_lattice
+from conftest import batch_of, make_shards, make_terms, on_lattice, packed, plan_of
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
 from taciturn.engine import behind_the_door, run
 from taciturn.engine.planning import plan
@@ -53,14 +53,12 @@ from taciturn.kernel.questions import (
     ProximalStep,
 )
 from taciturn.kernel.questions.sampling import _UNIT, capacity, distinct, gaps, survival
-from taciturn.kernel.records import Shard, pack
+from taciturn.kernel.records import Shard
 from taciturn.kernel.records.grid import gathering_slack
 from taciturn.problems import L2, Logistic, Problem, Squared, public_facts
 from taciturn.proposal import DataFacts, Request, propose
 
 PROBLEM = Problem(Logistic())
-
-
 RATE = 0.3
 
 
@@ -73,15 +71,10 @@ def usual_multiplier():
 def planned(shards, *, terms=None, rounds=6, rate=RATE, precision="float64", **options):
     if terms is None and (rounds, rate) == (6, RATE) and not options:
         options = {"multiplier": usual_multiplier()}
-    return plan(
-        public_facts(PROBLEM, shards, clip=1.0),
-        NoisyGradient(PROBLEM),
-        (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
-        terms or make_terms(),
-        rounds=rounds,
-        precision=precision,
-        **options,
-    )
+    return plan_of(
+        NoisyGradient(PROBLEM), shards, (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
+        terms or make_terms(), rounds=rounds, precision=precision, **options,
+    )  # fmt: skip
 
 
 def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
@@ -99,10 +92,7 @@ def test_every_record_is_drawn_at_the_rate_and_apart_from_the_others():
 def test_padding_is_never_drawn():
     draw = np.random.default_rng(0)
     parts = [np.arange(3), np.arange(3, 10)]
-    shards = pack(
-        draw.standard_normal((10, 2)), np.ones(10), parts,
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    shards = packed(draw.standard_normal((10, 2)), np.ones(10), parts)
     oracle = MinibatchGradient(Logistic(), 1.0, 0.99)
     batch = batch_of(oracle, shards.shard(0), jax.random.key(0))
     assert np.all(np.asarray(batch.mask[3:]) == 0)
@@ -191,13 +181,10 @@ def test_a_sampled_answer_has_no_likelihood_ratio_given_its_batch(shards):
 def test_a_name_stands_for_a_method_and_its_question():
     problem = Problem(Logistic(), L2(0.1))
     setting = Setting(
-        problem=problem,
-        facts=public_facts(problem, make_shards(), clip=1.0),
-        clip=1.0,
-        terms=make_terms(),
-        rounds=10,
+        problem=problem, facts=public_facts(problem, make_shards(), clip=1.0), clip=1.0,
+        terms=make_terms(), rounds=10,
         options={"sampling_rate": 0.2, "batches": "poisson", "rho": 0.1},
-    )
+    )  # fmt: skip
     ((oracle,), *others) = (
         METHODS[name].build(setting).oracles for name in ("dp-sgd", "dp-admm", "pvp", "dvp")
     )
@@ -448,7 +435,7 @@ def make_uneven(counts):
     draw = np.random.default_rng(0)
     parts = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     x, y = draw.standard_normal((sum(counts), 3)), np.sign(draw.standard_normal(sum(counts)))
-    return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    return packed(x, y, parts)
 
 
 @pytest.mark.slow

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import ROUNDED, make_terms
+from conftest import ROUNDED, make_terms, plan_of
 from taciturn.algorithms import METHODS, MOST_NOISE, Centred, NoisyGradient, centre_multiplier
 from taciturn.algorithms.centred import SHARE
 from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, Inputs
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
@@ -36,8 +35,6 @@ from taciturn.problems import Logistic, MultinomialLogistic, Problem, Squared, p
 from taciturn.proposal import DataFacts, Named, Request, centre_warning, noise_of_centre, propose
 
 KAPPA, NORM, CLIP = 0.3, 2.0, 0.8
-
-
 PROBLEMS = {
     "logistic": Problem(Logistic()),
     "squared": Problem(Squared()),
@@ -63,14 +60,11 @@ def question(name):
 def centred_plan(name, shards, *, terms=None, rounds=6, method=NoisyGradient, precision="float64"):
     problem = PROBLEMS[name]
     oracle = question(name)
-    return plan(
-        public_facts(problem, shards, clip=CLIP),
-        Centred(method(problem), 1, NORM, oracle.row_norm),
-        (oracle, RowMean(centre_multiplier(rounds), outputs_of(name))),
-        terms or make_terms(),
-        rounds=rounds,
-        precision=precision,
-    )
+    return plan_of(
+        Centred(method(problem), 1, NORM, oracle.row_norm), shards,
+        (oracle, RowMean(centre_multiplier(rounds), outputs_of(name))), terms or make_terms(),
+        clip=CLIP, rounds=rounds, precision=precision,
+    )  # fmt: skip
 
 
 def outputs_of(name):
@@ -122,8 +116,6 @@ def test_the_mean_of_the_rows_is_in_the_first_column():
 
 
 HOSTILE = [0.0, 1e-300, 1e-8, 0.1, 1.0, 3.0, 1e6, 1e30, 1e300, math.inf, -math.inf, math.nan]
-
-
 ROWS = np.array([
     [1, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0], [0.6, 0.8, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0],
     [0.5, 0.5, 0.5, 0.5, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1], [1e-9, 0, 0, 0, 0, 0],
@@ -292,11 +284,7 @@ def test_more_columns_than_products_with_a_centre_are_exact_in_are_refused():
 
 
 PROBLEM = Problem(Logistic())
-
-
 ROW_NORM = math.hypot(1.0, KAPPA)
-
-
 RHO, COLUMNS = 0.7, 6
 RECENTRED = {
     "gradient": (Gradient(Logistic(), CLIP), Point),
@@ -320,14 +308,10 @@ def recentred(name):
 
 def opened(shards):
     """The records of one agent, on the grid of exact sums."""
-    planned = plan(
-        public_facts(PROBLEM, shards, clip=CLIP),
-        NoisyGradient(PROBLEM),
-        (Gradient(PROBLEM.loss, CLIP),),
-        make_terms(),
-        rounds=2,
+    planned = plan_of(
+        NoisyGradient(PROBLEM), shards, clip=CLIP, rounds=2,
         precision="float64" if shards.stacked.features.dtype == np.float64 else "float32",
-    )
+    )  # fmt: skip
     return jax.tree.map(lambda leaf: leaf[0], behind_the_door(planned, shards).shard)
 
 

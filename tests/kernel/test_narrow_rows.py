@@ -30,12 +30,10 @@ from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Square
 
 AGENTS, ROWS, COLUMNS = 7, 45, 6
 NARROW = (
-    Gradient(Squared(), 0.5),
-    Gradient(Squared(), 0.5, relative_multiplier=2.0),
-    MinibatchGradient(Squared(), 0.5, 0.1),
-    MinibatchDifference(Squared(), 0.5, 0.1, spread=0.5),
+    Gradient(Squared(), 0.5), Gradient(Squared(), 0.5, relative_multiplier=2.0),
+    MinibatchGradient(Squared(), 0.5, 0.1), MinibatchDifference(Squared(), 0.5, 0.1, spread=0.5),
     MinibatchDifference(Squared(), 0.5, 1.0, spread=0.5),
-)
+)  # fmt: skip
 
 
 class AsTheyCome(Gradient):

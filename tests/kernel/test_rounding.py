@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import ROUNDED, make_plan, make_shards, make_terms
+from conftest import ROUNDED, make_plan, make_shards, packed, plan_of
 from taciturn.algorithms import ADMM, at_agents
 from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
-from taciturn.engine.planning import plan
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door import opening
 from taciturn.kernel.door.door import two_to
@@ -31,7 +30,7 @@ from taciturn.kernel.questions import (
     minimisers,
     sums,
 )
-from taciturn.kernel.records import for_exact_sums, pack
+from taciturn.kernel.records import for_exact_sums
 from taciturn.problems import (
     L2,
     Logistic,
@@ -139,14 +138,8 @@ def test_a_run_on_another_lattice_than_planned_releases_nothing():
 
 MANY_ROWS, SEVEN = 997, 7  # in blocks of 19 rows: the last two begin before the end of others
 RIDGE = Problem(Logistic(), L2(0.1))
-
-
 PLAIN = Problem(Logistic())
-
-
 RHO = 0.5
-
-
 QUESTIONS = {
     "proximal": ProximalStep(at_agents(RIDGE, "server"), 1.0, RHO, 1.0),
     "projected": ProjectedStep(PLAIN, 1.0),
@@ -167,10 +160,9 @@ def test_the_bound_of_a_step_is_that_of_real_numbers_and_what_it_rounds(name, no
 
 def test_a_plan_whose_ledger_leaves_the_rounding_out_releases_nothing():
     shards = make_shards()
-    made = plan(
-        public_facts(RIDGE, shards, clip=1.0), ADMM(RIDGE, RHO, regulariser_at="server"),
-        (QUESTIONS["proximal"],), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
+    made = plan_of(
+        ADMM(RIDGE, RHO, regulariser_at="server"), shards, (QUESTIONS["proximal"],), rounds=2
+    )
     run(made, shards, runtime="simulate", seed=0)
     ledger = dataclasses.replace(made.ledger, sensitivity=made.ledger.sensitivity / ROUNDED)
     with pytest.raises(PrivacyError, match="planned ones"):
@@ -178,8 +170,6 @@ def test_a_plan_whose_ledger_leaves_the_rounding_out_releases_nothing():
 
 
 SIZES = [0.0, 1.0, 1e3, 1e6, 1e9, 1e12, 1e30, 1e300, math.inf, math.nan]
-
-
 DIRECTION = np.array([0.6, -0.8, 0.1])
 
 
@@ -268,10 +258,7 @@ def test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step(monkeypatc
 
 def shard_and_count(targets, *, narrow=False):
     draw = np.random.default_rng(0)
-    shards = pack(
-        draw.standard_normal((MANY_ROWS, SEVEN)), targets, [np.arange(MANY_ROWS)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    shards = packed(draw.standard_normal((MANY_ROWS, SEVEN)), targets, [np.arange(MANY_ROWS)])
     return jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards, narrow=narrow)), jnp.asarray(
         float(MANY_ROWS)
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from conftest import make_shards
+from conftest import make_shards, packed
 from taciturn.algorithms import ADMM, at_agents
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
@@ -49,8 +49,6 @@ from taciturn.problems import (
 )
 
 NORM, RHO = 1.5, 0.2
-
-
 LOSSES = [(Logistic(), 1.0), (Logistic(), 0.3), (HuberHinge(0.5), math.inf), (Squared(), 2.0)]
 
 
@@ -66,7 +64,7 @@ def shards_of(loss, seed, records=3):
     draw = np.random.default_rng(seed)
     far = 100.0 if isinstance(loss, Squared) else 1.0
     x, y = draw.standard_normal((records, 2)) * 3, far * np.sign(draw.standard_normal(records))
-    return pack(x, y, [np.arange(records)], record_norm=NORM, precision="float64", enforce="clip")
+    return packed(x, y, [np.arange(records)], record_norm=NORM)
 
 
 @jax.jit
@@ -194,11 +192,7 @@ def test_in_single_precision_rounding_stays_far_below_the_sensitivity():
 
 
 PERTURBED_RHO = 2.0
-
-
 PROBLEM = Problem(Logistic(), L2(0.1))
-
-
 STEP = ProximalStep(at_agents(PROBLEM, "server"), 1.0, PERTURBED_RHO, 1.0, 1e-12)
 
 

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_shards, make_terms
+from conftest import make_shards, make_terms, plan_of
 from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
 from taciturn.engine import behind_the_door, run, simulate
-from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door import supply as supply_module
@@ -25,7 +24,7 @@ from taciturn.kernel.noise.stream import Use
 from taciturn.kernel.privacy import Laplace
 from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import metropolis, ring, uniform_walk
-from taciturn.problems import Logistic, Problem, public_facts
+from taciturn.problems import Logistic, Problem
 
 PROBLEM = Problem(Logistic())
 ROUNDS, KEY = 7, b"k" * 32
@@ -61,9 +60,9 @@ def case(network, batches, mechanism=None):
     (algorithm, edges), (records, question) = NETWORKS[network], BATCHES[batches]
     shards = make_shards(records=records)
     rounds = len(edges.holders) if network == "relay" else ROUNDS
-    made = plan(
-        public_facts(PROBLEM, shards, clip=1.0), algorithm, (question,), make_terms(50.0),
-        rounds=rounds, precision="float64", network=edges, mechanism=mechanism, multiplier=5.0,
+    made = plan_of(
+        algorithm, shards, (question,), make_terms(50.0), rounds=rounds, network=edges,
+        mechanism=mechanism, multiplier=5.0,
     )  # fmt: skip
     return made, behind_the_door(made, shards)
 
@@ -260,10 +259,7 @@ def test_the_scale_of_every_answer_is_at_least_2_to_the_24_steps(network, mechan
 def test_batches_are_drawn_afresh_where_there_is_no_noise(batches):
     records, question = BATCHES[batches]
     shards = make_shards(records=records)
-    made = plan(
-        public_facts(PROBLEM, shards, clip=1.0), NoisyGradient(PROBLEM), (question,),
-        make_terms(math.inf), rounds=ROUNDS, precision="float64",
-    )  # fmt: skip
+    made = plan_of(NoisyGradient(PROBLEM), shards, (question,), make_terms(math.inf), rounds=ROUNDS)
     private = behind_the_door(made, shards)
     raw = supply_of(made, private).block(0, ROUNDS)
     assert raw.steps is None

@@ -13,9 +13,10 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from tests.attacks.subjects import ORACLES, subject_named
 
+from conftest import packed
 from taciturn.kernel.privacy import ReplaceOne
 from taciturn.kernel.questions import MinibatchDifference, MinibatchGradient, Oracle, Pair, Point
-from taciturn.kernel.records import Shard, for_exact_sums, pack
+from taciturn.kernel.records import Shard, for_exact_sums
 from taciturn.problems import Squared
 
 ROWS, COLUMNS, RATE = 1_000, 5, 0.01
@@ -58,10 +59,9 @@ def test_the_search_for_loops_and_branches_finds_them():
 @pytest.fixture(scope="module")
 def records() -> Shard:
     draw = np.random.default_rng(0)
-    shards = pack(
-        draw.standard_normal((ROWS, COLUMNS)), draw.uniform(-1, 1, ROWS), [np.arange(ROWS)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    shards = packed(
+        draw.standard_normal((ROWS, COLUMNS)), draw.uniform(-1, 1, ROWS), [np.arange(ROWS)]
+    )
     slots = max(oracle.sampling.slots(ROWS) for oracle, _ in GATHERED.values())
     shard: Shard = jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards, slots=slots))
     return shard

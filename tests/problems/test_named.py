@@ -74,16 +74,11 @@ def test_a_bad_constraint_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "task"),
     [
-        ("logistic", "multiclass"),
-        ("hinge:1", "regression"),
-        ("squared", "binary"),
-        ("multinomial", "binary"),
-        ("hinge", "binary"),
-        ("hinge:0", "binary"),
-        ("hinge:x", "binary"),
-        ("log", "binary"),
+        ("logistic", "multiclass"), ("hinge:1", "regression"), ("squared", "binary"),
+        ("multinomial", "binary"), ("hinge", "binary"), ("hinge:0", "binary"),
+        ("hinge:x", "binary"), ("log", "binary"),
     ],
-)
+)  # fmt: skip
 def test_a_loss_that_does_not_suit_the_target_is_refused(text, task):
     with pytest.raises(InputError, match="loss"):
         loss_named(text, task, 3)

@@ -6,9 +6,9 @@ import pytest
 import scipy.special
 from sklearn.linear_model import LogisticRegression
 
+from conftest import packed
 from taciturn.audit import zero_record
 from taciturn.errors import InputError
-from taciturn.kernel.records import pack
 from taciturn.problems import (
     L1,
     L2,
@@ -37,7 +37,7 @@ def data(classes=None, rows=120, seed=0, features=5):
     if classes:
         y = np.digitize(signal, np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1]))
     parts = np.split(np.arange(rows), [rows // 5, rows // 2])
-    return x, y, pack(x, y, parts, record_norm=1e3, precision="float64", enforce="clip")
+    return x, y, packed(x, y, parts, record_norm=1e3)
 
 
 def row_weights(shards, rows):
@@ -141,9 +141,7 @@ def test_a_zeroed_record_keeps_its_place_in_the_mean():
 
 def test_an_optimum_at_infinity_has_no_gap_bound():
     x = np.array([[1.0], [-1.0]])
-    shards = pack(
-        x, x[:, 0], [np.array([0, 1])], record_norm=1.0, precision="float64", enforce="clip"
-    )
+    shards = packed(x, x[:, 0], [np.array([0, 1])])
     solution = minimise(Problem(Logistic()), shards)
     assert float(solution.w[0]) > 15
     assert math.isinf(solution.gap_bound)

@@ -95,21 +95,11 @@ def persons_held_out(labels, draw):
 def private_records(labels):
     """Return a data set that is not published, of which a fifth is for testing."""
     return Dataset(
-        name="private",
-        title="Private",
-        features=np.asarray(labels, float)[:, None],
-        targets=np.where(labels > 0, 1.0, -1.0),
-        task="binary",
-        classes=2,
-        feature_names=("label",),
-        train_rows=4 * len(labels) // 5,
-        fixed_test=False,
-        public=False,
-        licence="",
-        source="",
-        record_norm=1.0,
-        conditions=(),
-    )
+        name="private", title="Private", features=np.asarray(labels, float)[:, None],
+        targets=np.where(labels > 0, 1.0, -1.0), task="binary", classes=2, feature_names=("label",),
+        train_rows=4 * len(labels) // 5, fixed_test=False, public=False, licence="", source="",
+        record_norm=1.0, conditions=(),
+    )  # fmt: skip
 
 
 def split_for_testing(labels, draw):
@@ -218,12 +208,9 @@ def test_processes_that_have_some_of_the_rows_choose_the_same_of_a_person():
 def test_rows_of_a_person_that_a_public_seed_chose_are_stamped():
     persons = Persons(np.arange(12) // 3, 2, Draw(seed=0))
     shards = pack(
-        *(np.eye(12), np.ones(12), [np.arange(6), np.arange(6, 12)]),
-        record_norm=1.0,
-        precision="float64",
-        enforce="clip",
-        persons=persons,
-    )
+        *(np.eye(12), np.ones(12), [np.arange(6), np.arange(6, 12)]), record_norm=1.0,
+        precision="float64", enforce="clip", persons=persons,
+    )  # fmt: skip
     assert shards.origin.reproducible
 
 
@@ -274,12 +261,10 @@ def test_both_sides_of_one_division_are_known_and_nothing_else_is_held_out():
     check_origins(packed(kept), packed(held))
     assert origin_of(kept).dealt
     wrong = (
-        (packed(kept), packed(kept)),
-        (packed(list(kept)), packed(held)),
-        (packed(kept), None),
+        (packed(kept), packed(kept)), (packed(list(kept)), packed(held)), (packed(kept), None),
         (packed(kept), packed(hold_out([np.arange(12)], 0.3)[1])),
         (Origin(side="training"), Origin(side="held out")),
-    )
+    )  # fmt: skip
     for trained_on, asked in wrong:
         with pytest.raises(PrivacyError, match="pack"):
             check_origins(trained_on, asked)

@@ -63,12 +63,10 @@ def planned(rule, per_update):
         total = exact_epsilon(ROUNDS * UPDATES, per_update, DELTA)
     return plan(
         public_facts(problem, shards, clip=SLOPE),
-        LinearisedADMM(problem, UPDATES, settings=settings),
-        (Gradient(problem.loss, SLOPE),),
-        Terms(total, DELTA, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=ROUNDS,
+        LinearisedADMM(problem, UPDATES, settings=settings), (Gradient(problem.loss, SLOPE),),
+        Terms(total, DELTA, Adjacency(ReplaceOne(), "record"), Messages()), rounds=ROUNDS,
         precision="float64",
-    )
+    )  # fmt: skip
 
 
 def histories(made, shards):
@@ -113,19 +111,13 @@ def measured(rule, per_update):
     messages, publics = histories(made, shards)
     gamma = largest_dual(made, np.asarray(local) / AGENTS, messages, publics)
     facts = RateFacts(
-        agents=AGENTS,
-        dimension=2,
-        local_updates=UPDATES,
-        slope=SLOPE / AGENTS,
+        agents=AGENTS, dimension=2, local_updates=UPDATES, slope=SLOPE / AGENTS,
         diameter=math.sqrt(AGENTS) * 2 * math.sqrt(2) * WIDTH,
-        variance=float((made.ledger.scale[0, 0, 0] / AGENTS) ** 2),
-        per_update=per_update,
-        rho_first=made.schedules["rho"][0] / AGENTS,
-        rho_last=made.schedules["rho"][-1] / AGENTS,
-        gamma=float(gamma),
-        smoothness=float(steep) if rule != "smooth" else 1.0 / AGENTS,
+        variance=float((made.ledger.scale[0, 0, 0] / AGENTS) ** 2), per_update=per_update,
+        rho_first=made.schedules["rho"][0] / AGENTS, rho_last=made.schedules["rho"][-1] / AGENTS,
+        gamma=float(gamma), smoothness=float(steep) if rule != "smooth" else 1.0 / AGENTS,
         strong_convexity=float(alpha),
-    )
+    )  # fmt: skip
     values = left_sides(made, shards, messages, publics, optimum=best.value, gamma=gamma)
     return values, facts
 

@@ -22,14 +22,11 @@ SHARDS = make_shards(agents=6, records=15, features=4, seed=2)
 
 def planned(problem, *, rounds=ROUNDS, epsilon=math.inf, observer=None, network=None):
     return plan(
-        public_facts(problem, SHARDS, clip=1.0),
-        FixedPointADMM(problem, RHO),
+        public_facts(problem, SHARDS, clip=1.0), FixedPointADMM(problem, RHO),
         (ProximalStep(ALONE, 1.0, RHO, 1.0, 1e-12),),
         Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), observer or Messages()),
-        rounds=rounds,
-        precision="float64",
-        network=network,
-    )
+        rounds=rounds, precision="float64", network=network,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

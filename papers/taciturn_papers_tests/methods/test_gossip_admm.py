@@ -28,14 +28,9 @@ def make_terms(epsilon):
 
 def ran(algorithm, oracle, problem, network, rounds, *, epsilon=math.inf, shards=SHARDS):
     planned = plan(
-        public_facts(problem, shards, clip=1.0),
-        algorithm,
-        (oracle,),
-        make_terms(epsilon),
-        rounds=rounds,
-        precision="float64",
-        network=network,
-    )
+        public_facts(problem, shards, clip=1.0), algorithm, (oracle,), make_terms(epsilon),
+        rounds=rounds, precision="float64", network=network,
+    )  # fmt: skip
     return run(planned, shards, runtime="simulate", seed=0, keep=frozenset({"messages"}))
 
 

@@ -21,14 +21,10 @@ SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 def planned(algorithm, problem, shards, network, rounds, *, epsilon, clip):
     return plan(
-        public_facts(problem, shards, clip=clip),
-        algorithm,
-        (Gradient(problem.loss, clip),),
-        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=rounds,
-        precision="float64",
-        network=network,
-    )
+        public_facts(problem, shards, clip=clip), algorithm, (Gradient(problem.loss, clip),),
+        Terms(epsilon, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()), rounds=rounds,
+        precision="float64", network=network,
+    )  # fmt: skip
 
 
 def noiseless_model(algorithm, problem, network, rounds):
