@@ -224,6 +224,7 @@ def test_without_noise_the_arms_are_one(tight):
         np.testing.assert_allclose(other, first, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_update_is_a_question_in_the_ledger(tight, arm):
     done, rounds, updates = tight[arm], 8, 3
@@ -238,6 +239,7 @@ def test_every_update_is_a_question_in_the_ledger(tight, arm):
     assert just_below(done.certificate.epsilon, 1.0)
 
 
+@pytest.mark.slow
 def test_all_arms_have_equal_gradient_noise_but_for_the_rounding_of_steps(tight):
     scales = {arm: done.ledger.scale for arm, done in tight.items()}
     np.testing.assert_array_equal(scales["output"], scales["projected-output"])
@@ -329,6 +331,7 @@ def test_primal_perturbation_spends_an_exact_mu_and_is_not_credited_with_summati
     assert "private iterates" in made.certificate.trust
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree(precision):
     """The weight of the regulariser is a number of the program there, which is traced."""

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from tests.conftest import make_plan
-from tests.problems.test_row_order import private_records
+from tests.kernel.test_row_order import private_records
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run

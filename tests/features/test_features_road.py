@@ -49,6 +49,7 @@ def train(folder, *more, out):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested(
     folder, taciturn_, tmp_path
 ):
@@ -70,6 +71,7 @@ def test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested(
     assert "age bin 4" in shown
 
 
+@pytest.mark.slow
 def test_a_proposal_with_features_plans_and_trains_the_same(folder, taciturn_, tmp_path):
     file = tmp_path / "proposal.json"
     told = taciturn_(
@@ -93,6 +95,7 @@ CODED = bounds_of_ill(
 )
 
 
+@pytest.mark.slow
 def test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted(folder, taciturn_, tmp_path):
     (tmp_path / "coded.toml").write_text(CODED)
     budget = ("--epsilon", "8", "--delta", "1e-5", "--no-centre")
@@ -129,6 +132,7 @@ def test_records_with_other_features_than_proposed_are_refused():
         check_data(divide(dataset, 2, split_seed=0), proposal)
 
 
+@pytest.mark.slow
 def test_planning_without_records_knows_the_same_columns_and_norm():
     for name, features in (("digits", "scattering"), ("digits", "bins:4"), ("adult", "bins:10")):
         data = divide(load(name), 2, split_seed=0, features=features)
@@ -150,6 +154,7 @@ def test_features_that_do_not_suit_a_table_are_one_line(name, why, folder, tacit
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [None, "bins:10"])
 def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, taciturn_, tmp_path):
     named = () if features is None else ("--features", features)
@@ -164,6 +169,7 @@ def test_a_model_around_a_centre_predicts_as_it_was_tested(features, folder, tac
     assert "around the centre" in taciturn_("show", tmp_path / "run" / "model.json")[1]
 
 
+@pytest.mark.slow
 def test_a_centre_that_is_mostly_noise_is_warned_of(folder, taciturn_, tmp_path):
     _, _, err = taciturn_(*train(folder, "--centre", "--epsilon", "0.01", out=tmp_path / "run"))
     assert "say --no-centre" in err

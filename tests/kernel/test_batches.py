@@ -112,6 +112,7 @@ def test_a_run_on_larger_batches_than_planned_releases_nothing(shards):
             run(dataclasses.replace(edited, certificate=certificate), shards, runtime="simulate")
 
 
+@pytest.mark.slow
 def test_sums_are_certified_at_the_messages_value_and_never_credited(shards):
     alone, summed = planned(shards), planned(shards, terms=make_terms(observer=Sum()))
     np.testing.assert_array_equal(alone.ledger.scale, summed.ledger.scale)

@@ -245,11 +245,13 @@ def moved_on_simplex(total):
 TOTALS = [1.0, 1e3, 1e9, 1e14, 3e14, 1e15, 3e15, 1e17]
 
 
+@pytest.mark.slow
 def test_a_set_far_from_a_small_query_does_not_drown_a_step():
     assert all(moved_on_simplex(total) <= 1 for total in TOTALS)
     assert moved_on_simplex(1.0) > 0.01
 
 
+@pytest.mark.slow
 def test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step(monkeypatch):
     """The planted fault: the query is 0, its projection is not."""
     monkeypatch.setattr(minimisers, "_size", lambda x, s, c: jnp.linalg.norm(x) * 0)

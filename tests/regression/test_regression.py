@@ -38,6 +38,7 @@ def check(name, folder, tables):
     assert differences(old, new) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_quick_setting_gives_what_was_recorded(name, folder, tables):
     check(name, folder, tables)

@@ -170,6 +170,7 @@ def in_blocks(shard, coefficients, bound, cuts):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("features", "outputs"), [(104, None), (104, 10)])
 def test_neither_the_order_of_the_rows_nor_their_blocks_move_a_bit(features, outputs):
     shard = on_a_grid(features, rows=MANY)
