@@ -7,7 +7,7 @@ import pytest
 import taciturn_papers.claims
 from taciturn_papers import reproductions
 from taciturn_papers.commands import COMMANDS
-from taciturn_papers_tests.reproductions.test_reproductions_frame import made
+from taciturn_papers_tests.reproductions.test_frame import made
 
 
 def test_the_commands_are_there_once_the_package_is_installed(taciturn_):

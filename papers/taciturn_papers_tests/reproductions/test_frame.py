@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import json
 import math
 import platform
@@ -30,14 +28,10 @@ from taciturn_papers.reproductions import (
     plain,
     register,
     rising,
-    write,
 )  # fmt: skip
-from taciturn_papers.reproductions.draw import drawing
 from taciturn_papers.reproductions.figure import commonest_label, level
 from taciturn_papers.reproductions.machine import machine
 from taciturn_papers.reproductions.portions import sources
-
-saving = importlib.import_module("taciturn.report.save")
 
 TIGHT, LOOSE = (Budget(total, 1e-5, "messages", total / 5) for total in (0.5, 1.0))
 OPEN = Budget(math.inf, 1e-5, "messages")
@@ -167,16 +161,6 @@ def test_the_page_loads_nothing_from_elsewhere_and_says_what_came_out():
     assert "<errors>" not in text
 
 
-def test_the_same_figure_is_drawn_the_same_way_with_one_legend():
-    assert page(made()) == page(made())
-    (figure,) = made().figures
-    twice = dataclasses.replace(figure, panels=figure.panels * 3)
-    shown = drawing(twice)
-    (legend,) = shown.legends
-    assert len(legend.get_texts()) == 3
-    assert len(shown.axes) == 4
-
-
 def test_a_run_says_on_what_and_from_which_code_it_was_made(monkeypatch):
     monkeypatch.setattr(register, "_built", lambda *_: made())
     run = register.reproduce("huang2019", quick=True, report=print)
@@ -186,29 +170,6 @@ def test_a_run_says_on_what_and_from_which_code_it_was_made(monkeypatch):
     assert run.sources == sources()
     assert run.machine in page(run)
     assert plain(run)["sources"] == run.sources
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    out = tmp_path / "deep" / "report"
-    write(made(), out, force=False)
-    assert sorted(path.name for path in out.iterdir()) == ["index.html", "results.json"]
-    with pytest.raises(InputError, match="not empty"):
-        write(made(), out, force=False)
-    before = (out / "results.json").read_text()
-    (out / "mine.txt").write_text("stays")
-
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(saving, "private_opener", full)
-        with pytest.raises(InputError, match="No space left"):
-            write(made(seconds=9.0), out, force=True)
-    assert (out / "results.json").read_text() == before
-    write(made(seconds=9.0), out, force=True)
-    assert json.loads((out / "results.json").read_text())["seconds"] == 9.0
-    assert sorted(path.name for path in out.iterdir()) == ["index.html", "mine.txt", "results.json"]
-    assert [path.name for path in out.parent.iterdir()] == ["report"]
 
 
 def test_an_undecided_ordering_is_counted_and_is_neither_true_nor_false_in_the_json():
