@@ -344,7 +344,7 @@ def test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agre
 
 def test_with_a_regulariser_at_the_agents_admm_reaches_the_optimum():
     shards = make_shards(agents=3)
-    made = planned_exact(shards, make_terms(math.inf), 100, where="agents", clip=math.inf)
+    made = planned_exact(shards, make_terms(math.inf), 300, where="agents", clip=math.inf)
     done = run(made, shards, runtime="simulate")
     np.testing.assert_allclose(done.model, minimise(PROBLEM, shards, tol=1e-10).w, atol=1e-7)
 
