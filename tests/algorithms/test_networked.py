@@ -57,15 +57,6 @@ def exact(algorithm, shards, network, rounds, **more):
 # relay
 
 
-def test_a_cyclic_route_needs_less_noise_than_a_random_walk_of_as_many_hops():
-    """It has the least possible PLF, and the multiplier grows as its square root."""
-    walks = cyclic_walk(ring(4), 400), uniform_walk(ring(4), 400, seed=0)
-    made = [planned(RECAL(LOGISTIC), make_shards(), walk) for walk in walks]
-    assert walks[0].privacy_leakage_frequency == 100 < walks[1].privacy_leakage_frequency
-    by_hand = np.sqrt(100 / walks[1].privacy_leakage_frequency)
-    assert made[0].multiplier / made[1].multiplier == pytest.approx(by_hand, rel=1e-9)
-
-
 def test_a_relay_spends_by_participation_and_the_busiest_agent_spends_the_budget():
     walk = uniform_walk(ring(4), 50, seed=1)
     made = planned(RECAL(LOGISTIC), make_shards(), walk)

@@ -10,11 +10,10 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import Ridge
 
-from conftest import just_below, make_terms
+from conftest import make_terms
 from taciturn.algorithms import Noise, OneQuestion
 from taciturn.algorithms.one_question import unpacked
 from taciturn.engine import run
-from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import (
@@ -148,27 +147,6 @@ def test_the_noised_solution_is_that_of_the_public_quadratic_by_another_solver()
     exactly = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
     cp.Problem(cp.Minimize(goal), [cp.abs(w) <= 0.5]).solve(solver=cp.CLARABEL, **exactly)
     np.testing.assert_allclose(done.model, w.value, atol=1e-6)
-
-
-def test_the_noise_of_the_matrix_stays_below_the_edge_on_average():
-    """E of the largest eigenvalue <= nu sqrt(2 D), near-sharp; nu is a coordinate's deviation."""
-    for features, share in ((3, 0.5), (40, 0.85)):
-        noise = np.random.default_rng(0).standard_normal((2000, statistics_size(features)))
-        grams = jax.vmap(lambda v, n=features: unpacked(v, n)[0])(noise[: 4000 // features])
-        largest = np.linalg.eigvalsh(np.asarray(grams))[:, -1]
-        edge = math.sqrt(2 * features)
-        assert share * edge < np.mean(largest) < edge
-
-
-def test_summation_is_credited_because_the_message_is_the_answer():
-    shards = regression()
-    alone = planned(PLAIN, shards, make_terms())
-    summed = planned(PLAIN, shards, make_terms(observer=Sum(colluders=1)))
-    assert credits_summation(alone.program)
-    np.testing.assert_allclose(alone.ledger.scale / summed.ledger.scale, math.sqrt(3))
-    assert just_below(summed.certificate.epsilon, 1.0)
-    floors = [made.schedules["floor"][0] for made in (alone, summed)]
-    assert floors[0] / floors[1] == pytest.approx(math.sqrt(3))
 
 
 def test_a_message_that_cuts_the_answer_is_not_credited():

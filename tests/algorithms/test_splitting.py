@@ -9,9 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dp_accounting import dp_event
-from dp_accounting.pld import pld_privacy_accountant
-from dp_accounting.privacy_accountant import NeighboringRelation
 
 from conftest import make_terms, packed, plan_of
 from taciturn.algorithms import (
@@ -20,9 +17,7 @@ from taciturn.algorithms import (
     AcceleratedADMM,
     AcceleratedVRADMM,
     Composition,
-    Noise,
     RateWarning,
-    Turn,
     variance_reduction,
 )
 from taciturn.algorithms.splitting import least_norm
@@ -33,7 +28,6 @@ from taciturn.engine.credit import credits_summation
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.questions import Gradient, MinibatchDifference, MinibatchGradient
-from taciturn.kernel.records import Spec
 from taciturn.problems import (
     L1,
     ComposedL1,
@@ -312,51 +306,6 @@ def test_bad_structures_are_refused_in_one_line():
 # how far noise lets a run move
 
 
-def horizon_and_noise(spread, count, seeds=400):
-    """How far a constant gradient moves the model, and how far noise alone does."""
-    algorithm = AcceleratedADMM(lasso(Logistic(), 1, weight=0.0))
-    facts = Spec((100,), (1,), record_norm=1.0, gradient_bound=1.0, smoothness=0.25)
-    values = algorithm.schedule(facts, count, Noise(1.0, np.array([spread])))
-    draw = np.random.default_rng(0)
-    gradients = np.concatenate([np.ones((1, count)), spread * draw.standard_normal((seeds, count))])
-    x, model = np.zeros(seeds + 1), np.zeros(seeds + 1)
-    for t in range(count):
-        x = x - values["step_size"][t] * gradients[:, t]
-        model = model + values["momentum"][t] * (x - model)
-    # the algorithm does the same
-    turn = Turn(*[jnp.zeros(())] * 7, values={k: jnp.asarray(v[0]) for k, v in values.items()})
-    first = algorithm.advance(algorithm.first(jnp.zeros(1)), jnp.ones(1), turn)
-    assert float(first.average[0]) == pytest.approx(-values["step_size"][0])
-    return -model[0], float(np.std(model[1:]))
-
-
-def test_a_flat_direction_moves_by_the_horizon_and_its_noise_by_one_in_a_margin():
-    """One column, records of norm 1: noise of 1.1 in a margin, at whatever number of rounds."""
-    for count in (50, 200):
-        spread = 0.3 * math.sqrt(count / 50)
-        moved, noise = horizon_and_noise(spread, count)
-        assert moved == pytest.approx(math.sqrt(count) / spread, rel=0.05)
-        assert noise == pytest.approx(1.1, rel=0.12)
-
-
-@pytest.mark.slow
-def test_the_gap_falls_as_the_budget_grows_and_that_of_the_printed_form_stays():
-    shards, problem = records(4000), lasso(Logistic(), D, weight=1e-4)
-    optimum, _ = conic(problem, shards)
-
-    def left(algorithm, epsilon, seeds):
-        ran = [
-            done(algorithm, FULL, 100, shards=shards, epsilon=epsilon, seed=seed)[0].model
-            for seed in range(seeds)
-        ]
-        return float(np.mean([gap(problem, model, optimum, shards) for model in ran]))
-
-    small, middle, large = (left(AcceleratedADMM(problem), e, 3) for e in (0.05, 0.5, 5.0))
-    assert middle < 0.5 * small
-    assert large < 0.5 * middle
-    assert left(SADMM(problem), 5.0, 1) > 10 * large
-
-
 @pytest.mark.slow
 def test_smoothing_pays_where_neighbouring_weights_are_alike_and_harms_where_they_are_not():
     """A wave around 64 columns passes the criterion of the docstring; shuffled it fails it."""
@@ -410,22 +359,6 @@ def planned(shards, *, rate, inner=4, epochs=5, epsilon=1.0, **options):
         algorithm, shards, oracles, make_terms(epsilon), problem=DATA, clip=0.5,
         rounds=epochs * algorithm.epoch,
     )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_certificate_composes_each_question_at_its_own_noise_and_rate(shards):
-    made = planned(shards, rate=0.1)
-    kinds, scale = made.ledger.kind[0, :, 0], made.ledger.scale[0, :, 0]
-    difference, snapshot = scale[kinds == 0][0], scale[kinds == 1][0]
-    accountant = pld_privacy_accountant.PLDAccountant(NeighboringRelation.REPLACE_ONE)
-    sampled = dp_event.PoissonSampledDpEvent(
-        0.1, dp_event.GaussianDpEvent(difference / (0.5 / (0.1 * 12)))
-    )
-    accountant.compose(sampled, 20)
-    # under REPLACE_ONE their unit is one record's norm for plain answers too
-    accountant.compose(dp_event.GaussianDpEvent(snapshot / (0.5 / 12)), 5)
-    assert made.certificate.epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
-    assert 0.999 < made.certificate.epsilon <= 1.0
 
 
 def test_on_full_batches_the_split_budget_adds_up_to_the_exact_mu_and_fused_answers_cost_more(

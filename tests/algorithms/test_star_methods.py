@@ -9,14 +9,9 @@ import numpy as np
 import pytest
 
 from conftest import (
-    ROUNDED,
     computed,
-    just_below,
-    make_plan,
     make_shards,
     make_terms,
-    on_lattice,
-    packed,
     plan_of,
 )
 from taciturn.algorithms import (
@@ -24,7 +19,6 @@ from taciturn.algorithms import (
     DPADMM,
     LinearisedADMM,
     NoisyGradient,
-    PublicSettings,
     at_agents,
 )
 from taciturn.audit import audit_perturbed
@@ -33,15 +27,11 @@ from taciturn.errors import InputError
 from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import (
     Adjacency,
-    Laplace,
     Messages,
-    PerturbedAnswer,
     ReplaceOne,
-    Sum,
     Terms,
-    account,
 )
-from taciturn.kernel.questions import Gradient, PerturbedStep, ProjectedStep, ProximalStep
+from taciturn.kernel.questions import PerturbedStep, ProximalStep
 from taciturn.problems import (
     L1,
     L2,
@@ -160,147 +150,6 @@ def exact_answers(made, shards, trace):
     return np.asarray(replayed.records.exact)
 
 
-def test_the_horizon_rule_reaches_the_horizon_it_names():
-    shards = make_shards(agents=2, records=400, features=3)
-    for epsilon in (0.01, 1.0, 50.0):
-        made = make_plan("noisy-gradient", shards, terms=make_terms(epsilon), rounds=400)
-        spread = np.sqrt(np.sum(made.ledger.scale[:, 0, 0] ** 2)) / 2
-        wanted = math.sqrt(3) * math.sqrt(400 / 3) / spread
-        step = made.schedules["step_size"][0]
-        momentum = made.schedules["momentum"][0]
-        assert step <= 4 * (1 + 1e-12)
-        assert 0 <= momentum <= 1 - 8 / 400
-        if momentum < 1 - 8 / 400 - 1e-9:
-            assert 400 * step / (1 - momentum) == pytest.approx(wanted, rel=1e-9)
-
-
-def test_the_tail_average_is_the_mean_of_the_last_half():
-    shards = make_shards()
-    made = make_plan("noisy-gradient", shards, rounds=10)
-    done = run(made, shards, runtime="simulate", keep=frozenset({"publics"}))
-    iterates = np.asarray(done.trace.publics.iterate)
-    np.testing.assert_allclose(done.model, iterates[5:].mean(0), atol=1e-12)
-
-
-ARMS = ["objective", "output", "projected-output"]
-
-
-def question_of(algorithm, clip):
-    problem = algorithm.problem
-    if algorithm.arm == "objective":
-        return Gradient(problem.loss, clip)
-    return ProjectedStep(problem, clip)
-
-
-def planned_linearised(algorithm, shards, terms, rounds, clip=1.0, mechanism=None):
-    return plan_of(
-        algorithm, shards, (question_of(algorithm, clip),), terms, clip=clip, rounds=rounds,
-        mechanism=mechanism,
-    )  # fmt: skip
-
-
-def small_box(epsilon):
-    """One run of each arm in a small box, with what was sent."""
-    problem, shards = Problem(Logistic(), NoRegulariser(), Box(-0.05, 0.05)), make_shards(agents=3)
-    made = {arm: planned_linearised(LinearisedADMM(problem, 3, arm), shards, make_terms(epsilon), 8)
-            for arm in ARMS}  # fmt: skip
-    keep = frozenset({"messages"})
-    return {
-        arm: run(one, shards, runtime="simulate", seed=1, keep=keep) for arm, one in made.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def tight():
-    return small_box(1.0)
-
-
-@pytest.mark.slow
-def test_without_noise_the_arms_are_one(tight):
-    assert np.ptp([done.model for done in tight.values()], axis=0).max() > 1e-3
-    # the same compiled programs
-    first, *others = (done.model for done in small_box(math.inf).values())
-    for other in others:
-        np.testing.assert_allclose(other, first, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arm", ARMS)
-def test_every_update_is_a_question_in_the_ledger(tight, arm):
-    done, rounds, updates = tight[arm], 8, 3
-    assert done.ledger.kind.shape == (3, rounds, updates)
-    assert int(np.sum(done.ledger.asked[0])) == rounds * updates
-    # law 1 with m = 12 records of norm 1 whose coefficient is at most 1; a step is rounded
-    sensitivity = 2 / 12 * (1 if arm == "objective" else ROUNDED)
-    np.testing.assert_allclose(done.ledger.sensitivity, sensitivity, rtol=1e-12)
-    moved = on_lattice(done.ledger, sensitivity)
-    mu = math.sqrt(rounds * updates) * moved / done.ledger.scale[0, 0, 0]
-    assert done.certificate.mu == pytest.approx(mu, rel=1e-12)
-    assert just_below(done.certificate.epsilon, 1.0)
-
-
-@pytest.mark.slow
-def test_all_arms_have_equal_gradient_noise_but_for_the_rounding_of_steps(tight):
-    scales = {arm: done.ledger.scale for arm, done in tight.items()}
-    np.testing.assert_array_equal(scales["output"], scales["projected-output"])
-    np.testing.assert_allclose(scales["output"], scales["objective"] * ROUNDED, rtol=1e-12)
-
-
-def test_objective_solutions_are_feasible_and_output_solutions_are_not(tight):
-    for arm, done in tight.items():
-        outside = float(np.max(np.abs(np.asarray(done.trace.messages.solution)))) - 0.05
-        if arm == "output":
-            assert outside > 0.01
-        else:
-            assert outside <= 1e-9
-            assert np.max(np.abs(done.model)) <= 0.05 + 1e-9
-
-
-def ragged():
-    draw = np.random.default_rng(1)
-    x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
-    parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
-    return packed(x, y, parts)
-
-
-@pytest.mark.slow
-def test_weights_by_records_make_the_objective_the_mean_over_all_records():
-    shards = ragged()
-    problem = Problem(MultinomialLogistic(3), L2(0.1), Box(-0.5, 0.5))
-    rows, labels = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
-    real = np.asarray(shards.stacked.mask) > 0
-    pooled = packed(rows[real], labels[real], [np.arange(20)])
-    truth = minimise(problem, pooled, tol=1e-10)
-    algorithm = LinearisedADMM(problem, 2, "output", weighting="records")
-    made = planned_linearised(algorithm, shards, make_terms(math.inf), 1000, clip=math.inf)
-    done = run(made, shards, runtime="simulate")
-    np.testing.assert_allclose(done.model, truth.w, atol=1e-7)
-
-
-@pytest.mark.slow
-def test_a_laplace_arm_keeps_its_bound_and_budget():
-    """OutL: pure differential privacy in the 1-norm."""
-    shards = make_shards(agents=3, features=4)
-    algorithm = LinearisedADMM(ZOO["box"], 2, "output")
-    made = planned_linearised(algorithm, shards, make_terms(5.0), 4, mechanism=Laplace())
-    done = run(made, shards, runtime="simulate", seed=0)
-    np.testing.assert_allclose(done.ledger.sensitivity, math.sqrt(4) * 2 / 12 * ROUNDED)
-    assert done.certificate.mu is None
-    assert 4.9 < done.certificate.epsilon <= 5.0
-
-
-def test_public_settings_reach_the_horizon_they_name():
-    shards = make_shards(agents=4, records=40, features=3)
-    for updates in (1, 5):
-        algorithm = LinearisedADMM(ZOO["box"], updates, settings=PublicSettings(0.5))
-        made = planned_linearised(algorithm, shards, make_terms(0.1), 50)
-        values, n = made.schedules, 50 * updates
-        c = values["rho"][0] + values["inverse_step"][0]
-        nu = made.ledger.scale[0, 0, 0] / 2  # the mean of four
-        assert c == pytest.approx(math.sqrt(n) * nu)
-        assert values["rho"][0] / values["inverse_step"][0] == pytest.approx(0.5 / updates)
-
-
 def test_settings_out_of_range_are_refused():
     with pytest.raises(InputError, match="local_updates"):
         LinearisedADMM(ZOO["box"], 0)
@@ -322,15 +171,6 @@ def planned_exact(shards, terms, rounds, *, where="server", clip=1.0):
     )  # fmt: skip
 
 
-def test_primal_perturbation_spends_an_exact_mu_and_is_not_credited_with_summation():
-    made = planned_exact(make_shards(agents=3), make_terms(observer=Sum()), 25)
-    sensitivity = 2 * 1.0 / (12 * RHO) * ROUNDED
-    np.testing.assert_allclose(made.ledger.scale, made.multiplier * sensitivity, rtol=1e-12)
-    moved = on_lattice(made.ledger, sensitivity) / sensitivity
-    assert made.certificate.mu == pytest.approx(5 * moved / made.multiplier, rel=1e-9)
-    assert "private iterates" in made.certificate.trust
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree(precision):
@@ -350,26 +190,6 @@ def test_with_a_regulariser_at_the_agents_admm_reaches_the_optimum():
 
 
 STEP = ProximalStep(at_agents(PROBLEM, "server"), 1.0, RHO, 1.0, 1e-12)
-
-
-def planned_inside(shards, *, observer=None, rounds=5, epsilon=1.0):
-    return plan_of(
-        ADMM(PROBLEM, RHO, regulariser_at="server"), shards, (PerturbedStep(STEP),),
-        make_terms(epsilon, observer=observer), rounds=rounds,
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_certificate_is_that_of_the_events_of_the_worst_agent():
-    shards = make_shards()
-    made = planned_inside(shards)
-    jacobian = math.log1p(0.25 / (12 * RHO))
-    event = PerturbedAnswer(made.multiplier, jacobian, 2 * 12 * 1e-12 / 1e-3)
-    cost = account([(event, 5)], delta=1e-5, relation=ReplaceOne()).epsilon
-    assert made.certificate.epsilon == pytest.approx(cost, rel=1e-9)
-    assert made.certificate.epsilon == pytest.approx(1.0, rel=1e-5)
-    assert made.certificate.mu is None
-    assert made.ledger.scale[0, 0, 0] == pytest.approx(made.multiplier * 2 / 12)
 
 
 @pytest.mark.slow
