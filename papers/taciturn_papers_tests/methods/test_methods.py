@@ -24,9 +24,8 @@ SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 
 def planned(algorithm, network, rounds, *, oracle=None, epsilon=math.inf, shards=SHARDS, **terms):
-    problem, clip = algorithm.problem, oracle.clip if oracle else 1.0
-    free = oracle is None and math.isinf(epsilon)
-    clip = math.inf if free else clip
+    problem = algorithm.problem
+    clip = oracle.assumptions.clip if oracle else math.inf if math.isinf(epsilon) else 1.0
     return plan(
         public_facts(problem, shards, clip=clip), algorithm,
         (oracle or Gradient(problem.loss, clip),), Terms(epsilon, 1e-5, **terms), rounds=rounds,
