@@ -25,7 +25,8 @@ SHARDS = make_shards(agents=8, records=15, features=4, seed=2)
 
 def planned(algorithm, network, rounds, *, oracle=None, epsilon=math.inf, shards=SHARDS, **terms):
     problem = algorithm.problem
-    clip = oracle.assumptions.coefficient_bound if oracle else math.inf if math.isinf(epsilon) else 1.0
+    clip = math.inf if math.isinf(epsilon) else 1.0
+    clip = oracle.assumptions.coefficient_bound if oracle else clip
     return plan(
         public_facts(problem, shards, clip=clip), algorithm,
         (oracle or Gradient(problem.loss, clip),), Terms(epsilon, 1e-5, **terms), rounds=rounds,
