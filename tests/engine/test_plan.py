@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms, plan_of
+from conftest import just_below, make_algorithm, make_plan, make_shards, make_terms, packed, plan_of
 from taciturn.algorithms import DPADMM, NoisyGradient
 from taciturn.calibration import mu_of
 from taciturn.engine.credit import credits_summation
@@ -24,6 +24,14 @@ def test_the_whole_budget_is_spent_and_no_more(name, epsilon, shards):
     made = make_plan(name, shards, terms=make_terms(epsilon))
     assert just_below(made.certificate.epsilon, epsilon)
     assert just_below(made.certificate.mu, mu_of(epsilon, 1e-5))
+
+
+def test_noise_follows_each_agents_own_record_count():
+    draw = np.random.default_rng(0)
+    x, y = draw.standard_normal((10, 2)), np.sign(draw.standard_normal(10))
+    made = make_plan("noisy-gradient", packed(x, y, [np.arange(2), np.arange(2, 10)]))
+    np.testing.assert_allclose(made.ledger.scale[0], 4 * made.ledger.scale[1], rtol=1e-12)
+    assert len(set(np.round(made.certificate.per_agent_epsilon, 9))) == 1
 
 
 def test_summation_lets_honest_agents_share_the_noise(shards):
