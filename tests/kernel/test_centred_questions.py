@@ -23,13 +23,11 @@ from taciturn.audit import replace_record
 from taciturn.engine import behind_the_door, run
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre, Inputs
-from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum
 from taciturn.kernel.questions import (
     Around,
-    Centre,
     CentredGradient,
     Gradient,
-    MinibatchGradient,
     PerturbedStep,
     Point,
     ProximalStep,
@@ -52,21 +50,11 @@ KAPPA, NORM, CLIP, RHO = 0.3, 2.0, 0.8, 0.7
 ROW_NORM = math.hypot(1.0, KAPPA)
 LOGISTIC = Problem(Logistic())
 LOSSES = {"logistic": Logistic(), "squared": Squared(), "three classes": MultinomialLogistic(3)}
-# the gradient in the form that makes no rows, and any question on rows that are formed
+# the gradient in the form that makes no rows, and on rows that are formed
 QUESTIONS = {
-    **{
-        name: (CentredGradient(Gradient(loss, CLIP), NORM, KAPPA), Point, loss)
-        for name, loss in LOSSES.items()
-    },
-    **{
-        name: (Recentred(inner, NORM, KAPPA), kind, Logistic())
-        for name, (inner, kind) in {
-            "formed gradient": (Gradient(Logistic(), CLIP), Point),
-            "formed batch": (MinibatchGradient(Logistic(), CLIP, 0.5), Point),
-            "formed step": (ProximalStep(LOGISTIC, CLIP, RHO, ROW_NORM), Centre),
-        }.items()
-    },
-}
+    name: (CentredGradient(Gradient(loss, CLIP), NORM, KAPPA), loss)
+    for name, loss in LOSSES.items()
+} | {"formed rows": (Recentred(Gradient(Logistic(), CLIP), NORM, KAPPA), Logistic())}
 
 
 def shards_of(loss, *, rows=40, agents=2, precision="float64"):
@@ -81,7 +69,7 @@ def shards_of(loss, *, rows=40, agents=2, precision="float64"):
 
 
 def centred_plan(name, shards, *, terms=None, rounds=6, method=NoisyGradient):
-    oracle, _, loss = QUESTIONS[name]
+    oracle, loss = QUESTIONS[name]
     problem = Problem(loss)
     oracles = (oracle, RowMean(centre_multiplier(rounds), loss.outputs))
     algorithm = Centred(method(problem), 1, NORM, oracle.row_norm)
@@ -108,10 +96,10 @@ def directly(loss, x, y, w, centre):
 
 @pytest.mark.parametrize("on_grid", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", ["logistic", "formed gradient", pytest.param("three classes", marks=pytest.mark.slow)]
+    "name", ["logistic", "formed rows", pytest.param("three classes", marks=pytest.mark.slow)]
 )
 def test_the_answer_is_the_gradient_on_rows_around_the_centre(name, on_grid):
-    oracle, _, loss = QUESTIONS[name]
+    oracle, loss = QUESTIONS[name]
     shard = opened(loss, shards_of(loss, agents=1))
     if not on_grid:
         shard = dataclasses.replace(shard, grid=None)
@@ -132,83 +120,10 @@ def test_the_mean_of_the_rows_is_in_the_first_column():
     assert not found[:, 1:].any()
 
 
-# law 1, at hostile queries and centres
-
-HOSTILE = [0.0, 1e-300, 1e-8, 0.1, 1.0, 3.0, 1e6, 1e30, 1e300, math.inf, -math.inf, math.nan]
 ROWS = np.array([
     [1, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0], [0.6, 0.8, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0],
     [0.5, 0.5, 0.5, 0.5, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1], [1e-9, 0, 0, 0, 0, 0],
 ]) * NORM  # fmt: skip
-
-
-def hostile_queries(name):
-    """Points and centres of every size, and centres on a record."""
-    draw, (_, kind, loss) = np.random.default_rng(2), QUESTIONS[name]
-    shape = (6,) if loss.outputs is None else (6, loss.outputs)
-    for size in HOSTILE:
-        for centre in (draw.standard_normal(6) * size, ROWS[2], ROWS[2] * (1 - 1e-7), ROWS[4]):
-            for weight in (1.0, size):
-                yield Around(kind(draw.standard_normal(shape) * weight), centre)
-
-
-def most_moved(name, relation):
-    """By how much replacing, or dropping, a record moves answers at most, over the bound."""
-    oracle, _, loss = QUESTIONS[name]
-    shards, problem = shards_of(loss, agents=1, rows=12), Problem(loss)
-    spec = public_facts(problem, shards, clip=CLIP)
-    bound = oracle.bound(spec, Adjacency(relation, "record"), norm="l2").value[0, 0, 0]
-    targets = (2,) if loss.outputs else (-1.0, 1.0)
-    made = plan_of(NoisyGradient(problem), shards, clip=CLIP, rounds=2)
-    sets = [
-        jax.tree.map(
-            lambda leaf: leaf[0],
-            behind_the_door(made, replace_record(shards, 0, 0, row, target)).shard,
-        )
-        for row in ROWS
-        for target in targets
-    ]
-    queries = jax.tree.map(lambda *parts: jnp.asarray(np.stack(parts)), *hostile_queries(name))
-    ask = jax.jit(jax.vmap(oracle.exact, in_axes=(None, None, 0)))
-    answers = np.array([ask(shard, jnp.asarray(12.0), queries) for shard in sets])
-    assert np.all(np.isfinite(answers))
-    if isinstance(relation, ZeroOut):
-        gone = [dataclasses.replace(s, mask=s.mask.at[0].set(0)) for s in sets]
-        moved = answers - np.array([ask(shard, jnp.asarray(12.0), queries) for shard in gone])
-    else:
-        moved = answers[:, None] - answers[None]
-    size = answers[0, 0].size
-    return float(np.linalg.norm(moved.reshape(-1, size), axis=1).max()) / bound
-
-
-@pytest.mark.parametrize("relation", [ReplaceOne(), ZeroOut()])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in {"logistic", "formed step"} else pytest.mark.slow)
-        for name in QUESTIONS
-    ],
-)
-def test_no_record_moves_an_answer_beyond_its_bound_around_any_centre(name, relation):
-    assert 0.5 < most_moved(name, relation) <= 1
-
-
-FAULTS = {
-    "records at the centre are thrown far": ("logistic", CentredGradient, "_distances", 1 / 1.1),
-    "the difference to the centre is not made short": ("formed gradient", Recentred, "_rows", NORM),
-}
-
-
-@pytest.mark.parametrize("fault", [*FAULTS, "the constant is not counted"])
-def test_a_forgotten_part_of_the_bound_is_exceeded(fault, monkeypatch):
-    """Planted faults."""
-    name = "logistic"
-    if fault in FAULTS:
-        name, kind, part, factor = FAULTS[fault]
-        honest = getattr(kind, part)
-        monkeypatch.setattr(kind, part, lambda *given: honest(*given) * factor)
-    else:
-        monkeypatch.setattr(CentredGradient, "row_norm", property(lambda self: 1.0))
-    assert most_moved(name, ZeroOut()) > 1
 
 
 def test_the_bound_is_that_of_a_gradient_on_rows_with_a_constant():
@@ -235,7 +150,7 @@ def rows_around(shard, centre):
         def exact(self, shard, count, query):
             return shard.features
 
-    spied = dataclasses.replace(QUESTIONS["formed gradient"][0], inner=Rows(Logistic(), CLIP))
+    spied = dataclasses.replace(QUESTIONS["formed rows"][0], inner=Rows(Logistic(), CLIP))
     query = Around(None, jnp.asarray(centre))
     return np.asarray(jax.jit(spied.exact)(shard, jnp.asarray(12.0), query))
 
