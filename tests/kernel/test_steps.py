@@ -104,7 +104,7 @@ def test_the_step_solves_its_optimality_condition_to_the_certified_residual(
 
 
 def test_a_regulariser_at_the_agents_lowers_the_bound_by_its_strong_convexity():
-    first, _ = opposite_pair()
+    first = shards_of(Squared(), 0)
     ridge = step_of(Problem(Squared(), L2(0.3)), 2.0)
     ratio = bound(step_of(plain(Squared()), 2.0), first, ReplaceOne()) / bound(
         ridge, first, ReplaceOne()
