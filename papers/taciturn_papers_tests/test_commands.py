@@ -46,11 +46,6 @@ def test_attack_refuses_a_seed_that_fits_no_generator(refused, seed):
     assert "--seed" in refused("attack", "mnist", "--seed", seed)
 
 
-def test_a_claim_is_decided_by_name(taciturn_):
-    decided = taciturn_("claims", "huang2019/thm2", "--json").json
-    assert decided["verdict"] == "holds with conditions"
-
-
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 def test_every_command_prints_its_help(taciturn_, name):
     done = taciturn_(name, "--help")

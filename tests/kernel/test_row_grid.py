@@ -26,7 +26,7 @@ from taciturn.kernel.records.grid import (
 
 ROWS = 16
 GOLDEN = (math.sqrt(5) - 1) / 2
-SIZES = [(1, None), (1, 10), (104, None), (104, 10), (784, None), (784, 10)]
+SIZES = [(1, None), (104, None), (104, 10), (784, 10)]
 WEIGHTS = ["usual", "zero", "denormal", "1e38", "1e300", "infinite", "not a number"]
 
 
@@ -185,20 +185,6 @@ def test_neither_the_order_of_the_rows_nor_their_blocks_move_a_bit(features, out
         np.testing.assert_array_equal(bits(margins(moved, w)), bits(of_rows[order]))
     for cuts in ([1], [17, 4_000], [1_000, 2_000, 3_000]):
         np.testing.assert_array_equal(bits(in_blocks(shard, c, 1.0, cuts)), total)
-
-
-@pytest.mark.parametrize("outputs", [None, 10])
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_plain_sums_do_depend_on_the_order_of_the_rows(precision, outputs):
-    """The planted fault: without a grid the same sums are rounded otherwise in another order."""
-    rows = on_a_grid(104, rows=MANY)
-    shard = Shard(rows.features.astype(precision), rows.targets, rows.mask.astype(precision))
-    # rows and weights of few digits would be summed exactly by chance
-    c = jnp.asarray(coefficients_of(MANY, outputs, 1.0), precision) / 3
-    order = np.random.default_rng(0).permutation(MANY)
-    moved, theirs = in_another_order(shard, c, order)
-    gap = np.asarray(record_sum(shard, c, 1.0)) - np.asarray(record_sum(moved, theirs, 1.0))
-    assert np.any(gap != 0)
 
 
 def test_a_record_moves_a_sum_by_its_own_term_and_by_nothing_else():

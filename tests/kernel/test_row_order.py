@@ -34,23 +34,11 @@ def sorted_by_age(ages, labels):
     return labels[order]
 
 
-def newest_first(ages, labels):
-    return sorted_by_age(-ages, labels)
-
-
-def halves_exchanged(ages, labels):
-    return np.concatenate(np.array_split(sorted_by_age(ages, labels), 2)[::-1])
-
-
-def by_decade(ages, labels):
-    return sorted_by_age(np.floor(ages / 10) + 1e-6 * ages, labels)
-
-
 def rotated(ages, labels):
     return np.roll(sorted_by_age(ages, labels), -int(np.argmin(ages)) % 97)
 
 
-FILES = (sorted_by_age, newest_first, halves_exchanged, by_decade, rotated)
+FILES = (sorted_by_age, rotated)
 
 
 def neighbours(file):

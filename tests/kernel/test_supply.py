@@ -83,23 +83,6 @@ def gaps(ours, theirs):
     return [float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) for a, b in pairs]
 
 
-@pytest.mark.parametrize("batches", ["places"])
-def test_a_runtime_with_other_batches_is_told_apart(batches):
-    """The planted fault: the noise is the same, the batches are not."""
-
-    class OtherBatches(Stream):
-        def words(self, labels, use, count, *, skip=0):
-            drawn = super().words(labels, use, count, skip=skip)
-            return ~drawn if use == Use.BATCH else drawn
-
-    made, private = case("star", batches)
-    ours, theirs = (
-        ran(simulate, made, private, supply_of(made, private, kind(KEY)))
-        for kind in (Stream, OtherBatches)
-    )
-    assert max(gaps(ours, theirs)) > 1e-4
-
-
 def in_blocks_of(rounds, made, monkeypatch, private):
     raw = supply_of(made, private).shapes(1)
     size = sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in jax.tree.leaves(raw))
@@ -116,23 +99,6 @@ def test_several_blocks_give_the_bits_of_one(network, batches, monkeypatch):
     assert parts.length() in {2, 3}
     assert made.rounds / parts.length() >= 2
     assert max(gaps(whole, ran(simulate, made, private, parts))) == 0
-
-
-class FirstAgain(Supply):
-    """Planted fault: every block has the draws of the first."""
-
-    def block(self, first, last):
-        if first == 0:
-            self.first = super().block(first, last)
-        return jax.tree.map(lambda leaf: leaf[: last - first], self.first)
-
-
-def test_blocks_that_draw_the_same_rounds_again_are_told_apart(monkeypatch):
-    made, private = case("star", "full")
-    whole = ran(simulate, made, private, supply_of(made, private))
-    in_blocks_of(3, made, monkeypatch, private)
-    again = FirstAgain(made.program.agenda, Stream(KEY), private.rows)
-    assert max(gaps(whole, ran(simulate, made, private, again))) > 1e-3
 
 
 def test_a_supply_is_not_copied_and_rounds_drawn_stay_drawn():

@@ -9,8 +9,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from taciturn.cli import main
 from taciturn.errors import InputError
@@ -73,17 +71,6 @@ def test_the_noise_of_a_round_is_that_of_26(epsilon, delta):
         assert plan.ledger.scale.shape == (3, 7, 1)
         np.testing.assert_allclose(plan.ledger.scale, noise_of_26(20, epsilon, delta), rtol=1e-6)
     assert by_round(setting, 7).per_round == pytest.approx(epsilon, rel=1e-9)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-5), (0.1, 1e-5), (0.2, 1e-3)])
-def test_the_total_solves_the_gaussian_curve(epsilon, delta):
-    mu = math.sqrt(100) * epsilon / math.sqrt(2 * math.log(1.25 / delta))
-
-    def excess(total):
-        beyond = norm.cdf(mu / 2 - total / mu) - math.exp(total) * norm.cdf(-mu / 2 - total / mu)
-        return beyond - delta
-
-    assert published(epsilon, delta, 100).total == pytest.approx(brentq(excess, 1e-3, 10), rel=1e-6)
 
 
 def test_the_total_of_the_main_setting_is_the_known_one():

@@ -28,7 +28,6 @@ from taciturn_papers.reproductions.ryu2023 import (
     power_flow,
 )
 from taciturn_papers.reproductions.ryu2023.federated import Records, noise_magnitude, scores
-from taciturn_papers.reproductions.ryu2023.forecast import sentence
 from taciturn_papers.reproductions.ryu2023.learning import ERROR, LOSS, OBJ, OUT, Learned
 from taciturn_papers.reproductions.ryu2023.power_flow import Answered, Published
 from taciturn_papers.reproductions.ryu2023.settings import GridRuns, Learning, Scale, Trial
@@ -334,9 +333,3 @@ def test_missing_records_are_one_line_and_nothing_is_written(tmp_path, monkeypat
 def test_what_cannot_be_run_is_said_in_one_line(given, said, capsys):
     assert main(["reproduce", *given]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_times_are_said_in_fitting_units():
-    assert sentence("x", 4 * 86_400) == "x will take about 4 days on this machine"
-    assert "20 minutes" in sentence("x", 1200)
-    assert "80 seconds" in sentence("x", 80)

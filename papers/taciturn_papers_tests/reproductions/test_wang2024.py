@@ -22,7 +22,6 @@ from taciturn_papers.reproductions.wang2024.arms import (
     STAR,
     Outcome,
     Task,
-    error_of,
     outcome,
 )
 from taciturn_papers.reproductions.wang2024.as_printed import (
@@ -37,11 +36,9 @@ from taciturn_papers.reproductions.wang2024.as_printed import (
 from taciturn_papers.reproductions.wang2024.costs import COMPARED, FEATURES, GRAPHS, Cost, cost
 from taciturn_papers.reproductions.wang2024.figures import (
     figures,
-    leak_figure,
     of_leaks,
     of_scaling,
     orderings,
-    spending_svg,
 )
 from taciturn_papers.reproductions.wang2024.runs import RECYCLED, Cell, Facts, Solved
 from taciturn_papers.reproductions.wang2024.settings import (
@@ -213,10 +210,3 @@ def test_orderings_follow_the_measured_means_and_the_page_stands_alone():
     assert all("total_epsilon" in curve for curve in curves)
     star = next(c for c in curves if c["label"] == STAR)
     assert star["total_epsilon"] == EQUAL
-
-
-def test_the_drawing_writes_what_each_agent_spends():
-    drawn = spending_svg(ring(8), [1.0, 2, 3, 4, 5, 6, 7, 8], [3] * 8)
-    assert drawn.startswith("<svg")
-    assert error_of(task(), task().optimum) < 20
-    assert leak_figure(()).id == "Figure 9"
