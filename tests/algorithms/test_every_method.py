@@ -118,9 +118,7 @@ def gap(case, change=None):
 
 @pytest.mark.parametrize(
     "case",
-    some_quick(
-        CONVERGES, "dp-admm", "pvp", "linearised-admm", "sadmm, public", "vradmm", "recal", "nids"
-    ),
+    some_quick(CONVERGES, "dp-admm", "sadmm, public", "recal", "nids"),
 )
 def test_without_noise_every_method_reaches_the_certified_optimum(case):
     assert {one.partition(",")[0] for one in CONVERGES} == set(METHODS)
@@ -208,7 +206,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", some_quick(FAULTS, "WrongProx", "Forgetful", "a negated adjoint, accelerated")
+)
 def test_an_algorithm_with_a_wrong_step_does_not_pass_as_converged(fault):
     """Law 7's fault."""
     case, change = FAULTS[fault]
@@ -225,7 +225,7 @@ def rounds_of(name):
     return 1 if name == "one-question" else 24 if METHODS[name].network == "relay" else 6
 
 
-QUICK = "noisy-gradient", "dp-admm", "dvp", "vradmm", "recal", "nids"
+QUICK = "noisy-gradient", "vradmm", "recal", "nids"
 
 
 def options_of(name):
@@ -260,7 +260,7 @@ def test_the_same_plan_and_seed_give_the_same_bits(name):
     assert not np.array_equal(other, again)
 
 
-@pytest.mark.parametrize("name", some_quick(STARS, "noisy-gradient", "dp-admm", "vradmm"))
+@pytest.mark.parametrize("name", some_quick(STARS, "noisy-gradient", "dp-admm"))
 def test_permuted_agents_give_the_permuted_run(name):
     """Agents keep their identities, so their noise goes with them."""
     program, order = small(name).program, jnp.array([2, 0, 3, 1])

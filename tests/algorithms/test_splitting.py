@@ -214,7 +214,7 @@ def test_the_certified_gap_holds_against_a_conic_solver_and_is_small(name):
     assert -1e-10 <= found.value - best(name)[0] <= found.gap_bound + 1e-10
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.01])
+@pytest.mark.parametrize("ridge", [pytest.param(0.0, marks=pytest.mark.slow), 0.01])
 def test_the_optimum_of_a_loss_with_straight_pieces_is_certified(ridge):
     # at the start no record has curvature
     for problem in (

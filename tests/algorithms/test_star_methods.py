@@ -220,7 +220,7 @@ def test_what_no_law_is_known_for_is_refused(oracles, adjacency, words):
     with pytest.raises(InputError, match=words):
         plan_of(
             ADMM(PROBLEM, RHO, regulariser_at="server"), make_shards(), oracles,
-            Terms(1.0, 1e-5, adjacency, Messages()), rounds=2,
+            Terms(1.0, 1e-5, adjacency, Messages()), rounds=2, multiplier=5.0,
         )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ class FullestFirst(Persons):
 @pytest.mark.parametrize(("persons", "holds"), [(Persons, True), (FullestFirst, False)])
 def test_other_rows_of_a_person_change_the_places_of_that_person_alone(persons, holds):
     draw, seen = np.random.default_rng(3), []
-    for _ in range(200):
+    for _ in range(60):
         sizes = draw.integers(1, 5, 4)
         numbers = np.concatenate([np.arange(4), draw.permutation(np.repeat(np.arange(4), sizes))])
         rows, targets = draw.uniform(-0.5, 0.5, (len(numbers), 2)), draw.choice([-1.0, 1.0], 99)
