@@ -74,6 +74,7 @@ def test_other_records_than_the_pinned_ones_are_refused(made, monkeypatch):
         pictures.parse_cifar(record(3, 0)[:-1])
 
 
+@pytest.mark.slow
 def test_the_published_records_are_ten_thousand_in_two_equal_classes():
     data = published("cifar10", interval="unit")
     assert data.features.shape == (10_000, 3_072)

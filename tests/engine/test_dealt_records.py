@@ -80,7 +80,8 @@ def test_no_account_is_charged_for_records_that_a_public_seed_divided(tmp_path):
     assert not charged.state().charged
 
 
-@pytest.mark.parametrize("batches", [pytest.param("poisson", marks=pytest.mark.slow), "fixed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", ["poisson", "fixed"])
 def test_the_dearest_figure_is_stated_of_agents_that_hold_nothing_out(batches):
     facts = DataFacts(
         name="records", task="binary", classes=2, columns=3, record_norm=1.0, table=None

@@ -60,15 +60,20 @@ def test_the_short_plan_is_the_long_one(problem, owners):
     assert short(problem, owners).to_dict() == long.to_dict()
 
 
-def test_what_a_name_plans_is_what_the_command_line_plans(problem, owners):
+@pytest.mark.parametrize(
+    "name",
+    ["noisy-gradient", "pvp", *(pytest.param(n, marks=pytest.mark.slow) for n in (
+        "dp-admm", "linearised-admm", "dp-sgd"
+    ))],
+)  # fmt: skip
+def test_what_a_name_plans_is_what_the_command_line_plans(name, owners):
     data = DataFacts(
         name="breast_cancer", task="binary", classes=2, columns=30, record_norm=1.0, table=None
     )
-    for name in ("noisy-gradient", "dp-admm", "pvp", "linearised-admm", "dp-sgd"):
-        request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8)
-        proposal = propose(data, owners.facts.counts, request, dealt=True)
-        same = Problem(Logistic(), L2(1e-6))
-        assert short(same, owners, method=name).digest == proposal.plan().digest
+    request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8)
+    proposal = propose(data, owners.facts.counts, request, dealt=True)
+    same = Problem(Logistic(), L2(1e-6))
+    assert short(same, owners, method=name).digest == proposal.plan().digest
 
 
 def test_defaults_are_what_protects_most(problem, owners):
@@ -194,6 +199,7 @@ def test_compare_measures_what_single_runs_are(problem, owners):
     assert set(table["method"]) == {"noisy-gradient", "Plain"}
 
 
+@pytest.mark.slow
 def test_compare_names_every_curve(problem, owners):
     given = {"epsilons": [4.0], "delta": 1e-4, "rounds": 2, "seeds": [0]}
     curves = {str(rho): {"method": "dp-admm", "rho": rho} for rho in (0.1, 1.0)}
